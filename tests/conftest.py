@@ -47,6 +47,7 @@ LONGEST = (
     "tests/tracking/test_server.py",
     "tests/slurm/test_faults_queue.py",
     "tests/slurm/test_faults_cancel.py",
+    "tests/training/test_sharded.py",
     "tests/training/test_ranks.py",
     "tests/modes/test_sweep_killed.py",
     "tests/modes/test_search.py",

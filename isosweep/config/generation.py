@@ -1,7 +1,9 @@
 """What samples the rollouts."""
 
 import urllib.parse
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from isosweep.config.architecture import Architecture
 from isosweep.config.identity import ADDED, OUTSIDE
@@ -16,6 +18,11 @@ VllmMode = Literal["colocate", "server"]
 _VOCABULARY_PADDING = 64
 
 
+def _listed(value: Any) -> Any:
+    """A list, as YAML and JSON have it, as a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 @settings("generation")
 class GenerationConfig:
     """What samples the rollouts, and how."""
@@ -27,6 +34,9 @@ class GenerationConfig:
     importance_sampling_correction: bool = False
     """TRL computes every completion's log-probabilities again, to correct for the sampler's
     numerics."""
+    stop: Annotated[tuple[str, ...], BeforeValidator(_listed), ADDED] = ()
+    """Texts of further tokens that end an answer, a token each, in training and evaluation: a base
+    model, which was never taught an end, goes on to the limit without."""
     mode: VllmMode = "colocate"
     """vLLM in the trainer's own process, or a `server` on devices of its own, which has one policy
     and so serves one run at a time."""
@@ -41,6 +51,8 @@ class GenerationConfig:
     """Devices of the server of `mode=server`, like the run's own; they count as the run's do."""
 
     def __post_init__(self) -> None:
+        if "" in self.stop:
+            raise self._refused("stop", "has an empty text, which is no token")
         if self.mode == "server":
             self._check_server()
         elif self.server_url is not None:

@@ -115,8 +115,8 @@ class HardwareConfig:
             rule = f"shards over devices, and hardware.devices_per_run={self.devices_per_run}"
         elif self.device == "cpu":
             rule = (
-                "shards over GPUs; torch cannot read a sharded checkpoint back on "
-                "hardware.device=cpu"
+                "shards over GPUs: with hardware.device=cpu accelerate would replicate without a "
+                "word, as hardware.sharding=ddp does"
             )
         else:
             return

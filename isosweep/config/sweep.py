@@ -285,6 +285,12 @@ class SweepConfig:
             if group.temperature > VLLM_MAX_TEMPERATURE:
                 rule = f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}"
                 raise SettingError(f"{name}.temperature", group.temperature, rule)
+        if self.model.architecture.num_experts and device == "cpu":
+            rule = (
+                "vLLM packs a mixture's experts on hardware.device=cpu, and samples with what it "
+                "first read of them, whatever is trained; generation=transformers does not"
+            )
+            raise SettingError("generation", "vllm", rule)
         self._check_tensor_parallel()
         self._check_context()
         if generation.mode == "server":

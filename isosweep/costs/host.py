@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.costs.checkpoints import checkpoint_bytes
 from isosweep.costs.memory import (
     PRECISION_BYTES,
     gradient_bytes,
@@ -22,21 +23,25 @@ PROCESS_BYTES = 0.5e9
 
 @dataclass(frozen=True, kw_only=True)
 class HostBytes:
-    """Host memory of a run: its `processes`, weights while they are read (`loading`), and what
-    stays (`offloaded`)."""
+    """Host memory of a run: its `processes`, weights while they are read (`loading`), what stays
+    (`offloaded`), and the copy that a checkpoint is written from while training goes on (`staged`).
+    """
 
     processes: float
     loading: float
     offloaded: float
+    staged: float
 
     @property
     def total(self) -> float:
         """Bytes at the most demanding moment."""
-        return self.processes + self.loading + self.offloaded
+        return self.processes + self.loading + self.offloaded + self.staged
 
 
-def host_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> HostBytes:
-    """Host memory of one run.
+def host_bytes(
+    arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig, *, background: bool
+) -> HostBytes:
+    """Host memory of one run, whose checkpoints are written in the `background` or not.
 
     A GPU that holds whole weights reads them directly, a tensor at a time. Of FSDP's ranks the
     first alone reads them, and the reference model beside. Each rank of DeepSpeed reads all of
@@ -63,7 +68,14 @@ def host_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfi
         elif hardware.offload_optimizer:
             # DeepSpeed keeps the gradients where it updates.
             offloaded += gradient_bytes(arch, recipe, hardware)
-    return HostBytes(processes=ranks * PROCESS_BYTES, loading=loading, offloaded=offloaded)
+    # One process holds all of a replicated model; parts are written where they are.
+    later = background and hardware.sharding == "ddp"
+    return HostBytes(
+        processes=ranks * PROCESS_BYTES,
+        loading=loading,
+        offloaded=offloaded,
+        staged=checkpoint_bytes(arch, recipe, hardware).total if later else 0.0,
+    )
 
 
 def host_traffic(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:

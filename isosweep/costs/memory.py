@@ -51,6 +51,9 @@ def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConf
     optimizer = optimizer_bytes(arch, recipe, hardware)
     # FSDP's offloading takes weights and gradients with it.
     away = hardware.offload_optimizer and hardware.sharding == "fsdp"
+    if hardware.sharding == "ddp" and devices > 1:
+        # DDP's buckets, in which they are exchanged, are a copy.
+        gradients *= 2
     return StateBytes(
         weights=0.0 if away else weights / whole,
         gradients=0.0 if away else gradients / (devices if stage >= 2 else 1),

@@ -14,6 +14,7 @@ from isosweep.devices import Devices, visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_job
+from isosweep.models.stops import require_stops
 from isosweep.models.weights import missing_weights
 from isosweep.plan.attention import PACKAGES, chosen_attention
 from isosweep.plan.evaluation import evaluations
@@ -100,6 +101,7 @@ def _preflight_training(
         missing += dict.fromkeys(each for task in tasks for each in _missing_data(task))
         raise PreflightError(missing)
     for variant in variants:
+        require_stops(variant.config.generation, variant.config.model)
         try_loss(variant.config)
         # What is wrong with the problems is reported once, not by every worker.
         problems_of_sets(variant.config, variant.problems.training)
@@ -175,10 +177,14 @@ def _missing_for_training(config: SweepConfig, variants: Sequence[Variant]) -> M
 
 def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
     """Whether one run of each variant loads on its host."""
+    background = config.checkpoint.background
     needed = max(
-        host_bytes(v.config.model.architecture, v.config.recipe, v.config.hardware).total / 1e9
+        host_bytes(
+            v.config.model.architecture, v.config.recipe, config.hardware, background=background
+        ).total
         for v in variants
     )
+    needed /= 1e9
     launcher = config.launcher
     asked = {"slurm": launcher.slurm.mem_gb, "command": launcher.command.mem_gb}
     if launcher.name in asked:

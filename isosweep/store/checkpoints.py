@@ -28,6 +28,7 @@ _READERS = 4
 _STATES = (
     *("optimizer*", "scheduler.pt", "rng_state*.pth", "scaler.pt", "trainer_state.json"),
     *("training_args.bin", "global_step*", "latest", "zero_to_fp32.py"),
+    *("pytorch_model_fsdp_0",),
     *("isosweep*.json", "waiting-*.safetensors"),
 )
 # Which the trainer writes beside its checkpoints.

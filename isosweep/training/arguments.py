@@ -1,6 +1,7 @@
 """What TRL and vLLM are given of a run: by name, as their own classes take it."""
 
 import socket
+from collections.abc import Sequence
 from tempfile import gettempdir
 from typing import Any, assert_never
 
@@ -13,6 +14,11 @@ from isosweep.plan.spec import RunSpec
 ENDLESS = 10**9
 
 
+# How long one process may wait for another: longer than the first writes a checkpoint of a terabyte
+# at 0.1 GB/s. A run that hangs is ended by who follows it (`launcher.stuck_after`).
+COLLECTIVE_S = 6 * 3600
+
+
 # transformers' names of optimisers.
 _OPTIMIZERS: dict[Optimizer, str] = {
     "adamw_8bit": "adamw_8bit",
@@ -22,41 +28,54 @@ _OPTIMIZERS: dict[Optimizer, str] = {
 }
 
 
-def trl_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
+def trl_arguments(spec: RunSpec, context: int, stop: Sequence[int] = ()) -> dict[str, Any]:
     """Settings of TRL's GRPOConfig: the recipe, the device, and what isosweep does itself switched
     off. Each update uses one of `mini_batches` equal parts of a generation.
 
     TRL draws at random which rollouts are in which part; each serves `num_iterations` updates.
     Rewards are the task's score times `reward_scale`, and what the recipe adds. `context`: tokens
-    of the longest prompt and completion together.
+    of the longest prompt and completion together. `stop`: tokens that end an answer, besides the
+    model's own.
     """
-    penalised, revision = spec.recipe.overlong_share is not None, spec.model.revision
+    penalised = spec.recipe.overlong_share is not None
     return {
         "seed": spec.seed,
         **spec.recipe.for_trl(),
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
         "loss_type": "grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
-        **_generation(spec, context),
+        **_generation(spec, context, stop),
         "num_generations": spec.num_generations,
         "max_completion_length": spec.task.completion_limit,
         "top_k": 0,
         "reward_weights": [spec.recipe.reward_scale, *([1.0] if penalised else [])],
         "vllm_importance_sampling_correction": spec.generation.importance_sampling_correction,
         "learning_rate": spec.learning_rate,
-        # Of a reference model, which TRL would not pass the policy's own revision on to.
-        "model_init_kwargs": {"revision": revision} if spec.recipe.beta and revision else None,
+        "model_init_kwargs": _reference(spec),
         **_device(spec),
         **_sharding(spec),
         **_LEFT_TO_THE_LOOP,
     }
 
 
-def _generation(spec: RunSpec, context: int) -> dict[str, Any]:
+def _reference(spec: RunSpec) -> dict[str, Any] | None:
+    """How TRL reads a reference model: the policy's own revision, which it would not pass on, and
+    where its processes share it, by each of them."""
+    if not spec.recipe.beta:
+        return None
+    revision = {"revision": spec.model.revision} if spec.model.revision else {}
+    # TRL would put whole layers on one device or another.
+    return revision | ({"device_map": None} if spec.sharding == "fsdp" else {}) or None
+
+
+def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, Any]:
     """How TRL uses vLLM; nothing for another backend."""
     generation = spec.generation
     if generation.name != "vllm":
         return {}
-    used = {"use_vllm": True, "vllm_mode": generation.mode}
+    used: dict[str, Any] = {"use_vllm": True, "vllm_mode": generation.mode}
+    if stop:
+        # An engine knows the ends that lie beside the weights, and no others.
+        used["generation_kwargs"] = {"stop_token_ids": list(stop)}
     if generation.mode == "server":
         url, port = generation.server_url, _free_port()
         return {**used, "vllm_server_base_url": url, "vllm_group_port": port}
@@ -92,8 +111,12 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
         "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
         "kv_cache_memory_bytes": spec.vllm_cache_bytes,
     }
+    # Left to itself vLLM shuffles experts for some GPUs (B200), and weights that are sent later are
+    # taken for shuffled ones.
+    experts = {"moe_backend": "triton"} if spec.model.architecture.num_experts else {}
     return {
         **head,
+        **experts,
         **{name: value for name, value in planned.items() if value},
         # Of what a model ships, where its answers end alone: that is read under this name as well.
         "generation_config": "vllm",
@@ -114,13 +137,22 @@ def _device(spec: RunSpec) -> dict[str, Any]:
         "per_device_train_batch_size": spec.micro_batch,
         "gradient_accumulation_steps": micro_batches // spec.recipe.mini_batches,
         "steps_per_generation": micro_batches,
-        "bf16": spec.dtype == "bfloat16",
+        "bf16": spec.dtype == "bfloat16" and not _held_as_computed(spec),
         "gradient_checkpointing": spec.gradient_checkpointing,
         "torch_compile": spec.compile,
         # None for transformers' own default, torch's AdamW.
         **({"optim": _OPTIMIZERS[spec.optimizer]} if spec.optimizer in _OPTIMIZERS else {}),
         "use_cpu": not cuda,
     }
+
+
+def _held_as_computed(spec: RunSpec) -> bool:
+    """Whether FSDP's weights are in the precision that is computed in without being cast to it.
+
+    Where accelerate casts, it holds what is trained in float32.
+    """
+    whole = spec.recipe.lora_rank is None
+    return spec.sharding == "fsdp" and whole and spec.weights_dtype == spec.dtype
 
 
 # When training ends, what is logged and when a checkpoint is written are the loop's decisions.
@@ -157,16 +189,25 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
     """How the processes of a run share its model, as accelerate learns through TRL."""
     if spec.devices == 1:
         return {}
-    backend = {"ddp_backend": "nccl" if spec.device == "cuda" else "gloo"}
+    backend: dict[str, Any] = {
+        "ddp_backend": "nccl" if spec.device == "cuda" else "gloo",
+        "ddp_timeout": COLLECTIVE_S,
+    }
     match spec.sharding:
         case "ddp":
             return {**backend, "ddp_find_unused_parameters": False}
         case "fsdp":
             # Rank 0 reads the weights and sends the others theirs, instead of each reading all.
-            settings: dict[str, Any] = {"version": 2, "cpu_ram_efficient_loading": True}
-            if spec.offload_optimizer:
-                settings["cpu_offload"] = True
-            return {**backend, "fsdp": True, "fsdp_config": settings}
+            settings: dict[str, Any] = {
+                "version": 2,
+                "cpu_ram_efficient_loading": True,
+                "cpu_offload": spec.offload_optimizer,
+                # Each process writes its own part, and nothing is gathered.
+                "state_dict_type": "SHARDED_STATE_DICT",
+            }
+            # Gradients are given away after every micro-batch: else all are kept whole.
+            each = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+            return {**backend, "fsdp": True, "fsdp_config": settings, "accelerator_config": each}
         case "zero1" | "zero2" | "zero3":
             names = (
                 *("train_batch_size", "train_micro_batch_size_per_gpu"),

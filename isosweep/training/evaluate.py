@@ -65,9 +65,8 @@ class Evaluator:
         return self._together(*sampled)
 
     def can_answer(self, model: Policy) -> bool:
-        """Whether the logits of the first batch's prompts are finite: from others none is drawn."""
-        k = self._spec.evaluation.samples_per_problem
-        prompts = self._prompts[: max(1, self._spec.evaluation_batch // k)]
+        """Whether the logits of a micro-batch of prompts are finite: from others none is drawn."""
+        prompts = self._prompts[: self._spec.micro_batch]
         with torch.no_grad():
             logits = model(**self._inputs(prompts, model), logits_to_keep=1).logits
             return bool(torch.isfinite(logits).all())

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ from trl.rewards import get_soft_overlong_punishment
 from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.model import ModelConfig
 from isosweep.config.task import TaskConfig
+from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem
-from isosweep.training.arguments import adapters, trl_arguments
+from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
+from isosweep.training.trl_fsdp import sharded_reference
 from isosweep.training.vllm import vllm_engine
 
 
@@ -41,9 +44,11 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = spec.weights_dtype if spec.recipe.lora_rank is None else spec.dtype
     if spec.sharding == "fsdp":
-        # What transformers asks before it reads weights (transformers/distributed/fsdp.py).
-        PartialState()
+        # What transformers asks before it reads weights (transformers/distributed/fsdp.py), and
+        # accelerate for a backend of what is offloaded beside NCCL (accelerate/state.py).
         os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}
+        os.environ["FSDP_OFFLOAD_PARAMS"] = str(spec.offload_optimizer).lower()
+        PartialState(timeout=timedelta(seconds=COLLECTIVE_S))
     placed = spec.device == "cuda" and spec.sharding == "ddp"
     model = AutoModelForCausalLM.from_pretrained(
         directory,
@@ -53,18 +58,32 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
         **place,
     )
     keep_soft_cap(model)
-    sample_as_asked(model)
+    sample_as_asked(model, further_ends(spec, tokenizer))
     return model, tokenizer
 
 
-def sample_as_asked(model: Any) -> None:
-    """Leave of the model's generation settings how its answers end, and nothing else.
+def further_ends(spec: RunSpec, tokenizer: Tokenizer) -> list[int]:
+    """Tokens of `generation.stop`."""
+
+    def encode(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return stop_tokens(spec.generation, spec.model, encode)
+
+
+def sample_as_asked(model: Any, stop: Sequence[int]) -> None:
+    """Leave of the model's generation settings how its answers end, also by `stop`, and no more.
 
     `generate` fills in from them whatever its caller, TRL or the evaluation, leaves open.
     """
     shipped = model.generation_config
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
-    model.generation_config = GenerationConfig(**{name: getattr(shipped, name) for name in names})
+    kept = {name: getattr(shipped, name) for name in names}
+    if stop:
+        own = kept["eos_token_id"]
+        ends = own if isinstance(own, list) else [own]
+        kept["eos_token_id"] = [end for end in [*ends, *stop] if end is not None]
+    model.generation_config = GenerationConfig(**kept)
 
 
 def keep_soft_cap(model: Any) -> None:
@@ -166,7 +185,7 @@ def make_trainer(
         on, longest = on_sets(spec)[name], max(map(len, read(asked)))
         context = max(context, longest + on.task.completion_limit)
     verification = Verification(spec.task, problems)
-    with vllm_engine(spec):
+    with vllm_engine(spec), sharded_reference():
         trainer = CountedGRPOTrainer(
             spec,
             ledger,
@@ -178,7 +197,7 @@ def make_trainer(
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),
-            args=GRPOConfig(**trl_arguments(spec, context)),
+            args=GRPOConfig(**trl_arguments(spec, context, further_ends(spec, tokenizer))),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,

@@ -80,7 +80,7 @@ class TrainingLoop:
     def tidy(self) -> None:
         """Leave of the checkpoints what is to be kept, now that the run is over."""
         if self.session.rank.leads:
-            self._saver.end()
+            self._saver.end(self.learner.write_whole)
 
     # What the trainer asks.
 

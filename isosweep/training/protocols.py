@@ -57,5 +57,8 @@ class Learner(Protocol):
     def whole_policy(self) -> AbstractContextManager[Policy]:
         """The policy with all its weights in this process, while the context lasts."""
 
+    def write_whole(self, checkpoint: Path) -> None:
+        """Put weights that lie in a checkpoint in parts together, as a model is loaded."""
+
     def train(self, resume_from_checkpoint: str | None = None) -> Any:
         """Train until the observer ends it; from a checkpoint's directory, if one is given."""

@@ -76,8 +76,11 @@ class Saver:
             under_way, self._under_way = self._under_way, None
             under_way.result()
 
-    def end(self) -> None:
-        """Leave of the checkpoints what the settings say, now that the run is over."""
+    def end(self, write_whole: Callable[[Path], object]) -> None:
+        """Leave of the checkpoints what the settings say, now that the run is over.
+
+        `write_whole` puts weights that lie there in parts together.
+        """
         self._attempt.check()
         run, number = self._attempt.run, self._attempt.number
         last = newest(run, number, self._start)[:1]
@@ -86,6 +89,7 @@ class Saver:
             keep_only(run, number, () if keep == "none" else last)
         if keep == "weights":
             for checkpoint in last:
+                write_whole(checkpoint)
                 keep_weights(checkpoint)
 
     def _write(self, checkpoint: Path, write: Callable[[], object]) -> None:

@@ -37,6 +37,7 @@ from isosweep.training.schedule import share_of_rate
 from isosweep.training.shared_prompts import SharedPrompts
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
+from isosweep.training.trl_fsdp import compute_as_replicated
 from isosweep.training.trl_lean import is_plain, pad
 
 
@@ -145,6 +146,12 @@ class TRLTrainer(CheckpointedTrainer):
         """Placeholders without end: the stream of problems says what a batch is."""
         batch = self._train_batch_size * self.args.steps_per_generation
         return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """TRL's own, whose devices compute what one does."""
+        super().create_accelerator_and_postprocess()
+        if self.is_fsdp_enabled:
+            compute_as_replicated(self.accelerator)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Constant after warm-up, whose first update has a rate: transformers' own gives it 0."""
@@ -361,8 +368,11 @@ class TRLTrainer(CheckpointedTrainer):
 
     @contextmanager
     def whole_policy(self) -> Iterator[Policy]:
-        """The policy with all its weights on every process, to sample from or to look at."""
-        if not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
+        """The policy with all its weights on every process, to sample from or to look at.
+
+        Where an engine samples each process keeps its part: looked at, it is gathered in passing.
+        """
+        if self.use_vllm or not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
             yield self.model
             return
         with (

@@ -5,7 +5,8 @@ copied to host memory with torch.distributed.checkpoint's stager and written fro
 thread, in transformers' own format: `torch.distributed.checkpoint.async_save` itself would write
 files that `from_pretrained` does not read, and needs a CPU backend beside NCCL. FSDP's and
 DeepSpeed's are written by accelerate and DeepSpeed with collectives of all processes, which must
-not run beside those of training: there everything is written at once.
+not run beside those of training: there everything is written at once, each process's part by
+itself. What is read of FSDP's parts by `from_pretrained` is put together of the last ones alone.
 """
 
 import os
@@ -15,12 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
+from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
+from transformers.trainer import FSDP_MODEL_NAME, OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 from trl import GRPOTrainer
 
 from isosweep.files import require_no_links
+
+# What accelerate puts before the names of weights.
+_WEIGHTS = "model."
 
 
 def _numbered_cpu(storage: Any, location: str) -> Any:
@@ -55,6 +62,32 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def restore_from(self, checkpoint: Path) -> None:
         """Take back what `save_beside` wrote."""
+
+    def write_whole(self, checkpoint: Path) -> None:
+        """Put FSDP's parts of the weights together, as `from_pretrained` reads them.
+
+        One process does, from the files, in its host's memory.
+        """
+        parts = checkpoint / f"{FSDP_MODEL_NAME}_0"
+        if not parts.is_dir():
+            return
+        stored = FileSystemReader(parts).read_metadata().state_dict_metadata
+        tied = {f"{_WEIGHTS}{name}" for name in self.model.all_tied_weights_keys}
+        weights = {
+            name: torch.empty(kept.size, dtype=kept.properties.dtype)
+            for name, kept in stored.items()
+            if name not in tied
+        }
+        torch.distributed.checkpoint.load(weights, checkpoint_id=parts, no_dist=True)
+        adapted = getattr(self.model, "peft_config", {})
+        for described in adapted.values() or (self.model.config, self.model.generation_config):
+            described.save_pretrained(checkpoint)
+        self.processing_class.save_pretrained(checkpoint)
+        save_file(
+            {name.removeprefix(_WEIGHTS): tensor for name, tensor in weights.items()},
+            checkpoint / (ADAPTER_SAFE_WEIGHTS_NAME if adapted else SAFE_WEIGHTS_NAME),
+            metadata={"format": "pt"},
+        )
 
     # Overrides: TRL calls them.
 
@@ -102,7 +135,10 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def _whole_and_later(self) -> bool:
-        return self.write_later and not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+        # torchao's states cannot be staged: they have no `new_empty`.
+        staged = self.args.optim != "adamw_torch_8bit"
+        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
+        return self.write_later and staged and not sharded
 
     def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
         """TRL's own, after the state beside the checkpoint is read back."""

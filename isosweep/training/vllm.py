@@ -158,18 +158,28 @@ def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]
     """`synchronise`, after which the frozen weights beneath LoRA's adapters are what they were.
 
     Sending weights merges the adapters into them and takes them out again, which rounds: a run
-    would drift away from its base, and from what a resumed one starts with. The copy lies in the
-    memory of the host.
+    would drift away from its base, and from what a resumed one starts with. The copy, of each
+    process's own part, is taken before the first transfer, and lies in the memory of the host.
     """
-    layers = [layer.base_layer for layer in model.modules() if hasattr(layer, "base_layer")]
-    kept = [(layer.weight, layer.weight.detach().to("cpu", copy=True)) for layer in layers]
+    kept: list[Any] = []
 
     def exactly() -> None:
+        layers = [layer.base_layer for layer in model.modules() if hasattr(layer, "base_layer")]
+        own = [_local(layer.weight) for layer in layers]
+        if not kept:
+            kept.extend(weight.to("cpu", copy=True) for weight in own)
         synchronise()
-        for weight, before in kept:
+        for weight, before in zip(own, kept, strict=True):
             weight.data.copy_(before)
 
     return exactly
+
+
+def _local(weight: Any) -> Any:
+    """This process's part of a weight, as FSDP or DeepSpeed keep it; else all of it."""
+    if hasattr(weight, "to_local"):
+        return weight.to_local()
+    return getattr(weight, "ds_tensor", weight)
 
 
 def _require_float32_head(spec: RunSpec, llm: Any) -> None:
@@ -187,10 +197,13 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
     if spec.generation.name != "vllm":
         return None
     from isosweep.training.trl_engine import Engine
+    from isosweep.training.trl_fsdp import resharded
 
     engine = Engine(trainer)
     if spec.recipe.lora_rank is not None:
         engine.around_synchronising(lambda send: keep_base(trainer.model, send))
+    if spec.sharding == "fsdp":
+        engine.around_synchronising(lambda send: resharded(trainer.model, send))
     noise = Noise(spec.seed, lambda: trainer.steps_done)
     if engine.llm is not None:
         _require_float32_head(spec, engine.llm)

@@ -185,7 +185,7 @@ REFUSED = [
     (
         "hardware.devices_per_run=2 hardware.interconnect_bandwidth=1e10 hardware.sharding=fsdp",
         "hardware.sharding",
-        "cannot read a sharded checkpoint back on hardware.device=cpu",
+        "accelerate would replicate without a word, as hardware.sharding=ddp does",
     ),
     ("hardware.attention=flash_attention_2", "hardware.attention", "in bfloat16 on GPUs alone"),
     (
@@ -201,6 +201,11 @@ REFUSED = [
     (GPU + "hardware.offload_optimizer=true", "hardware.offload_optimizer", "=paged_adamw can"),
     ("hardware.optimizer=adamw_8bit", "hardware.optimizer", "bitsandbytes' AdamW runs on GPUs"),
     (EIGHT + "hardware.optimizer=adamw_8bit", "hardware.optimizer", "torchao's adamw_torch_8bit"),
+    (
+        "model=qwen3-30b-a3b generation=vllm hardware=cpu budget=1e18",
+        "generation",
+        "vLLM packs a mixture's experts on hardware.device=cpu",
+    ),
     (EIGHT + "hardware.sharding=zero2", "hardware.optimizer", "has DeepSpeed's own AdamW"),
     (EIGHT + "hardware.offload_optimizer=true", "hardware.optimizer", "on the host, by adamw"),
     (

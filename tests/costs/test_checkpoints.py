@@ -30,7 +30,10 @@ def test_weights_and_both_moments_are_counted_once_however_many_devices() -> Non
     assert one.weights == model.parameters * 4
     assert one.total == model.parameters * 12
     shared = ("hardware.devices_per_run=8", "hardware.sharding=fsdp")
-    assert planned("model=qwen-1.5b", "hardware=h100", "budget=1e20", *shared) == one
+    parts = planned("model=qwen-1.5b", "hardware=h100", "budget=1e20", *shared)
+    assert parts.optimizer == one.optimizer
+    # A head that is the embedding has two names, and its parts lie under both.
+    assert parts.weights == one.weights + 4 * model.embedding_weights
 
 
 @pytest.mark.parametrize("sharding", ["fsdp", "zero2", "zero3"])

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
 from isosweep.config.hardware import Sharding
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.host import PROCESS_BYTES, host_bytes, host_traffic
+from isosweep.costs import host
+from isosweep.costs.host import PROCESS_BYTES, host_traffic
 from tests.conftest import candidates_of, make_config
 
 
@@ -28,6 +30,18 @@ def test_ranks_load_as_the_libraries_let_them(
     assert host_bytes(arch, recipe, hardware).loading == models * 4 * arch.parameters
     assert host_bytes(arch, penalised, hardware).loading == with_reference * 4 * arch.parameters
     assert host_bytes(arch, recipe, hardware).processes == 8 * PROCESS_BYTES
+
+
+def host_bytes(*given: Any, background: bool = False) -> host.HostBytes:
+    return host.host_bytes(*given, background=background)
+
+
+def test_a_checkpoint_in_the_background_is_written_from_a_copy() -> None:
+    arch, recipe, plain = qwen().model.architecture, qwen().recipe, qwen().hardware
+    fsdp = replace(plain, sharding="fsdp")
+    assert host_bytes(arch, recipe, plain).staged == 0
+    assert host_bytes(arch, recipe, plain, background=True).staged == 12 * arch.parameters
+    assert host_bytes(arch, recipe, fsdp, background=True).staged == 0
 
 
 def test_what_is_offloaded_lies_on_the_host_and_crosses_over() -> None:

@@ -1,19 +1,26 @@
 """Runs and trainers on the built-in model, as small as tests need them, and what ends them."""
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from isosweep.compute import BudgetUnit
+from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
+from isosweep.store.submissions import newest_submission, submit
 from isosweep.training.protocols import Decision
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
+from tests.runs import wait_for
 
 _SMALL = ("task.num_eval_problems=32", "evaluation.samples_per_problem=2")
 
@@ -109,6 +116,35 @@ def trained(spec: RunSpec, root: Path, *attempts: Sequence[float]) -> RunPaths:
     for milestones in attempts:
         job = TrainRun(str(run.root), tuple(milestones), "flops", make_config().health)
         assert job() == "finished"
+    return run
+
+
+OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
+
+
+def broken_off(
+    spec: RunSpec,
+    root: Path,
+    milestones: Sequence[float],
+    *signals: signal.Signals,
+    unit: BudgetUnit = "flops",
+) -> RunPaths:
+    """The run taken to the milestones, in `unit`, by workers that are sent one of `signals` each at
+    their first checkpoint, and a last one that is left alone."""
+    run = prepared(spec, root)
+    job = TrainRun(str(run.root), tuple(milestones), unit, HealthConfig(), OFTEN).to_json()
+    del job["run_dir"]
+    for attempt, number in enumerate([*signals, None], start=1):
+        # A worker that is killed ends nothing: who follows the sweep does.
+        live = newest_submission(run)
+        if live is None or not live.live:
+            assert submit(run, "local", job, "sweeps/s", "b") is not None
+        worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
+        if number is not None:
+            own = run.attempt_checkpoints(attempt)
+            wait_for(lambda own=own: complete_checkpoints(own))  # type: ignore[misc]
+            worker.send_signal(number)
+        assert worker.wait(timeout=300) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
     return run
 
 

@@ -55,7 +55,12 @@ TRL = [
     ((*GPU, *SERVER), "vllm_server_base_url", "http://gpu7:8000"),
     ((*GPU, *SERVER), "vllm_gpu_memory_utilization", None),
     # States are offloaded by the library that shards.
-    ((*GPU, *FSDP), "fsdp_config", {"version": 2, "cpu_ram_efficient_loading": True}),
+    ((*GPU, *FSDP), "fsdp_config.state_dict_type", "SHARDED_STATE_DICT"),
+    ((*GPU, *FSDP), "fsdp_config.cpu_ram_efficient_loading", True),
+    ((*GPU, *FSDP), "bf16", True),
+    ((*GPU, *FSDP, "hardware.weights_dtype=bfloat16"), "bf16", False),
+    ((*GPU, *FSDP, "recipe.beta=0.1"), "model_init_kwargs", {"device_map": None}),
+    (TWO, "ddp_timeout", 21600),
     ((*GPU, *FSDP, AWAY), "fsdp_config.cpu_offload", True),
     ((*GPU, *ZERO), "deepspeed.zero_optimization", {"stage": 2}),
     ((*GPU, *ZERO), "deepspeed.optimizer", None),

@@ -244,7 +244,7 @@ def test_what_is_kept_of_a_run_that_has_ended(
     state, attempt = read_state(run), Attempt(run, 1)
     assert state is not None
     attempt.write(replace(state, status="finished"))
-    Saver(CheckpointConfig(keep=keep), attempt, newest).end()
+    Saver(CheckpointConfig(keep=keep), attempt, newest).end(lambda checkpoint: None)
     left = {*run.checkpoints.glob("*/*/")}
     start = find_resume_point(run, 2)
     wanted = {"all": {before, newest}, "none": set[Path]()}

@@ -53,6 +53,9 @@ class Still:
     def whole_policy(self) -> Iterator[Policy]:
         yield self.model
 
+    def write_whole(self, checkpoint: Path) -> None:
+        raise AssertionError("nothing was saved")
+
     def train(self, resume_from_checkpoint: str | None = None) -> None:
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
 

@@ -6,27 +6,23 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
 from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import read_state
-from isosweep.store.submissions import newest_submission, read_submission, submit
+from isosweep.store.submissions import read_submission
 from isosweep.training.ranks import Ranks
-from isosweep.training.worker import TrainRun
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
 from tests.runs import log_lines, reproducible, wait_for
-from tests.training.builders import prepared, spec_of, trained
+from tests.training.builders import broken_off, spec_of, trained
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -163,22 +159,7 @@ def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) 
 def test_a_run_of_two_processes_stops_and_goes_on_as_one(
     straight: RunPaths, tmp_path: Path
 ) -> None:
-    run, job = prepared(of_two(), tmp_path), TrainRun("", (1e9, 2e9), "flops", HealthConfig())
-    assert reproducible(run) == []
-    often = CheckpointConfig(share=1.0, min_interval_s=0.0)
-    document = replace(job, saving=often).to_json()
-    del document["run_dir"]
-    for attempt, number in enumerate((signal.SIGUSR2, signal.SIGKILL, None), start=1):
-        # A worker that is killed ends nothing: who follows the sweep does.
-        live = newest_submission(run)
-        if live is None or not live.live:
-            assert submit(run, "local", document, "sweeps/s", "b") is not None
-        worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
-        if number is not None:
-            own = run.attempt_checkpoints(attempt)
-            wait_for(lambda own=own: complete_checkpoints(own))  # type: ignore[misc]
-            worker.send_signal(number)
-        assert worker.wait(timeout=300) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
+    run = broken_off(of_two(), tmp_path, (1e9, 2e9), signal.SIGUSR2, signal.SIGKILL)
     state = read_state(run)
     assert state is not None
     assert (state.status, state.attempt, state.submission) == ("finished", 3, 2)

@@ -46,6 +46,34 @@ def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -
     assert 0.5 * spent.device_seconds < phases + spent.scoring_seconds < spent.device_seconds
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_stop_ends_answers_in_training_and_evaluation(
+    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isosweep.training import evaluate
+
+    spec = spec_of("generation.stop=['5','7']", f"generation.prefix_sharing={shared}")
+    trainer = trainer_of(spec, tmp_path)
+    heard = listen(trainer)
+    train(trainer, 2)
+    tokenizer = trainer.processing_class
+    stops = {tokenizer.convert_tokens_to_ids(text) for text in "57"}
+    sampled = [ids for step in heard for ids in step["ids"]]
+    assert {ids[-1] for ids in sampled} > stops
+    assert not any(stops & set(ids[:-1]) for ids in sampled)
+
+    texts: list[str] = []
+    judge = evaluate.judge_later
+    monkeypatch.setattr(
+        evaluate,
+        "judge_later",
+        lambda task, asked, read: texts.extend(read) or judge(task, asked, read),
+    )
+    evaluate.Evaluator(spec, tokenizer)(trainer.model)
+    assert {text.strip()[-1:] for text in texts} > {"5", "7"}
+    assert not any(stop in text.strip()[:-1] for stop in "57" for text in texts)
+
+
 # What a step does beside sampling and learning: a reference model, frozen weights, an interruption
 # by four tokens. Answers that bear no loss are booked and not computed: test_microbatches.py.
 STEPS = {

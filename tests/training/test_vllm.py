@@ -20,6 +20,7 @@ from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.preflight.vllm import ServerNeeds, missing_server
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
+from isosweep.training.arguments import trl_arguments
 from tests.conftest import SMALL, isosweep, make_config
 from tests.runs import log_lines
 from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
@@ -240,6 +241,22 @@ def test_an_eager_engine_compiles_nothing(bench: Bench) -> None:
 
 def test_log_probabilities_agree_at_the_start(bench: Bench) -> None:
     assert bench.largest_difference() < SAME
+
+
+def test_a_stop_ends_answers_in_training_and_evaluation(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    five = bench.tokenizer.convert_tokens_to_ids("5")
+    given = trl_arguments(spec(), 32, [five])["generation_kwargs"]
+    monkeypatch.setattr(bench.engine, "generation_kwargs", given)
+    _, sampled, *_ = bench.engine.generate(
+        [prompt for prompt in bench.prompts for _ in range(16)], None, num_generations=16
+    )
+    assert five in {ids[-1] for ids in sampled}
+    assert not any(five in ids[:-1] for ids in sampled)
+    texts = [text.strip() for problem in bench.samples(k=32).texts for text in problem]
+    assert "5" in {text[-1:] for text in texts}
+    assert not any("5" in text[:-1] for text in texts)
 
 
 def test_weights_that_were_not_sent_show_and_sending_them_mends_it(moved: Bench) -> None:

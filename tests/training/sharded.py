@@ -1,0 +1,118 @@
+"""Runs of two processes that share a model by FSDP2, on a CPU, and the same run by DDP."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trl
+
+from isosweep.config.hardware import Sharding
+from isosweep.files import write_json
+from isosweep.plan.spec import RunSpec
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import read_state
+from isosweep.training.ranks import Ranks
+from tests.conftest import missing
+from tests.runs import log_lines, reproducible
+from tests.training.builders import broken_off, metrics, spec_of, trained
+
+TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
+# What a plan may add to sharded weights: how the model is trained, and in which precision.
+LAYOUTS: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "kl": ("recipe.beta=0.04",),
+    "lora": ("recipe.lora_rank=4", "recipe.beta=0.04"),
+    "mini-batches and lag": ("recipe.mini_batches=2", "recipe.rollout_lag=1"),
+    "8-bit states": ("hardware.optimizer=adamw_torch_8bit",),
+    "bfloat16": ("hardware.dtype=bfloat16", "recipe.beta=0.04", "recipe.mini_batches=2"),
+    "bfloat16 weights": (
+        *("hardware.dtype=bfloat16", "hardware.weights_dtype=bfloat16"),
+        *("recipe.beta=0.04", "recipe.mini_batches=2"),
+    ),
+}
+BUDGETS = (1e9, 2e9)
+# By gloo a sum of two is the same in any order, and a float32 run the same to rounding. Of
+# bfloat16 DDP sums gradients of float32 weights, FSDP of copies in bfloat16.
+SAME = {"float32": 1e-4, "bfloat16": 0.05}
+
+
+def let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have ranks that are started within a test share a model on a CPU (sharded_on_cpu)."""
+    _find_first(Path(__file__).parent / "sharded_on_cpu", monkeypatch)
+
+
+def let_libraries_in(monkeypatch: pytest.MonkeyPatch, sharding: Sharding) -> None:
+    """Have them find DeepSpeed and torchao, which lie beside the first environment."""
+    place = Path(trl.__file__).parents[4] / "sharding"
+    if not place.is_dir():
+        missing("sharding", "DeepSpeed and torchao are not there: make setup-weights installs them")
+    _find_first(place, monkeypatch)
+    if sharding.startswith("zero"):
+        # transformers says so to accelerate on GPUs alone.
+        monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+
+
+def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", paths)
+
+
+def sharded(layout: str, *more: str, sharding: Sharding = "fsdp") -> RunSpec:
+    """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
+    return replace(replicated(layout, *more), sharding=sharding)
+
+
+def replicated(layout: str, *more: str) -> RunSpec:
+    """The run by DDP, of two micro-batches in each process."""
+    return spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more, micro=4)
+
+
+def as_replicated(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> None:
+    """Both runs have the same records; what their steps log is the same to the precision."""
+    ours = trained(sharded(layout, *more, sharding=sharding), root / "sharded", BUDGETS)
+    theirs = trained(replicated(layout, *more), root / "replicated", BUDGETS)
+    same = SAME["bfloat16" if "bfloat16" in layout else "float32"]
+    (first, *_), (other, *_) = reproducible(ours), reproducible(theirs)
+    assert first == other
+    steps = list(zip(metrics(ours), metrics(theirs), strict=True))
+    assert len(steps) > 3
+    # Once rounding has let another token be drawn, the two are runs of their own.
+    for mine, its in steps[:2] if same > SAME["float32"] else steps:
+        for name in {"loss", "grad_norm", "reward", "kl"} & its.keys():
+            assert mine[name] == pytest.approx(its[name], rel=same, abs=same / 10), name
+    if same == SAME["float32"]:
+        assert reproducible(ours) == reproducible(theirs)
+
+
+def as_straight(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> RunPaths:
+    """Killed and resumed, and extended, the run has the records of one that was left alone."""
+    spec = sharded(layout, *more, sharding=sharding)
+    straight = trained(spec, root / "straight", BUDGETS)
+    extended = trained(spec, root / "extended", BUDGETS[:1], BUDGETS)
+    killed = broken_off(spec, root / "killed", BUDGETS, signal.SIGKILL)
+    for run in (extended, killed):
+        assert reproducible(run) == reproducible(straight)
+        starts = [line for line in log_lines(run.records) if line["kind"] == "attempt"]
+        assert starts[1]["resumed_step"] > 0
+        state = read_state(run)
+        assert state is not None
+        assert (state.status, state.attempt) == ("finished", 2)
+    return straight
+
+
+def states(spec: RunSpec, root: Path) -> list[dict[str, Any]]:
+    """What each process holds after two steps (sharded_states)."""
+    write_json(root / "spec.json", spec.to_json())
+    words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
+    assert Ranks(2, words).run(lambda: None) == [0, 0]
+    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def last_checkpoint(run: RunPaths) -> Any:
+    """The directory of the only checkpoint that a run that is over has."""
+    (only,) = run.checkpoints.glob("*/checkpoint-*")
+    return only

@@ -1,0 +1,65 @@
+"""FSDP2 on two gloo processes with an engine of vLLM in each: weights are sent from their parts."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.config.hardware import Sharding
+from tests.training.engines import require_vllm
+from tests.training.sharded import (
+    as_replicated,
+    as_straight,
+    let_in,
+    let_libraries_in,
+    sharded,
+    states,
+)
+
+pytestmark = [
+    pytest.mark.vllm,
+    # vLLM's own.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+VLLM = "generation=vllm"
+
+
+@pytest.fixture(autouse=True)
+def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_vllm()
+    let_in(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    ["plain", *(pytest.param(name, marks=pytest.mark.long) for name in ("kl", "lora"))],
+)
+def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
+    as_replicated(layout, tmp_path, VLLM)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    ["lora", *(pytest.param(name, marks=pytest.mark.long) for name in ("kl", "bfloat16 weights"))],
+)
+def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> None:
+    as_straight(layout, tmp_path, VLLM)
+
+
+def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
+    as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
+
+
+@pytest.mark.parametrize(
+    ("stage", "layout"),
+    [("zero3", "kl"), pytest.param("zero3", "lora", marks=pytest.mark.long)],
+)
+def test_a_run_by_deepspeed_is_the_replicated_one(
+    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_libraries_in(monkeypatch, stage)
+    as_replicated(layout, tmp_path, VLLM, sharding=stage)
+
+
+def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:
+    ranks = states(sharded("lora", VLLM, "hardware.dtype=bfloat16"), tmp_path)
+    assert [rank["moved"] for rank in ranks] == [0.0, 0.0]
