@@ -60,7 +60,7 @@ class EngineBytes:
     """What an engine takes of one device.
 
     `weights`; `graphs`: captured graphs and attention's buffer, which stay while it sleeps;
-    `kept`: for each request, asleep or not; `cache`: of one rollout at its longest; `context`:
+    `kept`: for each request, asleep or not; `cache`: of one rollout, as expected; `context`:
     of one sequence of `max_model_len` tokens, the least cache that vLLM accepts; `spare`: of the
     cache, never used; `forward`: of the largest forward pass; `hidden`: what of it is left when
     the sampler runs; `logits`: of one request in the sampler.
@@ -142,12 +142,11 @@ def engine_bytes(
     hardware: HardwareConfig,
     generation: GenerationConfig,
     *,
-    prompt: float,
-    completion: float,
+    cached: float,
     context: int,
 ) -> EngineBytes:
-    """What an engine takes for rollouts of at most `completion` tokens; `context`: tokens of its
-    longest sequence."""
+    """What an engine takes; `cached`: tokens that a rollout has in its cache where that is
+    fullest; `context`: tokens of its longest sequence."""
     size, devices = PRECISION_BYTES[hardware.dtype], generation.tensor_parallel
     logits = 4 if recipe.cast_lm_head_to_fp32 else size
     # A device computes its part of the vocabulary; the parts are gathered and put together.
@@ -160,7 +159,7 @@ def engine_bytes(
         # On a CPU the engine is eager.
         graphs=graphs if hardware.device == "cuda" else 0.0,
         kept=arch.vocab_size * _KEPT_BY_SAMPLER,
-        cache=blocks(prompt + completion, block) * token,
+        cache=blocks(cached, block) * token,
         context=blocks(context, block) * token,
         # One block is vLLM's own (v1/core/block_pool.py, null_block): of a GPU's many a trifle.
         spare=block * token if hardware.device == "cpu" else 0.0,

@@ -6,6 +6,7 @@ vLLM in `engine.py`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.activations import TrainingBytes, generating_bytes, training_bytes
 from isosweep.costs.engine import (
     MAX_NUM_SEQS,
@@ -26,6 +28,7 @@ from isosweep.costs.engine import (
     requests_within,
 )
 from isosweep.costs.memory import state_bytes
+from isosweep.costs.padding import cached_at_most
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.float64]
@@ -68,8 +71,8 @@ class MemoryFit:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """Completions that a device samples for an evaluation, by transformers `at_once`; `prompt` and
-    `completion` as in `fit_memory`."""
+    """Completions that a device samples for an evaluation, by transformers `at_once`; `prompt`: the
+    mean length, `completion`: the longest."""
 
     prompt: float
     completion: float
@@ -82,20 +85,20 @@ def fit_memory(
     hardware: HardwareConfig,
     generation: GenerationConfig,
     *,
-    prompt: float,
-    completion: float,
+    lengths: Lengths,
     completions: Counts,
     evaluated: Sequence[Sampled] = (),
 ) -> MemoryFit:
     """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
 
-    `prompt`, `completion`: the mean length and the longest; `evaluated`: what a device samples for
-    each evaluation of a record. A micro-batch divides the completions of one device;
+    `evaluated`: what a device samples for each evaluation of a record. A micro-batch divides the completions of one device;
     `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at once and
-    frees them before training. vLLM keeps weights and cache throughout, so that training may take
+    frees them before training. vLLM has room for as many as are expected to be as long at once, and
+    pages (`padding.cached_at_most`). It keeps weights and cache throughout, so that training may take
     at most half of what the state leaves; asleep it gives them back, and only the state has to fit
     beside either. It queues what does not fit. A server has memory of its own.
     """
+    prompt, completion = lengths.prompt, lengths.longest
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     train = _Training(
         room=hardware.usable_bytes,
@@ -123,8 +126,7 @@ def fit_memory(
             recipe,
             hardware,
             generation,
-            prompt=prompt,
-            completion=completion,
+            cached=prompt + cached_at_most(lengths),
             context=longest,
         ),
         gathered=gathered_bytes(arch, recipe, hardware),
@@ -266,6 +268,40 @@ def _beside_vllm(
         # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
         # free, and refuses a share of 0.
         engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100),
+    )
+
+
+def quickest(fits: Sequence[MemoryFit], seconds: Sequence[NDArray[np.float64]]) -> MemoryFit:
+    """The fit of the least seconds for each batch; of several micro-batches, smallest first.
+
+    Of equals the largest; where none fits, what the smallest needs.
+    """
+    order = [
+        np.where(fit.micro_batch > 0, took, np.inf)
+        for fit, took in zip(fits, seconds, strict=True)
+    ]
+    best = len(fits) - 1 - np.argmin(order[::-1], axis=0)
+    best = np.where(np.isfinite(np.min(order, axis=0)), best, 0)
+
+    def chosen(values: Sequence[NDArray[np.generic]]) -> NDArray[Any]:
+        return np.choose(best, values)
+
+    engines = [fit.engine for fit in fits if fit.engine is not None]
+    first = fits[0]
+    return MemoryFit(
+        micro_batch=chosen([fit.micro_batch for fit in fits]),
+        needed=first.needed,
+        peak=chosen([fit.peak for fit in fits]),
+        concurrency=chosen([fit.concurrency for fit in fits]),
+        engine=EngineFit(
+            share=chosen([engine.share for engine in engines]),
+            batched_tokens=chosen([engine.batched_tokens for engine in engines]),
+            cache_bytes=chosen([engine.cache_bytes for engine in engines]),
+            context_tokens=engines[0].context_tokens,
+        )
+        if engines
+        else None,
+        evaluating=first.evaluating,
     )
 
 
