@@ -4,10 +4,8 @@ Each of `Efficiency` is the setting `hardware.<name>` where that is typed or cal
 this function expects. Six constants are fitted to published rows (`benchmarks/published.py`
 prints them, planned over published, and fits them again); the others are measured or derived:
 
-- training: matrix products reach the share `kernels` of what feeds them, which is the peak,
-  limited by reading operands (a square product of width h does h / 2 FLOPs a byte, so the limit is
-  harmonic in h / 2 x bandwidth) and by `fed`, in FLOP/s, however fast the device. Of a
-  mixture of experts `routed` of that.
+- training: the share `kernels` of the roofline, and `attained` FLOP/s at most, however fast the
+  device (what was published of B200 is hardly more than of H200). Of a mixture `routed` of that.
 - sampling: the share `read` of the roofline, and `engine` seconds for each layer of a position.
 - `answer` seconds for every answer of a device: requests, text, reward.
 - a pass over a micro-batch, and a position decoded by transformers, is launched from Python:
@@ -29,12 +27,12 @@ _LAUNCHED_LAYER_S = 1.1e-3
 class Fitted:
     """The six constants that are fitted: see this file's head."""
 
-    kernels: float = 0.7
-    fed: float = 2e15
-    routed: float = 0.65
-    read: float = 0.6
-    engine: float = 1.5e-4
-    answer: float = 5e-3
+    kernels: float = 0.44
+    attained: float = 5.7e14
+    routed: float = 0.66
+    read: float = 0.49
+    engine: float = 4.1e-5
+    answer: float = 4e-3
 
 
 FITTED = Fitted()
@@ -65,14 +63,16 @@ def efficiency(
     launched = _LAUNCHED_LAYER_S * arch.num_layers if hardware.device == "cuda" else 0.0
     position = launched if generation.name == "transformers" else fitted.engine * arch.num_layers
 
+    kernels = fitted.routed if arch.num_experts else 1.0
+
     def either(setting: float | None, expected: float) -> float:
         return expected if setting is None else setting
 
     return Efficiency(
         training_utilization=either(
-            hardware.training_utilization, _training_utilization(arch, hardware, fitted)
+            hardware.training_utilization, kernels * _training_utilization(arch, hardware, fitted)
         ),
-        generation_utilization=either(hardware.generation_utilization, fitted.read),
+        generation_utilization=either(hardware.generation_utilization, fitted.read * kernels),
         pass_overhead_s=either(hardware.pass_overhead_s, launched),
         token_overhead_s=either(hardware.token_overhead_s, position),
         generation_overhead_s=hardware.generation_overhead_s,
@@ -83,9 +83,9 @@ def efficiency(
 
 
 def _training_utilization(arch: Architecture, hardware: HardwareConfig, fitted: Fitted) -> float:
-    """Share of the peak: attained = kernels / (1 / peak + 2 / (h x bandwidth) + 1 / fed)."""
-    peak, width = hardware.peak_flops, arch.hidden_size
-    share = fitted.kernels / (
-        1 + 2 * peak / (width * hardware.memory_bandwidth) + peak / fitted.fed
-    )
-    return share * fitted.routed if arch.num_experts else share
+    """Share of the peak that training of a dense model reaches."""
+    width = arch.expert_intermediate_size if arch.num_experts else arch.intermediate_size
+    # A product of h by w does 2 h w FLOPs a token, and reads and writes h + w numbers of 2 bytes.
+    fed = hardware.memory_bandwidth / (1 / arch.hidden_size + 1 / width)
+    attained = min(fitted.kernels * min(hardware.peak_flops, fed), fitted.attained)
+    return attained / hardware.peak_flops
