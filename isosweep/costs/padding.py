@@ -179,9 +179,10 @@ def cached_at_most(lengths: Lengths) -> float:
     reach = lengths.longest - 1
     place = (lengths.completion - 1) / max(reach, 1)
     rate = _rate(min(place, 1 - place))
-    shares = (np.arange(256) + 0.5) / 256
-    ends = 1 - _quantile(rate, 1 - shares) if place > 0.5 else _quantile(rate, shares)
-    together = float(np.max((1 - shares) * (1 + reach * ends)))
+    ends = np.linspace(0.0, 1.0, 257)
+    # What is left at each end, of the distribution or of the same from its other end.
+    left = _survival(rate, ends) if place <= 0.5 else 1 - _survival(rate, 1 - ends)
+    together = float(np.max(left[:-1] * (1 + reach * ends[1:])))
     return max(together, mean_cached(lengths))
 
 
@@ -198,6 +199,11 @@ def _rate(mean: float) -> float:
 def _quantile(rate: float, share: Floats) -> Floats:
     quantile: Floats = -np.log1p(share * math.expm1(-rate)) / rate
     return quantile
+
+
+def _survival(rate: float, at: Floats) -> Floats:
+    share: Floats = (np.expm1(-rate * at) - math.expm1(-rate)) / -math.expm1(-rate)
+    return share
 
 
 def _integrals(rate: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
