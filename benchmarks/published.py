@@ -41,9 +41,7 @@ GOALS = {
 NEAR = 1.5
 # Round numbers from before any fit, which keep a constant where rows say little of it; a factor
 # of e away from them counts as this error of one row's logarithm.
-ASSUMED = Fitted(
-    kernels=0.4, attained=5e14, routed=0.5, read=0.6, engine=5e-5, answer=2e-3
-)
+ASSUMED = Fitted(kernels=0.4, attained=5e14, routed=0.5, read=0.6, engine=5e-5, answer=2e-3)
 AWAY = 0.25
 # Published shapes (config.json) and datasheets that conf/ has no file for.
 MODELS = {
@@ -85,12 +83,14 @@ class Row:
     def planned(self, fitted: Fitted) -> float:
         """Seconds, with these constants."""
         config = self.config
-        reached = efficiency(
-            config.model.architecture, config.hardware, config.generation, fitted
-        )
+        reached = efficiency(config.model.architecture, config.hardware, config.generation, fitted)
         phases = self._phases(reached)
         beside = reached.step_overhead_s
-        beside += reached.answer_overhead_s * self.candidates.completions / config.hardware.devices_per_run
+        beside += (
+            reached.answer_overhead_s
+            * self.candidates.completions
+            / config.hardware.devices_per_run
+        )
         match self.part:
             case "step":
                 seconds = phases.total
@@ -108,7 +108,9 @@ class Row:
             arch, config.recipe, config.generation, config.hardware.device, n[:, None]
         )
         task = config.task
-        flops = rollout_flops(arch, task.planned_prompt_tokens, task.planned_completion_tokens, passes)
+        flops = rollout_flops(
+            arch, task.planned_prompt_tokens, task.planned_completion_tokens, passes
+        )
         sampling = table.completions * (flops.prefill + flops.decode)
         return step_seconds(
             arch,
@@ -116,7 +118,7 @@ class Row:
             config.hardware,
             config.generation,
             passes,
-            task.lengths,
+            lengths,
             completions=table.completions,
             # What was run has fitted, whatever the plan says of it.
             fit=replace(

@@ -91,12 +91,13 @@ def fit_memory(
 ) -> MemoryFit:
     """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
 
-    `evaluated`: what a device samples for each evaluation of a record. A micro-batch divides the completions of one device;
-    `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at once and
-    frees them before training. vLLM has room for as many as are expected to be as long at once, and
-    pages (`padding.cached_at_most`). It keeps weights and cache throughout, so that training may take
-    at most half of what the state leaves; asleep it gives them back, and only the state has to fit
-    beside either. It queues what does not fit. A server has memory of its own.
+    `evaluated`: what a device samples for each evaluation of a record. A micro-batch divides the
+    completions of one device; `recipe.micro_batch` fixes it. `transformers` generates all
+    completions of a device at once and frees them before training. vLLM has room for as many as are
+    expected to be as long at once, pages, and queues the others (`padding.cached_at_most`). It
+    keeps weights and cache throughout, so that the largest micro-batch may take at most half of
+    what the state leaves; asleep it gives them back, and only the state has to fit beside either.
+    A server has memory of its own.
     """
     prompt, completion = lengths.prompt, lengths.longest
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
@@ -277,8 +278,7 @@ def quickest(fits: Sequence[MemoryFit], seconds: Sequence[NDArray[np.float64]]) 
     Of equals the largest; where none fits, what the smallest needs.
     """
     order = [
-        np.where(fit.micro_batch > 0, took, np.inf)
-        for fit, took in zip(fits, seconds, strict=True)
+        np.where(fit.micro_batch > 0, took, np.inf) for fit, took in zip(fits, seconds, strict=True)
     ]
     best = len(fits) - 1 - np.argmin(order[::-1], axis=0)
     best = np.where(np.isfinite(np.min(order, axis=0)), best, 0)

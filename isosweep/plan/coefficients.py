@@ -244,15 +244,20 @@ def _jackknife(
 
 
 def _alike(gram: Floats) -> dict[int, int]:
-    """Places of columns that others add up to, each with that of the most similar of these."""
+    """Places of columns that others add up to, each with that of the most similar of these.
+
+    Two pairs that go together share a space, whose vectors may mix them: cosines tell them apart.
+    """
     values, vectors = np.linalg.eigh(gram)
+    length = np.sqrt(np.diag(gram))
+    cosines = gram / np.outer(length, length)
     alike: dict[int, int] = {}
     for value, vector in zip(values, vectors.T, strict=True):
         if value > _ALIKE * values[-1]:
             continue
         part = np.abs(vector)
         for at in np.flatnonzero(part > 1e-3):
-            similar = part.copy()
-            similar[at] = 0.0
+            similar = np.where(part > 1e-3, cosines[at], -np.inf)
+            similar[at] = -np.inf
             alike[int(at)] = int(similar.argmax())
     return alike

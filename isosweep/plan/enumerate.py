@@ -94,18 +94,11 @@ def _quickest(
     # ones by padding alone.
     if config.recipe.micro_batch is not None or at.pass_overhead_s == 0:
         return timed(planned_memory(config, completions))
-    sizes = _micro_batches(config, completions)
-    fits = [planned_memory(config, completions, size) for size in sizes]
-    if len(fits) == 1:
-        return timed(fits[0])
+    # Halves of the largest allowed, and the largest divisor that fits.
+    most = config.recipe.max_micro_batch
+    sizes = [2**power for power in range(most.bit_length())]
+    fits = [planned_memory(config, completions, size) for size in (*sizes, None)]
     return timed(quickest(fits, [timed(fit)[2].total for fit in fits]))
-
-
-def _micro_batches(config: SweepConfig, completions: Ints) -> list[int]:
-    """Sizes into which some update's share of a device can be divided, ascending."""
-    local = np.unique(completions // config.hardware.devices_per_run // config.recipe.mini_batches)
-    sizes = range(2, config.recipe.max_micro_batch + 1)
-    return [1, *(size for size in sizes if (local % size == 0).any())]
 
 
 def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:

@@ -25,6 +25,7 @@ from isosweep.plan.coefficients import (
     fit,
 )
 from isosweep.plan.evaluation import evaluation_seconds
+from isosweep.plan.spec import reached
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import candidates_of, make_config, plan_of
@@ -40,7 +41,7 @@ PLANTED: dict[str, Any] = {
 }
 KEY = "cpu, tiny, transformers"
 # What nothing in a world below is made with.
-ASSUMED = coefficients(make_config().hardware)
+ASSUMED = coefficients(reached(make_config()), make_config().hardware.startup)
 
 
 def world(
@@ -52,7 +53,7 @@ def world(
     """
     rng = np.random.default_rng(seed)
     settings = {name: value * rng.uniform(0.5, 2) for name, value in PLANTED.items()}
-    settings["generation_overhead_s"] = 0.0
+    settings |= {"generation_overhead_s": 0.0, "pass_overhead_s": 0.0}
     planted = {name: coefficient(name, value) for name, value in settings.items()}
     rows = []
     for run, size in enumerate([*sizes, *sizes]):
@@ -72,6 +73,7 @@ def world(
                 "training": {
                     "training_utilization": generations * size * 1.3e-4,
                     "update_overhead_s": generations,
+                    "pass_overhead_s": 3.0 * generations,
                 },
                 "evaluation": {
                     "generation_utilization": 0.08,
@@ -95,7 +97,7 @@ def test_planted_coefficients_lie_in_their_intervals() -> None:
         rows, settings = world(seed)
         for name, found in fit(rows, ASSUMED).items():
             if isinstance(found, Kept):
-                kept += name != "generation_overhead_s"
+                kept += name not in ("generation_overhead_s", "pass_overhead_s")
             else:
                 held += found.low <= settings[name] <= found.high
                 off.append(abs(found.value / settings[name] - 1))
@@ -188,7 +190,7 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
                 samples_per_problem=1,
                 completion_tokens=1.0,
                 unix_time=0.0,
-                seconds=evaluation_seconds(slower),
+                seconds=float(evaluation_seconds(slower)[0]),
             )
             append_record(files.records, 1, record)
     return plan, paths
@@ -218,7 +220,7 @@ def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
     assert document["version"] == 2
     stored = document["entries"][KEY]["settings"]
     # What is not determined is not stored: later plans assume what their hardware says.
-    assert set(stored) == set(SETTINGS) - {"generation_overhead_s"}
+    assert set(stored) == set(SETTINGS) - {"generation_overhead_s", "pass_overhead_s"}
     assert all(one["low"] <= one["value"] <= one["high"] for one in stored.values())
 
 
@@ -263,7 +265,13 @@ def test_a_calibration_of_version_1_is_read_and_kept_beside_new_ones(tmp_path: P
     settings = document["entries"][other]["settings"]
     assert {name: one["value"] for name, one in settings.items()} == {
         **{name: V1[name] for name in list(V1)[:4]},
-        **dict.fromkeys(("generation_overhead_s", "update_overhead_s", "answer_overhead_s"), 0.0),
+        **dict.fromkeys(
+            (
+                *("generation_overhead_s", "update_overhead_s"),
+                *("pass_overhead_s", "answer_overhead_s"),
+            ),
+            0.0,
+        ),
     }
 
 
