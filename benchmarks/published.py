@@ -107,10 +107,8 @@ class Row:
         passes = passes_of(
             arch, config.recipe, config.generation, config.hardware.device, n[:, None]
         )
-        task = config.task
-        flops = rollout_flops(
-            arch, task.planned_prompt_tokens, task.planned_completion_tokens, passes
-        )
+        lengths = config.task.lengths
+        flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
         sampling = table.completions * (flops.prefill + flops.decode)
         return step_seconds(
             arch,
