@@ -156,6 +156,7 @@ def sampling(
     devices = generation.tensor_parallel
     together = np.maximum(np.minimum(concurrency, rollouts), 1)
     last, turns = longest_of(lengths, together), np.maximum(rollouts / together, 1.0)
+    cached: Count
     if generation.name == "transformers":
         positions = turns * (last - 1)
         tokens = positions * together

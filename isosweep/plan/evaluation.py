@@ -58,7 +58,8 @@ def evaluation_seconds(config: SweepConfig, requests: Ints | None = None) -> Flo
     """Seconds of one held-out evaluation, of its further sets too; `requests`: the most that an
     engine of vLLM has at once, None: all that vLLM allows. Arrays follow its shape."""
     at = reached(config)
-    total: Floats = sum(_seconds(on, at, requests) for on in evaluations(config))
+    each = [_seconds(on, at, requests) for on in evaluations(config)]
+    total: Floats = np.sum(each, axis=0)
     return total
 
 

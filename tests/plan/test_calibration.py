@@ -168,7 +168,7 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
             float(each[i, j]) for each in (table.phases.training, table.phases.generation)
         )
         for step in (0, 10, 40):
-            scoring = hardware.step_overhead_s + rollouts * hardware.answer_overhead_s
+            scoring = PLANTED["step_overhead_s"] + rollouts * PLANTED["answer_overhead_s"]
             compute = Compute(
                 generations=step,
                 rollouts=step * rollouts,
@@ -176,7 +176,7 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
                 completion_tokens=step * rollouts * round(config.task.planned_completion_tokens),
                 training_hardware_flops=step
                 * training
-                * hardware.training_utilization
+                * PLANTED["training_utilization"]
                 * hardware.peak_flops,
                 generation_seconds=step * generation,
                 scoring_seconds=step * scoring,
