@@ -124,6 +124,24 @@ def test_causes_that_go_together_are_told_by_the_first_and_the_other_is_kept() -
     rows, settings = world(0)
     found = fit(rows, ASSUMED)["generation_overhead_s"]
     assert found == Kept(value=0.0, why="alike", other="token_overhead_s")
+    # Another pair beside it is told apart from this one.
+    both = [
+        replace(
+            row,
+            amounts={
+                **row.amounts,
+                "pass_overhead_s": 1e3 * row.amounts["training_utilization"],
+            },
+        )
+        if row.phase == "training"
+        else row
+        for row in rows
+    ]
+    others = {name: one.other for name, one in fit(both, ASSUMED).items() if isinstance(one, Kept)}
+    assert others == {
+        "generation_overhead_s": "token_overhead_s",
+        "pass_overhead_s": "training_utilization",
+    }
     # One n x B: nothing says which part of a step grows with it.
     rows = [row for row in world(1, sizes=(64, 64))[0] if row.phase == "training"]
     found, fixed = (fit(rows, ASSUMED)[n] for n in ("training_utilization", "update_overhead_s"))
