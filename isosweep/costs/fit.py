@@ -94,10 +94,10 @@ def fit_memory(
     `evaluated`: what a device samples for each evaluation of a record. A micro-batch divides the
     completions of one device; `recipe.micro_batch` fixes it. `transformers` generates all
     completions of a device at once and frees them before training. vLLM has room for as many as are
-    expected to be as long at once, pages, and queues the others (`padding.cached_at_most`). It
-    keeps weights and cache throughout, so that the largest micro-batch may take at most half of
-    what the state leaves; asleep it gives them back, and only the state has to fit beside either.
-    A server has memory of its own.
+    expected to be as long at once, pages, and queues the others (`padding.cached_at_most`); what is
+    free goes to its cache, up to all at their longest. It keeps weights and cache throughout, so
+    that the largest micro-batch may take at most half of what the state leaves; asleep it gives
+    them back, and only the state has to fit beside either. A server has memory of its own.
     """
     prompt, completion = lengths.prompt, lengths.longest
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
@@ -128,6 +128,7 @@ def fit_memory(
             hardware,
             generation,
             cached=prompt + cached_at_most(lengths),
+            longest=prompt + completion,
             context=longest,
         ),
         gathered=gathered_bytes(arch, recipe, hardware),
@@ -187,15 +188,25 @@ class _Sampling:
 
     def requests(self, room: float, beside: Bytes) -> Counts:
         """How many an engine holds at once in `room`, with `beside` held between its steps."""
-        room = min(room, MAX_VLLM_SHARE * self.memory)
-        return requests_within(self.engine, np.array(room), beside, self.most)
+        return requests_within(self.engine, np.array(self.room(room)), beside, self.most)
 
-    def fit(self, requests: Counts, fits: NDArray[np.bool_], share: Bytes) -> EngineFit:
-        """What is planned of an engine for `requests` at once."""
+    def room(self, room: float) -> float:
+        """What an engine may take of it."""
+        return min(room, MAX_VLLM_SHARE * self.memory)
+
+    def more(self, requests: Counts, free: Bytes) -> Bytes:
+        """What more of the cache goes into `free` bytes: lengths may be others than expected."""
+        more: Bytes = np.minimum(self.engine.unexpected(requests), np.maximum(free, 0.0))
+        return more
+
+    def fit(
+        self, requests: Counts, fits: NDArray[np.bool_], share: Bytes, more: Bytes
+    ) -> EngineFit:
+        """What is planned of an engine for `requests` at once, with so much `more` cache."""
         return EngineFit(
             share=np.where(fits, share, 0.0),
             batched_tokens=np.where(fits, batched_tokens(requests, self.context), 0),
-            cache_bytes=np.where(fits, np.ceil(self.engine.cached(requests)), 0.0),
+            cache_bytes=np.where(fits, np.ceil(self.engine.cached(requests) + more), 0.0),
             context_tokens=self.longest,
         )
 
@@ -224,13 +235,15 @@ def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) 
     fits = (requests > 0) & (demand.gathered <= train.left)
     micro = np.where(fits, train.micro_batch(recipe, np.full(local.shape, train.left)), 0)
     trained = np.maximum(train.added(train.least), demand.gathered)
+    sampling = demand.engine.awake(requests) + demand.engine.working(requests)
+    more = demand.more(requests, demand.room(train.room) - sampling)
     served = float(demand.engine.awake(1) + demand.engine.working(1))
     return MemoryFit(
         micro_batch=micro,
         needed=np.full(local.shape, max(train.state + trained, served)),
         peak=train.state + np.maximum(train.added(micro), demand.gathered),
         concurrency=np.where(micro > 0, requests, 0),
-        engine=demand.fit(requests, micro > 0, np.zeros(local.shape)),
+        engine=demand.fit(requests, micro > 0, np.zeros(local.shape), more),
     )
 
 
@@ -260,15 +273,23 @@ def _beside_vllm(
         held = engine.awake(requests)
     fits = (micro > 0) & (requests > 0)
     sampling = engine.awake(requests) + np.maximum(engine.working(requests), gathered)
-    share = (engine.awake(requests) + engine.working(requests)) / demand.memory
+    trained = held + train.added(micro)
+    free = demand.room(left) - sampling
+    if not sleeps:
+        free = np.minimum(free, left - trained)
+    more = demand.more(requests, free)
+    sampling = sampling + more
+    if not sleeps:
+        trained = trained + more
+    share = (engine.awake(requests) + more + engine.working(requests)) / demand.memory
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
         needed=np.full(shape, train.state + least),
-        peak=train.state + np.maximum(sampling, held + train.added(micro)),
+        peak=train.state + np.maximum(sampling, trained),
         concurrency=np.where(fits, requests, 0),
         # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
         # free, and refuses a share of 0.
-        engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100),
+        engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100, more),
     )
 
 

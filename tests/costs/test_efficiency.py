@@ -10,6 +10,8 @@ from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import efficiency
+from isosweep.costs.engine import blocks
+from isosweep.costs.memory import kv_bytes_per_token
 from isosweep.costs.padding import cached_at_most, longest_of
 from isosweep.costs.spread import spread
 from isosweep.plan.evaluation import evaluation_seconds
@@ -170,6 +172,22 @@ def test_an_engine_has_room_for_lengths_that_are_expected() -> None:
         return int(planned_memory(config, np.array([4096]), 1).concurrency[0])
 
     assert requests(4000) > 4 * requests(30000) > 0
+
+
+def test_free_memory_goes_to_the_cache_up_to_all_at_their_longest() -> None:
+    config = make_config("model=qwen-0.5b", "hardware=h200", "task=math", "budget=1e18")
+    arch, task = config.model.architecture, config.task
+    fit = planned_memory(config, np.array([64, 4096]), 8)
+    assert fit.engine is not None
+    tokens = task.planned_prompt_tokens + task.completion_limit
+    one = blocks(tokens) * kv_bytes_per_token(arch, "bfloat16")
+    assert fit.engine.cache_bytes[0] == pytest.approx(64 * one)
+    assert (fit.peak <= config.hardware.usable_bytes).all()
+    small = replace(config, hardware=replace(config.hardware, memory_gb=36.0))
+    lean = planned_memory(small, np.array([4096]), 8)
+    assert lean.engine is not None
+    assert lean.concurrency[0] * one > lean.engine.cache_bytes[0] > 0
+    assert lean.peak[0] <= small.hardware.usable_bytes
 
 
 def test_evaluation_takes_less_on_more_devices_and_more_where_engines_hold_less() -> None:

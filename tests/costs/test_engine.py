@@ -41,6 +41,7 @@ def _engine(config: SweepConfig, completion: float = 2048.0) -> EngineBytes:
         config.hardware,
         config.generation,
         cached=150.0 + completion,
+        longest=150.0 + completion,
         context=context_tokens(150.0, completion),
     )
 
