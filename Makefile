@@ -74,6 +74,7 @@ schemas: setup  ## Write the JSON Schemas of plan, fits and comparison.json anew
 
 bench: setup-weights  ## Measure planner, fits, worker, padding, phases, tracking, search and launching against goals.
 	$(BIN)/python benchmarks/plan.py --check
+	$(BIN)/python benchmarks/published.py --check
 	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
 	$(BIN)/python benchmarks/padding.py --check
@@ -85,6 +86,7 @@ bench: setup-weights  ## Measure planner, fits, worker, padding, phases, trackin
 
 bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
 	$(BIN)/python benchmarks/plan.py --quick --check
+	$(BIN)/python benchmarks/published.py --check
 	$(BIN)/python benchmarks/fits.py --quick --check
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check

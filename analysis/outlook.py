@@ -246,9 +246,12 @@ def _evaluated(
     except SettingError:
         return None
     evaluation = replace(config.evaluation, samples_per_problem=samples)
-    larger = evaluation_seconds(replace(config, task=task, evaluation=evaluation))
+    larger, before = (
+        float(evaluation_seconds(each).max())
+        for each in (replace(config, task=task, evaluation=evaluation), config)
+    )
     evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
-    seconds, added = _seconds(plan), evaluating * (larger / evaluation_seconds(config) - 1)
+    seconds, added = _seconds(plan), evaluating * (larger / before - 1)
     return Change(
         settings=settings,
         device_time=1 + added / seconds,

@@ -26,7 +26,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +275,8 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
     sampled = sampling(
         arch,
         hardware,
-        replace(lengths, longest=lengths.completion),
+        spec.generation,
+        lengths,
         rollouts=np.array([float(rollouts)]),
         concurrency=np.array([rollouts]),
         prefill_flops=flops.prefill,

@@ -28,6 +28,7 @@ from isosweep.config.hydra import config_of
 from isosweep.files import write_json
 from isosweep.plan.coefficients import PHASES, coefficients
 from isosweep.plan.phases import timed_phases
+from isosweep.plan.spec import reached
 from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
@@ -77,7 +78,7 @@ def train(study: Study, paths: SweepPaths) -> None:
 def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
     """Print every phase's seconds; what the goals are of."""
     rows = timed_phases(study.config, study.plan, paths)
-    assumed = coefficients(study.config.hardware)
+    assumed = coefficients(reached(study.config), study.config.hardware.startup)
     print(f"{'phase':12} {'predicted':>10} {'measured':>10}  predicted / measured")
     ratios = {}
     for phase in PHASES:

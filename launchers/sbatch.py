@@ -78,20 +78,20 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
         weeks = math.ceil(planned / 60 / _LIMITS_H[-1]) * _LIMITS_H[-1]
         hours = next((limit for limit in _LIMITS_H if planned <= limit * 60), weeks)
         minutes = max(1, math.floor(min(longest_min, hours * 60)))
-    memory_gb = slurm.mem_gb if slurm.mem_gb is not None else _memory_gb(config, run)
+    memory_gb = slurm.mem_gb if slurm.mem_gb is not None else _memory_gb(config)
     return Shape(
         timeout_min=minutes, memory_mb=round(memory_gb * 1024), lead_s=_lead_s(run, minutes)
     )
 
 
-def _memory_gb(config: SweepConfig, run: PlannedRun) -> int:
+def _memory_gb(config: SweepConfig) -> int:
     """Host memory of a job as planned, in whole GB."""
     hardware, generation = config.hardware, config.generation
-    planned = host_bytes(config.model.architecture, config.recipe, hardware).total
+    background = config.checkpoint.background
+    planned = host_bytes(
+        config.model.architecture, config.recipe, hardware, background=background
+    ).total
     processes = hardware.devices_per_run if hardware.device == "cuda" else 0
-    if config.checkpoint.background and hardware.sharding == "ddp":
-        # Copied to the host, and written from there while training goes on.
-        planned += run.checkpoint_bytes
     if generation.name == "vllm":
         # An engine is a process of its own, whose weights sleep in host memory.
         processes *= 2

@@ -47,6 +47,7 @@ SMALLEST = {
         ("budget=6.4e9", "grid.num_generations=[4]", "grid.seeds=[0]", "task.num_eval_problems=8"),
         "evaluation=0",
     ),
+    "published": ((), "within=2"),
     "search_real": (
         (
             *("--repetitions", "1", "--seeds", "2"),
@@ -153,6 +154,13 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert len(phases) == 3
     assert min(phases) > 0
     assert sum(phases) == pytest.approx(step, abs=0.01)
+
+
+def test_published_rows_are_planned_within_the_goals(tmp_path: Path) -> None:
+    done = run("published", "--check", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-600:]
+    assert sum(line.endswith(" yes |") for line in done.stdout.splitlines()) >= 30
+    assert missed("published", tmp_path)
 
 
 @pytest.mark.long

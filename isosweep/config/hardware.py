@@ -23,8 +23,8 @@ _STARTUP_S: dict[Device, float] = {"cpu": 8.0, "cuda": 120.0}
 class HardwareConfig:
     """The devices of one run: what the datasheet says, and how near a run comes to it.
 
-    Bandwidths and `peak_flops` are the datasheet's. Utilizations and overheads are assumed until
-    `mode=calibrate` has measured them.
+    Bandwidths and `peak_flops` are the datasheet's. Utilizations and overheads are expected or
+    assumed until `mode=calibrate` has measured them.
     """
 
     name: str
@@ -45,19 +45,22 @@ class HardwareConfig:
     """Bytes per second between a device and its memory."""
     interconnect_bandwidth: Positive | None = None
     """Bytes per second between devices, one way; null: none to use several by."""
-    training_utilization: Share
-    """Share of the peak that training reaches."""
-    generation_utilization: Share
+    training_utilization: Share | None = None
+    """Share of the peak that training reaches; null, here and below: what is expected of the model
+    and the device (`isosweep/costs/efficiency.py`)."""
+    generation_utilization: Share | None = None
     """Share of the roofline that sampling reaches."""
-    step_overhead_s: NonNegative
-    """Seconds spent once a generation of n x B rollouts, beside sampling and updates."""
-    token_overhead_s: NonNegative
+    pass_overhead_s: NonNegative | None = None
+    """Seconds spent for every forward pass over a micro-batch, however small; backward is two."""
+    token_overhead_s: NonNegative | None = None
     """Seconds spent for every position that is decoded."""
+    step_overhead_s: NonNegative = 1.0
+    """Seconds spent once a generation of n x B rollouts, beside sampling and updates."""
     generation_overhead_s: NonNegative = 0.0
     """Seconds spent once for every batch that is sampled, in training and evaluation."""
     update_overhead_s: NonNegative = 0.0
     """Seconds spent once an update."""
-    answer_overhead_s: NonNegative = 0.0
+    answer_overhead_s: NonNegative | None = None
     """Seconds spent for every answer: to read it as text, judge it, put it into a batch."""
     startup_s: NonNegative | None = None
     """Seconds until a run begins: libraries, weights, engine; null: 8 on a CPU, 120 on GPUs."""

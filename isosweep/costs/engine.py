@@ -60,16 +60,17 @@ class EngineBytes:
     """What an engine takes of one device.
 
     `weights`; `graphs`: captured graphs and attention's buffer, which stay while it sleeps;
-    `kept`: for each request, asleep or not; `cache`: of one rollout at its longest; `context`:
-    of one sequence of `max_model_len` tokens, the least cache that vLLM accepts; `spare`: of the
-    cache, never used; `forward`: of the largest forward pass; `hidden`: what of it is left when
-    the sampler runs; `logits`: of one request in the sampler.
+    `kept`: for each request, asleep or not; `cache`: of one rollout, as expected, and at its
+    `longest`; `context`: of one sequence of `max_model_len` tokens, the least cache that vLLM
+    accepts; `spare`: of the cache, never used; `forward`: of the largest forward pass; `hidden`:
+    what of it is left when the sampler runs; `logits`: of one request in the sampler.
     """
 
     weights: float
     graphs: float
     kept: float
     cache: float
+    longest: float
     context: float
     spare: float
     forward: float
@@ -83,6 +84,10 @@ class EngineBytes:
     def cached(self, requests: Requests) -> Bytes:
         """The cache of `requests` rollouts."""
         return np.maximum(self.context, requests * self.cache) + self.spare
+
+    def unexpected(self, requests: Requests) -> Bytes:
+        """What the cache lacks for `requests` rollouts that are all at their longest at once."""
+        return np.asarray(requests * self.longest - (self.cached(requests) - self.spare)).clip(0)
 
     def awake(self, requests: Requests) -> Bytes:
         """All that is held between steps, for `requests` at once."""
@@ -142,12 +147,12 @@ def engine_bytes(
     hardware: HardwareConfig,
     generation: GenerationConfig,
     *,
-    prompt: float,
-    completion: float,
+    cached: float,
+    longest: float,
     context: int,
 ) -> EngineBytes:
-    """What an engine takes for rollouts of at most `completion` tokens; `context`: tokens of its
-    longest sequence."""
+    """What an engine takes; `cached`: tokens that a rollout has in its cache where that is
+    fullest, `longest` at most; `context`: tokens of its longest sequence."""
     size, devices = PRECISION_BYTES[hardware.dtype], generation.tensor_parallel
     logits = 4 if recipe.cast_lm_head_to_fp32 else size
     # A device computes its part of the vocabulary; the parts are gathered and put together.
@@ -160,7 +165,8 @@ def engine_bytes(
         # On a CPU the engine is eager.
         graphs=graphs if hardware.device == "cuda" else 0.0,
         kept=arch.vocab_size * _KEPT_BY_SAMPLER,
-        cache=blocks(prompt + completion, block) * token,
+        cache=blocks(cached, block) * token,
+        longest=blocks(longest, block) * token,
         context=blocks(context, block) * token,
         # One block is vLLM's own (v1/core/block_pool.py, null_block): of a GPU's many a trifle.
         spare=block * token if hardware.device == "cpu" else 0.0,

@@ -6,6 +6,7 @@ vLLM in `engine.py`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.activations import TrainingBytes, generating_bytes, training_bytes
 from isosweep.costs.engine import (
     MAX_NUM_SEQS,
@@ -26,6 +28,7 @@ from isosweep.costs.engine import (
     requests_within,
 )
 from isosweep.costs.memory import state_bytes
+from isosweep.costs.padding import cached_at_most
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.float64]
@@ -68,8 +71,8 @@ class MemoryFit:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """Completions that a device samples for an evaluation, by transformers `at_once`; `prompt` and
-    `completion` as in `fit_memory`."""
+    """Completions that a device samples for an evaluation, by transformers `at_once`; `prompt`: the
+    mean length, `completion`: the longest."""
 
     prompt: float
     completion: float
@@ -82,20 +85,21 @@ def fit_memory(
     hardware: HardwareConfig,
     generation: GenerationConfig,
     *,
-    prompt: float,
-    completion: float,
+    lengths: Lengths,
     completions: Counts,
     evaluated: Sequence[Sampled] = (),
 ) -> MemoryFit:
     """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
 
-    `prompt`, `completion`: the mean length and the longest; `evaluated`: what a device samples for
-    each evaluation of a record. A micro-batch divides the completions of one device;
-    `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at once and
-    frees them before training. vLLM keeps weights and cache throughout, so that training may take
-    at most half of what the state leaves; asleep it gives them back, and only the state has to fit
-    beside either. It queues what does not fit. A server has memory of its own.
+    `evaluated`: what a device samples for each evaluation of a record. A micro-batch divides the
+    completions of one device; `recipe.micro_batch` fixes it. `transformers` generates all
+    completions of a device at once and frees them before training. vLLM has room for as many as are
+    expected to be as long at once, pages, and queues the others (`padding.cached_at_most`); what is
+    free goes to its cache, up to all at their longest. It keeps weights and cache throughout, so
+    that the largest micro-batch may take at most half of what the state leaves; asleep it gives
+    them back, and only the state has to fit beside either. A server has memory of its own.
     """
+    prompt, completion = lengths.prompt, lengths.longest
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     train = _Training(
         room=hardware.usable_bytes,
@@ -123,8 +127,8 @@ def fit_memory(
             recipe,
             hardware,
             generation,
-            prompt=prompt,
-            completion=completion,
+            cached=prompt + cached_at_most(lengths),
+            longest=prompt + completion,
             context=longest,
         ),
         gathered=gathered_bytes(arch, recipe, hardware),
@@ -184,15 +188,25 @@ class _Sampling:
 
     def requests(self, room: float, beside: Bytes) -> Counts:
         """How many an engine holds at once in `room`, with `beside` held between its steps."""
-        room = min(room, MAX_VLLM_SHARE * self.memory)
-        return requests_within(self.engine, np.array(room), beside, self.most)
+        return requests_within(self.engine, np.array(self.room(room)), beside, self.most)
 
-    def fit(self, requests: Counts, fits: NDArray[np.bool_], share: Bytes) -> EngineFit:
-        """What is planned of an engine for `requests` at once."""
+    def room(self, room: float) -> float:
+        """What an engine may take of it."""
+        return min(room, MAX_VLLM_SHARE * self.memory)
+
+    def more(self, requests: Counts, free: Bytes) -> Bytes:
+        """What more of the cache goes into `free` bytes: lengths may be others than expected."""
+        more: Bytes = np.minimum(self.engine.unexpected(requests), np.maximum(free, 0.0))
+        return more
+
+    def fit(
+        self, requests: Counts, fits: NDArray[np.bool_], share: Bytes, more: Bytes
+    ) -> EngineFit:
+        """What is planned of an engine for `requests` at once, with so much `more` cache."""
         return EngineFit(
             share=np.where(fits, share, 0.0),
             batched_tokens=np.where(fits, batched_tokens(requests, self.context), 0),
-            cache_bytes=np.where(fits, np.ceil(self.engine.cached(requests)), 0.0),
+            cache_bytes=np.where(fits, np.ceil(self.engine.cached(requests) + more), 0.0),
             context_tokens=self.longest,
         )
 
@@ -221,13 +235,15 @@ def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) 
     fits = (requests > 0) & (demand.gathered <= train.left)
     micro = np.where(fits, train.micro_batch(recipe, np.full(local.shape, train.left)), 0)
     trained = np.maximum(train.added(train.least), demand.gathered)
+    sampling = demand.engine.awake(requests) + demand.engine.working(requests)
+    more = demand.more(requests, demand.room(train.room) - sampling)
     served = float(demand.engine.awake(1) + demand.engine.working(1))
     return MemoryFit(
         micro_batch=micro,
         needed=np.full(local.shape, max(train.state + trained, served)),
         peak=train.state + np.maximum(train.added(micro), demand.gathered),
         concurrency=np.where(micro > 0, requests, 0),
-        engine=demand.fit(requests, micro > 0, np.zeros(local.shape)),
+        engine=demand.fit(requests, micro > 0, np.zeros(local.shape), more),
     )
 
 
@@ -257,15 +273,56 @@ def _beside_vllm(
         held = engine.awake(requests)
     fits = (micro > 0) & (requests > 0)
     sampling = engine.awake(requests) + np.maximum(engine.working(requests), gathered)
-    share = (engine.awake(requests) + engine.working(requests)) / demand.memory
+    trained = held + train.added(micro)
+    free = demand.room(left) - sampling
+    if not sleeps:
+        free = np.minimum(free, left - trained)
+    more = demand.more(requests, free)
+    sampling = sampling + more
+    if not sleeps:
+        trained = trained + more
+    share = (engine.awake(requests) + more + engine.working(requests)) / demand.memory
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
         needed=np.full(shape, train.state + least),
-        peak=train.state + np.maximum(sampling, held + train.added(micro)),
+        peak=train.state + np.maximum(sampling, trained),
         concurrency=np.where(fits, requests, 0),
         # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
         # free, and refuses a share of 0.
-        engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100),
+        engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100, more),
+    )
+
+
+def quickest(fits: Sequence[MemoryFit], seconds: Sequence[NDArray[np.float64]]) -> MemoryFit:
+    """The fit of the least seconds for each batch; of several micro-batches, smallest first.
+
+    Of equals the largest; where none fits, what the smallest needs.
+    """
+    order = [
+        np.where(fit.micro_batch > 0, took, np.inf) for fit, took in zip(fits, seconds, strict=True)
+    ]
+    best = len(fits) - 1 - np.argmin(order[::-1], axis=0)
+    best = np.where(np.isfinite(np.min(order, axis=0)), best, 0)
+
+    def chosen(values: Sequence[NDArray[np.generic]]) -> NDArray[Any]:
+        return np.choose(best, values)
+
+    engines = [fit.engine for fit in fits if fit.engine is not None]
+    first = fits[0]
+    return MemoryFit(
+        micro_batch=chosen([fit.micro_batch for fit in fits]),
+        needed=first.needed,
+        peak=chosen([fit.peak for fit in fits]),
+        concurrency=chosen([fit.concurrency for fit in fits]),
+        engine=EngineFit(
+            share=chosen([engine.share for engine in engines]),
+            batched_tokens=chosen([engine.batched_tokens for engine in engines]),
+            cache_bytes=chosen([engine.cache_bytes for engine in engines]),
+            context_tokens=engines[0].context_tokens,
+        )
+        if engines
+        else None,
+        evaluating=first.evaluating,
     )
 
 

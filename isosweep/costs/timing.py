@@ -1,30 +1,34 @@
 """Wall time of GRPO steps on given hardware, from FLOPs, bytes moved and fixed overheads.
 
 Prefill, log-probabilities and training run at a share of the device's peak FLOP/s, the last two
-with the padding that `padding.py` expects. Decoding one position of all concurrent rollouts takes
-the roofline's larger time: reading the weights (of a mixture of experts those that the batch is
-expected to touch) and the cached keys and values, or the FLOPs. The devices of a tensor-parallel
-engine share both, and exchange activations at every decoded position. Not modelled: that exchange
-in prefill, stragglers among completion lengths in generation, preemption by a full KV cache, time
-lost to requeues. On top comes what is spent beside the device: once a generation, an update, a
-batch that is sampled, a position, an answer (`hardware.*_overhead_s`). Arrays of batches broadcast;
-all results are seconds.
+with the padding that `padding.py` expects, and with the launches of every pass over a micro-batch.
+Decoding goes on for as many positions as the longest of a batch is expected to have, and takes
+the roofline's larger time: reading the weights at every position (of a mixture of experts those
+that the batch is expected to touch) and the cached keys and values, or the FLOPs. The devices of a
+tensor-parallel engine share both, and exchange activations at every decoded position. Not modelled:
+that exchange in prefill, preemption by a full KV cache, time lost to requeues. On top comes what is
+spent beside the device: once a generation, an update, a batch that is sampled, a position, an
+answer. What is reached of peak and roofline is in `efficiency.py`. Arrays of batches broadcast; all
+results are seconds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.architecture import Architecture
+from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.task import Lengths
+from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.engine import cache_bytes_per_token
+from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.costs.host import host_traffic
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
+from isosweep.costs.padding import longest_of, mean_cached
 
 Seconds = NDArray[np.float64]
 
@@ -41,13 +45,12 @@ class Sampling:
     positions: Seconds
     batches: float
 
-    def seconds(self, hardware: HardwareConfig) -> Seconds:
-        """Seconds at the hardware's utilization, with its overheads."""
+    def seconds(self, reached: Efficiency) -> Seconds:
+        """Seconds at what is reached of the roofline, with overheads."""
         beside = (
-            self.positions * hardware.token_overhead_s
-            + self.batches * hardware.generation_overhead_s
+            self.positions * reached.token_overhead_s + self.batches * reached.generation_overhead_s
         )
-        return self.device / hardware.generation_utilization + beside
+        return self.device / reached.generation_utilization + beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +58,9 @@ class StepSeconds:
     """Seconds of one generation and the updates made with it, by cause. Arrays: (batches,).
 
     `training` holds log-probability passes, forward, backward, recomputation and padding, at the
-    hardware's utilization; `generation` is `Sampling.seconds`; `update` is moving the optimiser's
-    states, gradient exchange and weight synchronisation; `overhead` what is spent beside the
-    device: a generation, an update and an answer.
+    share of the peak that is reached; `generation` is `Sampling.seconds`; `update` is moving
+    the optimiser's states, gathering weights, gradient exchange and weight synchronisation;
+    `overhead` what is spent beside the device: a generation, an update, a pass and an answer.
     """
 
     training: Seconds
@@ -80,101 +83,120 @@ def step_seconds(
     lengths: Lengths,
     *,
     completions: NDArray[np.int64],
-    concurrency: NDArray[np.int64],
+    fit: MemoryFit,
     learner: NDArray[np.float64],
+    reached: Efficiency,
 ) -> StepSeconds:
     """Seconds of one step with n x B = `completions`.
 
-    `concurrency`: rollouts that each device decodes at once, or each engine of vLLM; `learner`:
-    FLOPs that a device computes in scoring and training, padding and recomputation included
-    (`padding.learner_flops`): (batches,).
+    `fit`: micro-batches, and rollouts decoded at once; `learner`: FLOPs that a device computes in
+    scoring and training, padding and recomputation included (`padding.learner_flops`); `reached`:
+    `efficiency` of the run. Arrays: (batches,).
     """
     local = completions / hardware.devices_per_run
     engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
     flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
-    training = learner / (hardware.peak_flops * hardware.training_utilization)
-
     sampled = sampling(
         arch,
         hardware,
-        decoded(lengths, generation),
+        generation,
+        lengths,
         rollouts=completions / engines,
-        concurrency=concurrency,
+        concurrency=fit.concurrency,
         prefill_flops=flops.prefill / passes.draws,
-        tensor_parallel=generation.tensor_parallel,
     )
+    micro_batches = local / np.maximum(fit.micro_batch, 1)
+    made = forward_passes(hardware, passes)
     return StepSeconds(
-        training=training,
-        generation=sampled.seconds(hardware) * passes.draws,
-        update=np.full(local.shape, _update_seconds(arch, recipe, hardware, generation)),
-        overhead=hardware.step_overhead_s
-        + hardware.update_overhead_s * recipe.updates_per_generation
-        + hardware.answer_overhead_s * local * passes.draws,
+        training=learner / (hardware.peak_flops * reached.training_utilization),
+        generation=sampled.seconds(reached) * passes.draws,
+        update=_update_seconds(arch, recipe, hardware, generation)
+        + micro_batches * _micro_batch_seconds(arch, recipe, hardware, passes),
+        overhead=reached.step_overhead_s
+        + reached.update_overhead_s * recipe.updates_per_generation
+        + reached.pass_overhead_s * micro_batches * (made.scoring + made.training)
+        + reached.answer_overhead_s * local * passes.draws,
     )
 
 
-def decoded(lengths: Lengths, generation: GenerationConfig) -> Lengths:
-    """Of rollouts, with the length to which each is decoded as the longest.
+@dataclass(frozen=True, kw_only=True)
+class ForwardPasses:
+    """Passes that are made over a micro-batch in one generation; a backward one counts as two."""
 
-    `transformers` goes on until the last rollout has ended, at the longest completion allowed; vLLM
-    refills as rollouts end: the mean length.
-    """
-    if generation.name == "transformers":
-        return lengths
-    return replace(lengths, longest=lengths.completion)
+    scoring: float
+    training: float
+
+
+def forward_passes(hardware: HardwareConfig, passes: Passes) -> ForwardPasses:
+    """How many are launched: recomputation counts, as it does in `flops.hardware_flops`."""
+    return ForwardPasses(
+        scoring=float(passes.old_policy) + float(passes.reference),
+        training=passes.num_iterations * (4.0 if hardware.gradient_checkpointing else 3.0),
+    )
 
 
 def sampling(
     arch: Architecture,
     hardware: HardwareConfig,
+    generation: GenerationConfig,
     lengths: Lengths,
     *,
     rollouts: Seconds,
     concurrency: NDArray[np.int64],
     prefill_flops: Count,
-    tensor_parallel: int = 1,
     batches: float = 1.0,
 ) -> Sampling:
     """What sampling `rollouts` takes on one device, `concurrency` at once, in so many `batches`.
 
-    Each is decoded to `lengths.longest` (`decoded`). `tensor_parallel` devices do it together where
-    there are more.
+    The devices of a tensor-parallel engine do it together. `transformers` decodes a batch until
+    its longest has ended, all rows to the end. vLLM begins another rollout where one has ended,
+    and runs on for the longest: of all, or of those that begin last.
     """
     prompt, completion = lengths.prompt, lengths.completion
+    devices = generation.tensor_parallel
     together = np.maximum(np.minimum(concurrency, rollouts), 1)
-    positions = np.maximum(rollouts / together, 1.0) * max(lengths.longest - 1, 0.0)
-    flops = together * float(decode_flops(arch, prompt, completion)) / max(completion - 1, 1)
-    cached = prompt + completion / 2
-    moved = _bytes_per_position(arch, hardware, together, cached, tensor_parallel)
-    peak = hardware.peak_flops * tensor_parallel
-    each = np.maximum(moved / hardware.memory_bandwidth, flops / peak)
-    if tensor_parallel > 1 and hardware.interconnect_bandwidth is not None:
+    last, turns = longest_of(lengths, together), np.maximum(rollouts / together, 1.0)
+    cached: Count
+    if generation.name == "transformers":
+        positions = turns * (last - 1)
+        tokens = positions * together
+        cached = prompt + last / 2
+    else:
+        refilled = (turns - 1) * completion + last
+        positions = np.maximum(refilled, longest_of(lengths, np.maximum(rollouts, 1))) - 1
+        tokens = np.maximum(rollouts, 1) * max(completion - 1, 0.0)
+        cached = prompt + mean_cached(lengths)
+    alive = tokens / np.maximum(positions, 1e-9)
+    moved = positions * _weight_bytes(arch, hardware, alive, devices)
+    moved = moved + tokens * cached * cache_bytes_per_token(arch, hardware.dtype, devices)
+    flops = tokens * float(decode_flops(arch, prompt, completion)) / max(completion - 1, 1)
+    peak = hardware.peak_flops * devices
+    decoding = np.maximum(moved / hardware.memory_bandwidth, flops / peak)
+    if devices > 1 and hardware.interconnect_bandwidth is not None:
         # Two ring all-reduces of the residual stream in every layer (arXiv 1909.08053, section 3).
         width = 2 * arch.num_layers * arch.hidden_size * PRECISION_BYTES[hardware.dtype]
-        volume = together * width * 2 * (tensor_parallel - 1) / tensor_parallel
-        each = each + volume / hardware.interconnect_bandwidth
-    prefill = rollouts * prefill_flops / peak
-    return Sampling(device=prefill + positions * each, positions=positions, batches=batches)
+        volume = tokens * width * 2 * (devices - 1) / devices
+        decoding = decoding + volume / hardware.interconnect_bandwidth
+    return Sampling(
+        device=rollouts * prefill_flops / peak + decoding, positions=positions, batches=batches
+    )
 
 
-def _bytes_per_position(
-    arch: Architecture, hardware: HardwareConfig, together: Seconds, cached: float, devices: int
+def _weight_bytes(
+    arch: Architecture, hardware: HardwareConfig, together: Seconds, devices: int
 ) -> Seconds:
-    """Bytes that each of an engine's `devices` reads to decode one position.
-
-    Of `together` rollouts, with `cached` tokens each.
-    """
+    """Bytes of weights that each of an engine's `devices` reads to decode one position of
+    `together` rollouts."""
     size = PRECISION_BYTES[hardware.dtype]
     weights = arch.active_parameters * np.ones_like(together, dtype=float)
     if arch.num_experts:
         # Each token takes k of E experts: the share that none of them takes is (1 - k/E)^tokens.
         share = arch.num_experts_per_token / arch.num_experts
-        touched = 1 - (1 - share) ** together
+        touched = 1 - (1 - share) ** np.maximum(together, 1.0)
         experts = arch.layer_weights - arch.active_layer_weights
         # At one token the active ones are read, at many tokens all of them.
         weights = weights + experts * (touched - share) / (1 - share)
-    cache = cache_bytes_per_token(arch, hardware.dtype, devices)
-    return weights * size / devices + together * cached * cache
+    return weights * size / devices
 
 
 def _update_seconds(
@@ -197,13 +219,44 @@ def _update_seconds(
             1 if hardware.sharding == "ddp" else devices
         )
         seconds += recipe.updates_per_generation * share / hardware.host_bandwidth
-    if devices > 1 and hardware.interconnect_bandwidth is not None:
-        # A ring all-reduce moves 2 (d - 1) / d of the gradients; ZeRO-3 gathers the weights
-        # twice besides (arXiv 1910.02054, section 7).
-        gradients = arch.parameters * PRECISION_BYTES[hardware.dtype]
-        moves = 3 if hardware.sharding in ("zero3", "fsdp") else 2
-        volume = moves * gradients * (devices - 1) / devices
-        seconds += recipe.updates_per_generation * volume / hardware.interconnect_bandwidth
+    # A ring all-reduce moves 2 (d - 1) / d of the gradients, a reduce-scatter half of it
+    # (arXiv 1910.02054, section 7).
+    size = PRECISION_BYTES[hardware.dtype] if recipe.lora_rank is None else 4
+    gradients = size * _trained(arch, recipe)
+    if hardware.sharding != "fsdp":
+        moves = 1 if hardware.sharding == "zero3" else 2
+        seconds += recipe.updates_per_generation * _ring_seconds(hardware, moves * gradients)
     if generation.name == "vllm":
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds
+
+
+def _micro_batch_seconds(
+    arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig, passes: Passes
+) -> float:
+    """Seconds in which weights that are sharded are gathered for the passes over a micro-batch:
+    once to score it, twice to train on it (arXiv 1910.02054, section 7).
+
+    FSDP also reduces its gradients then, in float32.
+    """
+    if hardware.sharding not in ("zero3", "fsdp"):
+        return 0.0
+    gathered = float(passes.old_policy) + float(passes.reference) + 2.0 * passes.num_iterations
+    volume = gathered * arch.parameters * PRECISION_BYTES[hardware.dtype]
+    if hardware.sharding == "fsdp":
+        volume += passes.num_iterations * 4.0 * _trained(arch, recipe)
+    return _ring_seconds(hardware, volume)
+
+
+def _trained(arch: Architecture, recipe: RecipeConfig) -> int:
+    """Parameters that have gradients."""
+    rank = recipe.lora_rank
+    return arch.parameters if rank is None else adapter_weights(arch, rank)
+
+
+def _ring_seconds(hardware: HardwareConfig, volume: float) -> float:
+    """Seconds in which devices that form a ring send `volume` bytes around it once."""
+    devices = hardware.devices_per_run
+    if devices == 1 or hardware.interconnect_bandwidth is None:
+        return 0.0
+    return volume * (devices - 1) / devices / hardware.interconnect_bandwidth

@@ -26,6 +26,7 @@ from isosweep.plan.coefficients import (
     fit,
 )
 from isosweep.plan.phases import timed_phases
+from isosweep.plan.spec import reached
 from isosweep.store.paths import SweepPaths
 
 # 2: only what the records determine, with intervals. 1: four numbers for the whole step.
@@ -36,7 +37,7 @@ _WHOLE_STEP = (
     *("training_utilization", "generation_utilization", "step_overhead_s", "token_overhead_s"),
 )
 _NONE_BESIDE = dict.fromkeys(
-    ("generation_overhead_s", "update_overhead_s", "answer_overhead_s"), 0.0
+    ("generation_overhead_s", "update_overhead_s", "pass_overhead_s", "answer_overhead_s"), 0.0
 )
 
 
@@ -76,7 +77,7 @@ def calibrate(config: SweepConfig, plan: Plan, paths: SweepPaths) -> Calibration
         raise RecordError(
             f"{paths.root}: {trained} runs have trained; calibration takes {_LEAST_RUNS} or more"
         )
-    assumed = coefficients(config.hardware)
+    assumed = coefficients(reached(config), config.hardware.startup)
     settings = fit(rows, assumed)
     fitted = {name: coefficient(name, one.value) for name, one in settings.items()}
     calibration = Calibration(

@@ -74,8 +74,8 @@ class Candidates:
     `cost`, `flops`, `hardware_flops`, `seconds`: (N, M) per optimiser update, cost in the budget's
     unit, hardware FLOPs with what the learner pads and computes twice; `steps`, `records` (held-out
     evaluations from start to budget) and `run_seconds` (from start to budget, evaluation included):
-    (N, M, K); `evaluation_flops` and `evaluation_seconds`: of one evaluation; `broken`: (N, M, K),
-    bit r set where the r-th rule is broken. `memory` has arrays (N, M).
+    (N, M, K); `evaluation_flops` and `evaluation_seconds`, (N, M): of one evaluation; `broken`:
+    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M).
     """
 
     variant: Variant
@@ -92,7 +92,7 @@ class Candidates:
     steps: Ints
     records: Ints
     evaluation_flops: float
-    evaluation_seconds: float
+    evaluation_seconds: Floats
     run_seconds: Floats
     broken: Ints
 

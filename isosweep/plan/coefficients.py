@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.hardware import HardwareConfig
+from isosweep.costs.efficiency import Efficiency
 
 Floats = NDArray[np.float64]
 PhaseName = Literal["generation", "scoring", "training", "evaluation", "start-up"]
@@ -23,8 +23,11 @@ PhaseName = Literal["generation", "scoring", "training", "evaluation", "start-up
 # sending the weights is a part of generation.
 PHASES: dict[PhaseName, tuple[str, ...]] = {
     "generation": ("generation_utilization", "token_overhead_s", "generation_overhead_s"),
-    "scoring": ("training_utilization", "step_overhead_s", "answer_overhead_s"),
-    "training": ("training_utilization", "update_overhead_s"),
+    "scoring": (
+        *("training_utilization", "pass_overhead_s"),
+        *("step_overhead_s", "answer_overhead_s"),
+    ),
+    "training": ("training_utilization", "update_overhead_s", "pass_overhead_s"),
     "evaluation": (
         *("generation_utilization", "token_overhead_s"),
         *("generation_overhead_s", "answer_overhead_s"),
@@ -34,7 +37,8 @@ PHASES: dict[PhaseName, tuple[str, ...]] = {
 # Of causes that nothing tells apart the last keep what was assumed.
 SETTINGS = (
     *("training_utilization", "generation_utilization", "token_overhead_s", "update_overhead_s"),
-    *("step_overhead_s", "answer_overhead_s", "generation_overhead_s", "startup_s"),
+    *("pass_overhead_s", "step_overhead_s", "answer_overhead_s", "generation_overhead_s"),
+    "startup_s",
 )
 
 # A coefficient is determined if its relative standard error is below this,
@@ -74,9 +78,9 @@ def coefficient(name: str, value: float) -> float:
     return 1 / value if name.endswith("utilization") else value
 
 
-def coefficients(hardware: HardwareConfig) -> dict[str, float]:
-    """Of every setting, as `hardware` has it."""
-    values = {name: getattr(hardware, name) for name in SETTINGS} | {"startup_s": hardware.startup}
+def coefficients(reached: Efficiency, startup: float) -> dict[str, float]:
+    """Of every setting, as runs are planned with it; `startup`: seconds until one begins."""
+    values = vars(reached) | {"startup_s": startup}
     return {name: coefficient(name, value) for name, value in values.items()}
 
 
@@ -240,15 +244,20 @@ def _jackknife(
 
 
 def _alike(gram: Floats) -> dict[int, int]:
-    """Places of columns that others add up to, each with that of the most similar of these."""
+    """Places of columns that others add up to, each with that of the most similar of these.
+
+    Two pairs that go together share a space, whose vectors may mix them: cosines tell them apart.
+    """
     values, vectors = np.linalg.eigh(gram)
+    length = np.sqrt(np.diag(gram))
+    cosines = gram / np.outer(length, length)
     alike: dict[int, int] = {}
     for value, vector in zip(values, vectors.T, strict=True):
         if value > _ALIKE * values[-1]:
             continue
         part = np.abs(vector)
         for at in np.flatnonzero(part > 1e-3):
-            similar = part.copy()
-            similar[at] = 0.0
+            similar = np.where(part > 1e-3, cosines[at], -np.inf)
+            similar[at] = -np.inf
             alike[int(at)] = int(similar.argmax())
     return alike

@@ -8,7 +8,8 @@ import numpy as np
 
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.fit import MemoryFit
+from isosweep.costs.efficiency import Efficiency
+from isosweep.costs.fit import MemoryFit, quickest
 from isosweep.costs.flops import Passes, rollout_flops
 from isosweep.costs.padding import learner_flops
 from isosweep.costs.steps import Floats, Ints, steps_for
@@ -17,7 +18,7 @@ from isosweep.plan.candidates import Candidates
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.rules import broken_bits
-from isosweep.plan.spec import passes_of
+from isosweep.plan.spec import passes_of, reached
 
 
 def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
@@ -47,9 +48,7 @@ def _costed(variant: Variant) -> Candidates:
         config.hardware.device,
         n[:, None].astype(float),
     )
-    memory = planned_memory(config, completions)
-    learner = _learner(config, passes, completions, memory)
-    phases = _phases(config, passes, completions, memory, learner)
+    memory, learner, phases = _quickest(config, passes, completions)
     # Costs of one generation are shared evenly by the updates made with it.
     flops, sampling = (each / updates for each in _flops(config, passes, completions))
     hardware_flops = sampling + learner * config.hardware.devices_per_run / updates
@@ -57,8 +56,8 @@ def _costed(variant: Variant) -> Candidates:
     cost = _cost(config, passes, completions, flops, seconds)
     steps = steps_for(budgets, cost[..., None], updates)
     records = _records(config, flops, steps)
-    evaluation = evaluation_seconds(config)
-    run_seconds = steps * seconds[..., None] + evaluation * records
+    evaluation = np.broadcast_to(evaluation_seconds(config, memory.concurrency), seconds.shape)
+    run_seconds = steps * seconds[..., None] + evaluation[..., None] * records
     return Candidates(
         variant=variant,
         num_generations=n,
@@ -80,6 +79,28 @@ def _costed(variant: Variant) -> Candidates:
     )
 
 
+def _quickest(
+    config: SweepConfig, passes: Passes, completions: Ints
+) -> tuple[MemoryFit, Floats, StepSeconds]:
+    """How n x B fit their devices in the least time, FLOPs that a device computes in scoring and
+    training, and the seconds of one generation and its updates: (N, M) each."""
+    at = reached(config)
+
+    def timed(memory: MemoryFit) -> tuple[MemoryFit, Floats, StepSeconds]:
+        learner = _learner(config, passes, completions, memory)
+        return memory, learner, _phases(config, passes, completions, memory, learner, at)
+
+    # Where passes cost nothing beside their FLOPs, time would tell large micro-batches from small
+    # ones by padding alone.
+    if config.recipe.micro_batch is not None or at.pass_overhead_s == 0:
+        return timed(planned_memory(config, completions))
+    # Halves of the largest allowed, and the largest divisor that fits.
+    most = config.recipe.max_micro_batch
+    sizes = [2**power for power in range(most.bit_length())]
+    fits = [planned_memory(config, completions, size) for size in (*sizes, None)]
+    return timed(quickest(fits, [timed(fit)[2].total for fit in fits]))
+
+
 def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:
     """FLOPs that a device computes in scoring and training one generation: (N, M)."""
     return learner_flops(
@@ -95,7 +116,12 @@ def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: Mem
 
 
 def _phases(
-    config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit, learner: Floats
+    config: SweepConfig,
+    passes: Passes,
+    completions: Ints,
+    memory: MemoryFit,
+    learner: Floats,
+    at: Efficiency,
 ) -> StepSeconds:
     """Seconds of one generation and its updates, by phase: (N, M) each."""
     return step_seconds(
@@ -106,8 +132,9 @@ def _phases(
         passes,
         config.task.lengths,
         completions=completions,
-        concurrency=memory.concurrency,
+        fit=memory,
         learner=learner,
+        reached=at,
     )
 
 

@@ -12,12 +12,14 @@ import numpy as np
 
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.engine import MAX_NUM_SEQS
 from isosweep.costs.flops import PhaseFlops, rollout_flops
-from isosweep.costs.timing import Sampling, decoded, sampling
+from isosweep.costs.steps import Floats, Ints
+from isosweep.costs.timing import Sampling, sampling
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.document import EvaluationPlan, SetPlan
-from isosweep.plan.spec import evaluation_batch, passes_of
+from isosweep.plan.spec import evaluation_batch, passes_of, reached
 
 
 def evaluations(config: SweepConfig) -> tuple[SweepConfig, ...]:
@@ -52,15 +54,20 @@ def _answer_flops(config: SweepConfig) -> PhaseFlops:
     return rollout_flops(arch, prompt, completion, replace(passes, draws=1.0))
 
 
-def evaluation_seconds(config: SweepConfig) -> float:
-    """Seconds of one held-out evaluation, of its further sets too."""
-    return math.fsum(map(_seconds, evaluations(config)))
+def evaluation_seconds(config: SweepConfig, requests: Ints | None = None) -> Floats:
+    """Seconds of one held-out evaluation, of its further sets too; `requests`: the most that an
+    engine of vLLM has at once, None: all that vLLM allows. Arrays follow its shape."""
+    at = reached(config)
+    each = [_seconds(on, at, requests) for on in evaluations(config)]
+    total: Floats = np.sum(each, axis=0)
+    return total
 
 
-def _seconds(config: SweepConfig) -> float:
-    sampled = evaluation_sampling(config).seconds(config.run_hardware)
+def _seconds(config: SweepConfig, at: Efficiency, requests: Ints | None) -> Floats:
     judged = answers_of(config, config.hardware.devices_per_run)
-    return float(sampled[0]) + judged * config.hardware.answer_overhead_s
+    sampled = evaluation_sampling(config, requests).seconds(at)
+    seconds: Floats = sampled + judged * at.answer_overhead_s
+    return seconds
 
 
 def answers_of(config: SweepConfig, shares: int) -> int:
@@ -68,24 +75,27 @@ def answers_of(config: SweepConfig, shares: int) -> int:
     return math.ceil(config.task.num_eval_problems / shares) * config.evaluation.samples_per_problem
 
 
-def evaluation_sampling(config: SweepConfig) -> Sampling:
-    """What sampling takes for one evaluation, of the share of a device or an engine: arrays of one.
+def evaluation_sampling(config: SweepConfig, requests: Ints | None = None) -> Sampling:
+    """What sampling takes for one evaluation, of the share of a device or an engine.
 
-    An engine is handed all of its share; transformers takes it a batch at a time.
+    An engine is handed all of its share, and has `requests` at once; transformers takes it a batch
+    at a time. Arrays follow `requests`, or have one.
     """
     generation, devices = config.generation, config.hardware.devices_per_run
     answers = answers_of(config, generation.sampling_devices(devices) // generation.tensor_parallel)
     engine = generation.name == "vllm"
-    at_once = min(answers, MAX_NUM_SEQS) if engine else evaluation_batch(config)
+    most = np.array([MAX_NUM_SEQS]) if requests is None else np.maximum(requests, 1)
+    if not engine:
+        most = np.full(most.shape, evaluation_batch(config))
     return sampling(
         config.model.architecture,
         config.run_hardware,
-        decoded(config.task.lengths, generation),
-        rollouts=np.array([float(answers)]),
-        concurrency=np.array([at_once]),
+        generation,
+        config.task.lengths,
+        rollouts=np.full(most.shape, float(answers)),
+        concurrency=np.minimum(answers, most),
         prefill_flops=float(_answer_flops(config).prefill),
-        tensor_parallel=generation.tensor_parallel,
-        batches=1 if engine else math.ceil(answers / at_once),
+        batches=1 if engine else math.ceil(answers / int(most.flat[0])),
     )
 
 

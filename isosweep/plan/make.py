@@ -158,7 +158,7 @@ def _run(
         **_engine(table, i, j),
         records=records,
         evaluation_flops=records * table.evaluation_flops,
-        evaluation_seconds=records * table.evaluation_seconds,
+        evaluation_seconds=records * float(table.evaluation_seconds[i, j]),
         checkpoint_bytes=one.total,
         checkpoints_peak_bytes=disk.running,
         checkpoints_kept_bytes=disk.kept,

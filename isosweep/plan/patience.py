@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from isosweep.plan.evaluation import evaluation_seconds
 from isosweep.plan.study import Study
 
 # Loading a model from a cold network disk, or a judge that is down, takes minutes.
@@ -23,10 +22,9 @@ def stuck_after(study: Study) -> dict[str, float]:
         return {run.run_id: given for run in study.plan.runs}
     patience: dict[str, float] = {}
     for table in study.candidates:
-        evaluation = evaluation_seconds(table.config)
         for run in study.plan.of_axes(table.variant.axes).runs:
             i = int(np.searchsorted(table.num_generations, run.num_generations))
             j = int(np.searchsorted(table.problems_per_batch, run.problems_per_batch))
-            longest = max(float(table.phases.total[i, j]), evaluation)
+            longest = max(float(table.phases.total[i, j]), float(table.evaluation_seconds[i, j]))
             patience[run.run_id] = max(LEAST_S, TIMES * longest)
     return patience

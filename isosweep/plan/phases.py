@@ -10,12 +10,13 @@ from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.flops import prefill_flops
-from isosweep.costs.timing import decoded, sampling
+from isosweep.costs.timing import forward_passes, sampling
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.coefficients import PhaseName, Timed
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import answers_of, evaluation_sampling, evaluations
+from isosweep.plan.spec import passes_of, reached
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import Record, read_records
 
@@ -60,12 +61,19 @@ def _between(
         return
     local = spent["rollouts"] / config.hardware.devices_per_run
     scored, trained = _learner_seconds(table, run, after, spent)
+    micro_batches = local / max(int(table.memory.micro_batch[_place(table, run)]), 1)
+    n = run.num_generations
+    made = passes_of(
+        config.model.architecture, config.recipe, config.generation, config.hardware.device, n
+    )
+    passes = forward_passes(config.hardware, made)
     work: dict[PhaseName, tuple[float, dict[str, float]]] = {
         "generation": (seconds["generation"], _generation_amounts(table, run, spent)),
         "scoring": (
             seconds["scoring"] + seconds["reward"],
             {
                 "training_utilization": scored,
+                "pass_overhead_s": micro_batches * passes.scoring,
                 "step_overhead_s": float(spent["generations"]),
                 "answer_overhead_s": local,
             },
@@ -74,6 +82,7 @@ def _between(
             seconds["device"] - seconds["generation"] - seconds["scoring"] - seconds["reward"],
             {
                 "training_utilization": trained,
+                "pass_overhead_s": micro_batches * passes.training,
                 "update_overhead_s": float(
                     spent["generations"] * config.recipe.updates_per_generation
                 ),
@@ -97,7 +106,7 @@ def _learner_seconds(
     hardware = table.config.run_hardware
     if after.training_hardware_flops is None:
         planned = float(table.phases.training[_place(table, run)])
-        return 0.0, spent["generations"] * planned * hardware.training_utilization
+        return 0.0, spent["generations"] * planned * reached(table.config).training_utilization
     peak = hardware.peak_flops * hardware.devices_per_run
     return spent["scoring_hardware_flops"] / peak, spent["training_hardware_flops"] / peak
 
@@ -120,11 +129,11 @@ def _generation_amounts(
     one = sampling(
         arch,
         hardware,
-        decoded(lengths, generation),
+        generation,
+        lengths,
         rollouts=np.array([rollouts / calls / engines]),
         concurrency=table.memory.concurrency[at[0], at[1] : at[1] + 1],
         prefill_flops=counted or float(prefill_flops(arch, lengths.prompt)),
-        tensor_parallel=generation.tensor_parallel,
     )
     return {
         "generation_utilization": calls * float(one.device[0]),

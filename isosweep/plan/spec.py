@@ -21,6 +21,7 @@ from isosweep.config.task import TaskConfig
 from isosweep.config.trainer import TrainerConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
 from isosweep.costs.activations import generating_bytes
+from isosweep.costs.efficiency import Efficiency, efficiency
 from isosweep.costs.engine import SHARED_BLOCK_TOKENS
 from isosweep.costs.flops import Count, Passes
 from isosweep.costs.memory import state_bytes
@@ -174,6 +175,12 @@ def passes_of(
         # vLLM is sent weights with the adapters merged in.
         adapted_sampling=generation.name == "transformers",
     )
+
+
+def reached(config: SweepConfig) -> Efficiency:
+    """What runs reach of their devices, by settings or as expected."""
+    # Runs that share a device feed it together.
+    return efficiency(config.model.architecture, config.hardware, config.generation)
 
 
 def evaluation_batch(config: SweepConfig) -> int:

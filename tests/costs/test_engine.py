@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.activations import training_bytes
 from isosweep.costs.engine import (
     MAX_NUM_BATCHED_TOKENS,
@@ -39,8 +40,8 @@ def _engine(config: SweepConfig, completion: float = 2048.0) -> EngineBytes:
         config.recipe,
         config.hardware,
         config.generation,
-        prompt=150.0,
-        completion=completion,
+        cached=150.0 + completion,
+        longest=150.0 + completion,
         context=context_tokens(150.0, completion),
     )
 
@@ -51,8 +52,7 @@ def _fit(config: SweepConfig, *completions: int) -> MemoryFit:
         config.recipe,
         config.hardware,
         config.generation,
-        prompt=150.0,
-        completion=2048.0,
+        lengths=Lengths(prompt=150.0, completion=2048.0, longest=2048.0),
         completions=np.array(completions),
     )
 

@@ -11,6 +11,7 @@ from isosweep.config.architecture import adapter_weights
 from isosweep.config.hardware import Sharding
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.activations import training_bytes
 from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
@@ -158,8 +159,7 @@ def _fit(config: SweepConfig, *completions: int, longest: float = 1024.0) -> Any
         config.recipe,
         config.hardware,
         config.generation,
-        prompt=72.0,
-        completion=longest,
+        lengths=Lengths(prompt=72.0, completion=longest, longest=longest),
         completions=np.array(completions),
     )
 

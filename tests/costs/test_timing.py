@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
+from isosweep.costs.padding import longest_of
 from isosweep.costs.timing import sampling
 from isosweep.plan.scheduling import makespan, makespan_bound
 from tests.conftest import candidates_of, make_config
@@ -25,6 +26,7 @@ def _decode_seconds(config: SweepConfig, together: int, prompt: float = 1.0) -> 
     sampled = sampling(
         config.model.architecture,
         config.hardware,
+        config.generation,
         Lengths(prompt=prompt, completion=2.0, longest=2.0),
         rollouts=np.array([float(together)]),
         concurrency=np.array([together]),
@@ -78,9 +80,17 @@ def test_twice_the_completions_train_twice_as_long_on_one_device_and_as_long_on_
     assert (2 * two.seconds > one.seconds * 0.99).all()
 
 
-@pytest.mark.parametrize(("sharding", "moves"), [("zero2", 2), ("zero3", 3)])
-def test_devices_exchange_gradients_in_a_ring(sharding: str, moves: int) -> None:
+@pytest.mark.parametrize(
+    ("sharding", "moves", "gathers"),
+    # Weights are gathered to score and twice to train; FSDP's gradients, in float32, are reduced as
+    # often as it trains.
+    [("zero2", 2, 0), ("zero3", 1, 3), ("fsdp", 0, 5)],
+)
+def test_devices_exchange_gradients_once_and_gather_weights_for_every_micro_batch(
+    sharding: str, moves: int, gathers: int
+) -> None:
     config = make_config(
+        *("recipe.micro_batch=4", "grid.num_generations=[16,64]"),
         *("model=qwen-0.5b", "budget=1e20", f"hardware.sharding={sharding}"),
         *("hardware.devices_per_run=4", "hardware.interconnect_bandwidth=1e10"),
     )
@@ -89,8 +99,10 @@ def test_devices_exchange_gradients_in_a_ring(sharding: str, moves: int) -> None
         candidates_of(each)[0].phases.update for each in (config, replace(config, hardware=faster))
     )
     # Each sends three quarters of all, in 2 bytes for a parameter: half as long at twice the speed.
-    volume = moves * 3 / 4 * 2 * config.model.architecture.parameters
-    assert slow - fast == pytest.approx(np.full(slow.shape, volume / 2e10))
+    each = 3 / 4 * 2 * config.model.architecture.parameters / 2e10
+    table = candidates_of(config)[0]
+    micro_batches = table.completions / 4 / table.memory.micro_batch
+    assert slow - fast == pytest.approx(each * (moves + gathers * micro_batches))
 
 
 def test_checkpointing_recomputes_the_layers_and_not_the_head() -> None:
@@ -136,14 +148,16 @@ def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes(draw
         (table,) = candidates_of(replace(plain, hardware=hardware))
         return float(table.phases.total[0, 0])
 
-    least = seconds(step_overhead_s=0.0, token_overhead_s=0.0)
-    causes: dict[str, int] = {
+    none: dict[str, float] = dict.fromkeys(
+        ("step_overhead_s", "token_overhead_s", "pass_overhead_s", "answer_overhead_s"), 0.0
+    )
+    least = seconds(**none)
+    causes: dict[str, float] = {
         "step_overhead_s": 1,
         "update_overhead_s": 3,
         "generation_overhead_s": draws,
-        "token_overhead_s": draws * (plain.task.completion_limit - 1),
+        "token_overhead_s": draws * (float(longest_of(plain.task.lengths, np.array(32.0))) - 1),
         "answer_overhead_s": draws * 8 * 4,
     }
     for name, times in causes.items():
-        one: dict[str, float] = {"step_overhead_s": 0.0, "token_overhead_s": 0.0, name: 2.0}
-        assert seconds(**one) - least == pytest.approx(2 * times), name
+        assert seconds(**none | {name: 2.0}) - least == pytest.approx(2 * times), name

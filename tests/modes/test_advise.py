@@ -35,7 +35,7 @@ def test_it_prints_the_answer_first_the_sources_and_a_command(
     text = said(monkeypatch, *ASKED)
     first, *_, last = text.strip().splitlines()
     assert re.match(r"\d published sources disagree by [\d.]+ doublings: n from \d+ \(", first)
-    for shown in ("Playbook, easy, B = 32", "ScaleRL", "1.1 decades below", "4.93 times yours"):
+    for shown in ("Playbook, easy, B = 32", "ScaleRL", "1.0 decades below", "4.93 times yours"):
         assert shown in " ".join(text.split())
     assert last.startswith("python -m isosweep model=qwen-1.5b budget=")
     assert resolve(config_of(["mode=plan", *shlex.split(last)[3:]])).plan.runs

@@ -25,6 +25,7 @@ from isosweep.plan.coefficients import (
     fit,
 )
 from isosweep.plan.evaluation import evaluation_seconds
+from isosweep.plan.spec import reached
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import candidates_of, make_config, plan_of
@@ -40,7 +41,7 @@ PLANTED: dict[str, Any] = {
 }
 KEY = "cpu, tiny, transformers"
 # What nothing in a world below is made with.
-ASSUMED = coefficients(make_config().hardware)
+ASSUMED = coefficients(reached(make_config()), make_config().hardware.startup)
 
 
 def world(
@@ -52,7 +53,7 @@ def world(
     """
     rng = np.random.default_rng(seed)
     settings = {name: value * rng.uniform(0.5, 2) for name, value in PLANTED.items()}
-    settings["generation_overhead_s"] = 0.0
+    settings |= {"generation_overhead_s": 0.0, "pass_overhead_s": 0.0}
     planted = {name: coefficient(name, value) for name, value in settings.items()}
     rows = []
     for run, size in enumerate([*sizes, *sizes]):
@@ -72,6 +73,7 @@ def world(
                 "training": {
                     "training_utilization": generations * size * 1.3e-4,
                     "update_overhead_s": generations,
+                    "pass_overhead_s": 3.0 * generations,
                 },
                 "evaluation": {
                     "generation_utilization": 0.08,
@@ -95,7 +97,7 @@ def test_planted_coefficients_lie_in_their_intervals() -> None:
         rows, settings = world(seed)
         for name, found in fit(rows, ASSUMED).items():
             if isinstance(found, Kept):
-                kept += name != "generation_overhead_s"
+                kept += name not in ("generation_overhead_s", "pass_overhead_s")
             else:
                 held += found.low <= settings[name] <= found.high
                 off.append(abs(found.value / settings[name] - 1))
@@ -122,6 +124,24 @@ def test_causes_that_go_together_are_told_by_the_first_and_the_other_is_kept() -
     rows, settings = world(0)
     found = fit(rows, ASSUMED)["generation_overhead_s"]
     assert found == Kept(value=0.0, why="alike", other="token_overhead_s")
+    # Another pair beside it is told apart from this one.
+    both = [
+        replace(
+            row,
+            amounts={
+                **row.amounts,
+                "pass_overhead_s": 1e3 * row.amounts["training_utilization"],
+            },
+        )
+        if row.phase == "training"
+        else row
+        for row in rows
+    ]
+    others = {name: one.other for name, one in fit(both, ASSUMED).items() if isinstance(one, Kept)}
+    assert others == {
+        "generation_overhead_s": "token_overhead_s",
+        "pass_overhead_s": "training_utilization",
+    }
     # One n x B: nothing says which part of a step grows with it.
     rows = [row for row in world(1, sizes=(64, 64))[0] if row.phase == "training"]
     found, fixed = (fit(rows, ASSUMED)[n] for n in ("training_utilization", "update_overhead_s"))
@@ -166,7 +186,7 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
             float(each[i, j]) for each in (table.phases.training, table.phases.generation)
         )
         for step in (0, 10, 40):
-            scoring = hardware.step_overhead_s + rollouts * hardware.answer_overhead_s
+            scoring = PLANTED["step_overhead_s"] + rollouts * PLANTED["answer_overhead_s"]
             compute = Compute(
                 generations=step,
                 rollouts=step * rollouts,
@@ -174,7 +194,7 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
                 completion_tokens=step * rollouts * round(config.task.planned_completion_tokens),
                 training_hardware_flops=step
                 * training
-                * hardware.training_utilization
+                * PLANTED["training_utilization"]
                 * hardware.peak_flops,
                 generation_seconds=step * generation,
                 scoring_seconds=step * scoring,
@@ -188,7 +208,7 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
                 samples_per_problem=1,
                 completion_tokens=1.0,
                 unix_time=0.0,
-                seconds=evaluation_seconds(slower),
+                seconds=float(evaluation_seconds(slower)[0]),
             )
             append_record(files.records, 1, record)
     return plan, paths
@@ -218,7 +238,7 @@ def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
     assert document["version"] == 2
     stored = document["entries"][KEY]["settings"]
     # What is not determined is not stored: later plans assume what their hardware says.
-    assert set(stored) == set(SETTINGS) - {"generation_overhead_s"}
+    assert set(stored) == set(SETTINGS) - {"generation_overhead_s", "pass_overhead_s"}
     assert all(one["low"] <= one["value"] <= one["high"] for one in stored.values())
 
 
@@ -263,7 +283,13 @@ def test_a_calibration_of_version_1_is_read_and_kept_beside_new_ones(tmp_path: P
     settings = document["entries"][other]["settings"]
     assert {name: one["value"] for name, one in settings.items()} == {
         **{name: V1[name] for name in list(V1)[:4]},
-        **dict.fromkeys(("generation_overhead_s", "update_overhead_s", "answer_overhead_s"), 0.0),
+        **dict.fromkeys(
+            (
+                *("generation_overhead_s", "update_overhead_s"),
+                *("pass_overhead_s", "answer_overhead_s"),
+            ),
+            0.0,
+        ),
     }
 
 

@@ -12,7 +12,7 @@ from isosweep.costs.flops import decode_flops, head_flops_per_token, prefill_flo
 from isosweep.plan.cells import plan_from_document, predicted
 from isosweep.plan.evaluation import evaluation_flops, evaluation_plan, evaluation_seconds
 from isosweep.plan.memory import planned_memory
-from isosweep.plan.spec import run_spec
+from isosweep.plan.spec import reached, run_spec
 from isosweep.plan.study import plan_document, resolve
 from isosweep.training.schedule import Schedule
 from tests.conftest import make_config
@@ -80,16 +80,15 @@ def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> No
 
     def seconds(**hardware: Any) -> float:
         none = {name: 0.0 for name in vars(config.hardware) if name.endswith("_overhead_s")}
-        return evaluation_seconds(
-            replace(config, hardware=replace(config.hardware, **(none | hardware)))
-        )
+        changed = replace(config.hardware, **(none | hardware))
+        return float(evaluation_seconds(replace(config, hardware=changed))[0])
 
     least = seconds()
     # Batches of 32 problems: 4 of them, the last one smaller.
     assert seconds(generation_overhead_s=1.0) - least == pytest.approx(4)
     assert seconds(token_overhead_s=1.0) - least == pytest.approx(800 / 256 * positions)
     assert seconds(answer_overhead_s=1.0) - least == pytest.approx(800)
-    assert seconds(generation_utilization=config.hardware.generation_utilization / 2) == (
+    assert seconds(generation_utilization=reached(config).generation_utilization / 2) == (
         pytest.approx(2 * least)
     )
 

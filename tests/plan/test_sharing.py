@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from isosweep.costs.padding import longest_of
 from isosweep.modes.stored import places_of
 from isosweep.plan.cells import predicted
+from isosweep.plan.spec import reached
 from isosweep.plan.study import Study, resolve
 from tests.conftest import candidates_of, make_config
 
@@ -39,8 +41,8 @@ def test_speed_is_shared_and_overheads_are_not() -> None:
     (whole,), (part,) = (candidates_of(make_config(*GPU, *plain, *o)) for o in ((), (THREE,)))
     for phase in ("training", "update"):
         assert np.allclose(getattr(part.phases, phase), 3 * getattr(whole.phases, phase))
-    decoded = whole.config.task.completion_limit - 1
-    beside = decoded * whole.config.hardware.token_overhead_s
+    decoded = longest_of(whole.config.task.lengths, whole.completions.astype(float)) - 1
+    beside = decoded * reached(whole.config).token_overhead_s
     assert np.allclose(part.phases.generation - beside, 3 * (whole.phases.generation - beside))
     assert np.allclose(part.phases.overhead, whole.phases.overhead)
     assert (part.phases.total < 3 * whole.phases.total).all()

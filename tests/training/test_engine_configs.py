@@ -24,6 +24,7 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import splits
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token, captured_graphs
+from isosweep.costs.padding import cached_at_most
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.preflight.vllm import server_needs
@@ -212,7 +213,8 @@ def test_vllm_takes_every_engine_that_is_planned(plan: str, tmp_path: Path) -> N
             check_enough_kv_cache_memory(made, layers, spec.vllm_cache_bytes)
             page = sum(layer.page_size_bytes for layer in layers.values())
             pages = spec.vllm_cache_bytes // page
-            assert pages * BLOCK_TOKENS >= spec.vllm_max_num_seqs * blocks(longest)
+            expected = config.task.planned_prompt_tokens + cached_at_most(config.task.lengths)
+            assert pages * BLOCK_TOKENS >= spec.vllm_max_num_seqs * blocks(expected)
 
 
 def test_vllm_refuses_what_trl_would_have_given_it(tmp_path: Path) -> None:

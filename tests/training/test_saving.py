@@ -126,7 +126,7 @@ def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
     saver.finish()
     claim_attempt(RunPaths(tmp_path), None)
     with pytest.raises(OvertakenError):
-        saver.end()
+        saver.end(lambda checkpoint: None)
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
 
 

@@ -50,6 +50,7 @@ def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -
 def test_a_stop_ends_answers_in_training_and_evaluation(
     shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from isosweep.tasks import judge_later
     from isosweep.training import evaluate
 
     spec = spec_of("generation.stop=['5','7']", f"generation.prefix_sharing={shared}")
@@ -63,12 +64,12 @@ def test_a_stop_ends_answers_in_training_and_evaluation(
     assert not any(stops & set(ids[:-1]) for ids in sampled)
 
     texts: list[str] = []
-    judge = evaluate.judge_later
-    monkeypatch.setattr(
-        evaluate,
-        "judge_later",
-        lambda task, asked, read: texts.extend(read) or judge(task, asked, read),
-    )
+
+    def judged(task: Any, asked: Any, read: list[str]) -> Any:
+        texts.extend(read)
+        return judge_later(task, asked, read)
+
+    monkeypatch.setattr(evaluate, "judge_later", judged)
     evaluate.Evaluator(spec, tokenizer)(trainer.model)
     assert {text.strip()[-1:] for text in texts} > {"5", "7"}
     assert not any(stop in text.strip()[:-1] for stop in "57" for text in texts)

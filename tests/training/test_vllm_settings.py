@@ -12,6 +12,7 @@ import pytest
 
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.plan.spec import RunSpec, run_spec
@@ -44,8 +45,7 @@ def test_a_server_leaves_training_all_of_its_device() -> None:
             config.recipe,
             config.hardware,
             replace(config.generation, **changed),
-            prompt=72.0,
-            completion=8192.0,
+            lengths=Lengths(prompt=72.0, completion=8192.0, longest=8192.0),
             completions=np.array([512]),
         )
 
