@@ -34,7 +34,7 @@ FURTHER = (
     f"model=qwen-14b {GPUS}=2 recipe.lora_rank=32 recipe.beta=0.04 budget=1e20",
     f"model=qwen-32b {GPUS}=8 hardware.sharding=fsdp recipe.lora_rank=64 budget=1e21 "
     "generation.tensor_parallel=4 generation.sleep=true",
-    f"model=qwen-32b {GPUS}=8 hardware.sharding=zero3 recipe.lora_rank=64 budget=1e21",
+    f"model=qwen-14b {GPUS}=8 hardware.sharding=zero3 recipe.lora_rank=64 budget=1e21",
     f"model=qwen-7b {GPUS}=8 hardware.sharding=fsdp recipe=dapo recipe.mini_batches=4 budget=1e21",
     f"model=qwen-7b {GPUS}=8 hardware.sharding=fsdp recipe=scalerl recipe.interruption=null "
     "budget=1e21",
