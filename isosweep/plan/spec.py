@@ -29,6 +29,9 @@ from isosweep.plan.attention import chosen_attention
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 5
+# The same of what devices share alone; 1 where each has the whole model. 2: gradients are summed in
+# float32, and a reference model has its weights in every process.
+_SHARDING_VERSION = 2
 # Answers that are sampled at once, at most: more fill no device any better.
 _MOST_AT_ONCE = 2048
 
@@ -98,6 +101,8 @@ class RunSpec:
     """Keys and values on one device."""
     loss_sha256: Annotated[str | None, ADDED] = None
     """Of the module of a loss of one's own, as it was planned with."""
+    sharding_version: Annotated[PositiveInt, ADDED] = 1
+    """Version of the numbers of devices that share a model."""
     numerics_version: Whole = NUMERICS_VERSION
     """Version of the worker's numbers."""
 
@@ -222,6 +227,7 @@ def run_spec(
         device=hardware.device,
         devices=hardware.devices_per_run,
         sharding=hardware.sharding,
+        sharding_version=1 if hardware.sharding == "ddp" else _SHARDING_VERSION,
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,

@@ -22,7 +22,7 @@ RUN_IDS = {
     "": "tiny-sort-n8-B4-s1-92d2d47d2b6d",
     "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-ad7c09551d02",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-583f7fca25ec"
+        "qwen-7b-math-n8-B4-s1-d116abb827f4"
     ),
     "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-57901f26e049"),
     "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-888c1489cf2f"),
