@@ -11,7 +11,7 @@ from isosweep.plan.cells import Axes
 
 Flops = Annotated[float, Ge(0)]
 # Settings by name, of a group that later versions of isosweep may add some to.
-Settings = Annotated[dict[str, float | str | bool | None], MinLen(1)]
+Settings = Annotated[dict[str, float | str | bool | list[str] | None], MinLen(1)]
 
 
 @dataclass(frozen=True, kw_only=True)

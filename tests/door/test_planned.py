@@ -70,7 +70,7 @@ def test_a_price_is_shown_everywhere_and_changes_no_run() -> None:
     assert (free.price.dollars, free.price.dollars_left) == (None, None)
     assert priced.price.dollars == pytest.approx(36 * priced.price.device_hours)
     assert priced.price.dollars_left == pytest.approx(36 * priced.price.device_hours_left)
-    assert priced.price.spread == (0.67, 1.5)
+    assert priced.price.spread == (0.75, 1.5)
     assert "$" in repr(priced)
     assert "$" not in repr(free) + free._repr_html_() + free._repr_markdown_()
     # In which notebooks find no formula between two dollars.

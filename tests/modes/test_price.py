@@ -172,7 +172,7 @@ def test_a_limit_is_refused_with_the_budgets_that_keep_it(limit: str, rate: floa
 
 def test_a_price_is_said_where_it_is_asked_about_and_where_it_is_refused() -> None:
     dear = (*LLM, "budget=2e19", "hardware.dollars_per_hour=2.5")
-    price = r"\d+ h \(\d+ to \d+\), \$\d+ \(\$\d+ to \$[\d,]+\)"
+    price = r"\d+ h \(\d+ to \d+\), \$[\d,]+ \(\$\d+ to \$[\d,]+\)"
     for further, does, limit in (
         ((), "ask first", "confirm_above=100"),
         (("launcher.max_dollars=5",), "refuse this", "max_dollars=5"),
@@ -253,7 +253,7 @@ def test_a_plan_and_its_files_have_dollars_beside_hours(tmp_path: Path) -> None:
     assert re.search(r"end after \d+ s \(\d+ to \d+\)", said)
     (plan,) = tmp_path.glob("sweeps/*/plan.json")
     pricing = json.loads(plan.read_text())["pricing"]
-    assert pricing == {"dollars_per_hour": 36, "spread": [0.67, 1.5]}
+    assert pricing == {"dollars_per_hour": 36, "spread": [0.75, 1.5]}
     with plan.with_suffix(".csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["status"] == "planned"]
     hours = [36 * float(row["device_hours"]) for row in rows]
