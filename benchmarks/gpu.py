@@ -1,7 +1,8 @@
 """Predicted and possible against measured: memory, seconds, bytes and tokens a second of GRPO.
 
     make bench-gpu                                        # Qwen2.5-0.5B and 1.5B, ten minutes
-    python benchmarks/gpu.py --model tiny                 # the same code on a CPU
+    python benchmarks/gpu.py --devices 2                  # the same, shared by FSDP
+    python benchmarks/gpu.py --model tiny                 # the same code on a CPU, where DDP shares
 
 The models have the published architectures and random weights, and may not end an answer before
 its limit: every completion is as long as allowed, and lengths are known. Nothing is downloaded.
@@ -13,12 +14,15 @@ training is bound by FLOPs). Tokens generated are completion tokens; tokens trai
 and completion tokens. Prefill is sampling one token of every rollout, with an empty prefix cache;
 decoding is what full completions take beyond that. Memory is what the device says is in use, what
 was in use before left out: context and fragmentation count, for which a plan leaves
-`hardware.memory_reserve`.
+`hardware.memory_reserve`. Of several devices the first is measured; each samples all rollouts for
+the figures of sampling, which are of one device.
 """
 
 import importlib.util
 import itertools
 import multiprocessing
+import os
+import socket
 import sys
 import tempfile
 import threading
@@ -43,7 +47,7 @@ from isosweep.costs.timing import sampling
 from isosweep.devices import visible_devices
 from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec
-from isosweep.plan.study import resolve
+from isosweep.plan.study import Study, resolve
 from isosweep.store.checkpoints import complete, size_of
 
 GOALS = {
@@ -92,9 +96,10 @@ class Measured:
 
 
 def cell_config(
-    model: str, hardware: str, backend: str, completion: int, prompt: int
+    model: str, hardware: str, backend: str, completion: int, prompt: int, devices: int
 ) -> SweepConfig:
     """One (n, B) of `model` with completions of exactly `completion` tokens."""
+    shared = ["hardware.sharding=fsdp"] if HAS_GPU else ["hardware.interconnect_bandwidth=1e10"]
     overrides = [
         f"model={model}",
         f"hardware={hardware}",
@@ -111,6 +116,7 @@ def cell_config(
         "grid.min_steps=1",
         "budget_unit=rollouts",
         f"budget={100 * N * B}",
+        *([f"hardware.devices_per_run={devices}", *shared] if devices > 1 else []),
     ]
     return config_of(overrides)
 
@@ -145,7 +151,7 @@ def save_random_model(model: ModelConfig, directory: Path) -> None:
     torch.cuda.empty_cache()
 
 
-def train(spec: RunSpec, steps: int, weights: Path) -> Measured:
+def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measured:
     """Train for `steps` steps and one before them, which warms up; then sample and save."""
     import torch
     from transformers import TrainerCallback
@@ -161,14 +167,17 @@ def train(spec: RunSpec, steps: int, weights: Path) -> Measured:
             if state.global_step > 1:
                 measured.step.append(ended - self.began)
                 spent, before = ledger.spent, self.before
-                measured.generation.append(spent.generation_seconds - before.generation_seconds)
-                measured.training.append(spent.training_seconds - before.training_seconds)
+                # The books are of all devices.
+                generation = spent.generation_seconds - before.generation_seconds
+                training = spent.training_seconds - before.training_seconds
+                measured.generation.append(generation / spec.devices)
+                measured.training.append(training / spec.devices)
             self.began, self.before = ended, ledger.spent
 
     ledger = Ledger(spec)
-    with tempfile.TemporaryDirectory() as directory, device_memory(measured):
+    with device_memory(measured):
         policy = load_policy(spec, str(weights))
-        trainer = make_trainer(spec, *policy, ledger, make_stream(spec), Path(directory))
+        trainer = make_trainer(spec, *policy, ledger, make_stream(spec), checkpoints)
         if trainer.use_vllm != (spec.generation.name == "vllm"):
             sys.exit(f"the trainer does not generate through {spec.generation.name}")
         trainer.args.max_steps = steps + 1
@@ -262,7 +271,8 @@ def save(trainer: Any, measured: Measured) -> None:
     measured.still = now() - began
     directory = checkpoint_directory(trainer.args, trainer.state)
     trainer.write_rest()
-    complete(directory)
+    if trainer.process == 0:
+        complete(directory)
     measured.written = now() - began
     measured.checkpoint = float(size_of(directory))
 
@@ -282,22 +292,40 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
         prefill_flops=flops.prefill,
     )
     reading = rollouts * float(flops.prefill) / hardware.peak_flops
-    training = rollouts * float(flops.training) / hardware.peak_flops
+    training = rollouts * float(flops.training) / hardware.peak_flops / hardware.devices_per_run
     return reading, float(sampled.device[0]) - reading, training
 
 
-def report(model: str, backend: str, options: Namespace, weights: Path, figures: Any) -> None:
+def plan_of(model: str, backend: str, options: Namespace) -> Study:
+    """The plan of `model` with `backend`: one run."""
+    asked = options.hardware, backend, options.completion, options.prompt, options.devices
+    return resolve(cell_config(model, *asked))
+
+
+def report(
+    place: dict[str, str],
+    model: str,
+    backend: str,
+    options: Namespace,
+    weights: Path,
+    figures: Any,
+) -> None:
     """Train `model` with `backend`, and print what was predicted, possible and measured.
 
-    Puts the figures that have goals into the queue `figures`.
+    Puts the figures that have goals into the queue `figures`. `place`: what torch's launcher tells
+    a process of those that share a run; the first reports.
     """
+    os.environ |= place
     import torch
 
-    config = cell_config(model, options.hardware, backend, options.completion, options.prompt)
-    study = resolve(config)
+    study = plan_of(model, backend, options)
     (table,), (spec,) = study.candidates, study.specs.values()
-    save_random_model(spec.model, weights)
-    measured = train(spec, options.steps, weights)
+    config = table.config
+    if len(place) == 0:
+        save_random_model(spec.model, weights)
+    measured = train(spec, options.steps, weights, weights.parent / f"{model}-{backend}")
+    if place.get("RANK", "0") != "0":
+        return
     assert measured.tokens == options.completion, f"{measured.tokens} tokens a completion"
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     settings = f"n={N}, B={B}, micro-batch {spec.micro_batch}, {options.steps} steps after a first"
@@ -349,6 +377,18 @@ def hardware_of(device: str) -> str:
     return found[0]
 
 
+def places(devices: int) -> list[dict[str, str]]:
+    """What torch's launcher tells each process of a run on so many devices; nothing to one."""
+    if devices == 1:
+        return [{}]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = str(listener.getsockname()[1])
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(devices)}
+    shared["LOCAL_WORLD_SIZE"] = shared["WORLD_SIZE"]
+    return [{**shared, "RANK": str(at), "LOCAL_RANK": str(at)} for at in range(devices)]
+
+
 HAS_GPU, HAS_VLLM = bool(visible_devices().names), importlib.util.find_spec("vllm") is not None
 INSTALLED = ["transformers", *["vllm"] * HAS_VLLM, *["vllm-sleep"] * (HAS_VLLM and HAS_GPU)]
 OPTIONS = {
@@ -358,6 +398,7 @@ OPTIONS = {
     "--prompt": 32,
     "--completion": 256,
     "--steps": 5,
+    "--devices": 1,
 }
 
 
@@ -371,13 +412,22 @@ def measure(options: Namespace) -> dict[str, float]:
     figures, failed = dict[str, float](), []
     with tempfile.TemporaryDirectory() as directory:
         for model, backend in itertools.product(options.model, options.backend):
-            # A process of its own: an engine keeps its share of the device until it ends.
+            # Processes of its own: an engine keeps its share of the device until it ends.
             queue = context.SimpleQueue()
-            work = (model, backend, options, Path(directory) / model, queue)
-            process = context.Process(target=report, args=work)
-            process.start()
-            process.join()
-            if process.exitcode != 0:
+            weights = Path(directory) / model
+            if options.devices > 1:
+                (spec,) = plan_of(model, backend, options).specs.values()
+                save_random_model(spec.model, weights)
+            work = (model, backend, options, weights, queue)
+            ranks = [
+                context.Process(target=report, args=(place, *work))
+                for place in places(options.devices)
+            ]
+            for rank in ranks:
+                rank.start()
+            for rank in ranks:
+                rank.join()
+            if any(rank.exitcode for rank in ranks):
                 failed.append(f"{model} with {backend}")
             reached = {} if queue.empty() else queue.get()
             for name, figure in reached.items():
