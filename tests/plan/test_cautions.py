@@ -134,3 +134,10 @@ def test_a_pass_that_is_one_generation_leaves_no_budget_within() -> None:
     assert found.within is None
     said = words.line("plan", "repeated", found, 1, "flops")
     assert "A single generation exceeds 0.5: take more problems" in said
+
+
+def test_more_devices_than_a_node_has_are_warned_of() -> None:
+    large = ("model=qwen-7b", "budget=1e21", "hardware.sharding=fsdp", "launcher=slurm")
+    for devices, told in ((8, False), (16, True)):
+        notes = isosweep.make_plan([*large, f"hardware.devices_per_run={devices}"]).notes
+        assert any("will ask for a node of 16 devices" in note for note in notes) == told
