@@ -18,9 +18,11 @@ VllmMode = Literal["colocate", "server"]
 _VOCABULARY_PADDING = 64
 
 
-def _listed(value: Any) -> Any:
-    """A list, as YAML and JSON have it, as a tuple."""
-    return tuple(value) if isinstance(value, list) else value
+def _listed(value: Any) -> tuple[str, ...]:
+    """A list of texts, as YAML and JSON have it, as a tuple."""
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise ValueError("must be a list of texts, like ['5']: a digit has quotes")
+    return tuple(value)
 
 
 @settings("generation")
@@ -51,8 +53,8 @@ class GenerationConfig:
     """Devices of the server of `mode=server`, like the run's own; they count as the run's do."""
 
     def __post_init__(self) -> None:
-        if "" in self.stop:
-            raise self._refused("stop", "has an empty text, which is no token")
+        if "" in self.stop or len({*self.stop}) < len(self.stop):
+            raise self._refused("stop", "has an empty text, or one twice")
         if self.mode == "server":
             self._check_server()
         elif self.server_url is not None:

@@ -18,6 +18,15 @@ def test_a_stop_of_several_tokens_is_refused() -> None:
         require_stops(config.generation, config.model)
 
 
-def test_an_empty_stop_is_refused() -> None:
-    with pytest.raises(SettingError, match="has an empty text"):
-        make_config("generation.stop=['5','']")
+@pytest.mark.parametrize(
+    ("typed", "rule"),
+    [
+        ("['5','']", "has an empty text"),
+        ("['5','5']", "or one twice"),
+        ("5", "must be a list of texts, like"),
+        ("[5]", "must be a list of texts, like"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(typed: str, rule: str) -> None:
+    with pytest.raises(SettingError, match=rule):
+        make_config(f"generation.stop={typed}")
