@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,22 +30,26 @@ from tests.training.sharded import (
 pytestmark = [pytest.mark.train, pytest.mark.slow]
 
 
+def in_long(*names: str) -> list[Any]:
+    """Cases of `make test-long`: CI has not the time for all."""
+    return [pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
 @pytest.fixture(autouse=True)
 def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     let_in(monkeypatch)
 
 
-@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "8-bit states"])
+@pytest.mark.parametrize(
+    "layout",
+    ["kl", "lora", "mini-batches and lag", "bfloat16", *in_long("plain", "bfloat16 weights")],
+)
 def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
     as_replicated(layout, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "layout",
-    [
-        *("lora", "mini-batches and lag"),
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("kl", "bfloat16 weights")),
-    ],
+    "layout", ["lora", *in_long("mini-batches and lag", "kl", "bfloat16 weights")]
 )
 def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> None:
     straight = as_straight(layout, tmp_path)
@@ -83,7 +88,7 @@ def test_a_run_by_deepspeed_goes_on_and_is_extended(
     as_straight(layout, tmp_path, sharding=stage)
 
 
-@pytest.mark.parametrize("sharding", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
+@pytest.mark.parametrize("sharding", ["ddp", *in_long("fsdp")])
 def test_a_run_with_8_bit_states_goes_on_and_is_extended(
     sharding: Sharding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +96,7 @@ def test_a_run_with_8_bit_states_goes_on_and_is_extended(
     as_straight("8-bit states", tmp_path, sharding=sharding)
 
 
-@pytest.mark.parametrize("layout", ["plain", "lora"])
+@pytest.mark.parametrize("layout", ["lora", *in_long("plain")])
 def test_the_weights_of_a_sharded_run_are_loaded_as_any(layout: str, tmp_path: Path) -> None:
     import torch
     from peft import PeftModel
