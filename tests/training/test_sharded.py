@@ -42,7 +42,7 @@ def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "layout",
-    ["kl", "lora", "mini-batches and lag", "bfloat16", *in_long("plain", "bfloat16 weights")],
+    ["kl", "mini-batches and lag", "bfloat16", *in_long("plain", "lora", "bfloat16 weights")],
 )
 def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
     as_replicated(layout, tmp_path)
@@ -61,10 +61,13 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
 
 
 ZERO = [
-    *[("zero2", "mini-batches and lag"), ("zero3", "kl")],
+    ("zero3", "kl"),
     *(
         pytest.param(stage, layout, marks=pytest.mark.long)
-        for stage, layout in [("zero1", "plain"), ("zero2", "bfloat16"), ("zero3", "lora")]
+        for stage, layout in [
+            *[("zero1", "plain"), ("zero2", "mini-batches and lag"), ("zero2", "bfloat16")],
+            ("zero3", "lora"),
+        ]
     ),
 ]
 
@@ -88,7 +91,8 @@ def test_a_run_by_deepspeed_goes_on_and_is_extended(
     as_straight(layout, tmp_path, sharding=stage)
 
 
-@pytest.mark.parametrize("sharding", ["ddp", *in_long("fsdp")])
+@pytest.mark.long
+@pytest.mark.parametrize("sharding", ["ddp", "fsdp"])
 def test_a_run_with_8_bit_states_goes_on_and_is_extended(
     sharding: Sharding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
     as_straight(layout, tmp_path, VLLM)
 
 
+@pytest.mark.long
 def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
     as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
 
