@@ -60,6 +60,9 @@ def test_the_dry_run_of_the_cluster_prints_its_scripts(tmp_path: Path) -> None:
     # It is about the sweep that the next command launches.
     limit = [word for word in real if word.startswith("launcher.max_device_hours=")]
     assert [word for word in dry if word not in ("mode=launch", "dry_run=true")] + limit == real
+    # Which it does not refuse.
+    (most,) = [float(word.partition("=")[2]) for word in limit]
+    assert most / 2 < make_plan(real).price.device_hours <= most
     printed = in_process(tuple(dry), tmp_path).stdout
     assert "#SBATCH --partition=gpu" in printed
     assert not list(tmp_path.glob("sweeps/runs/*"))
