@@ -122,7 +122,10 @@ def cell_config(
 
 
 def save_random_model(model: ModelConfig, directory: Path) -> None:
-    """The architecture with random weights, in float32, and a tokenizer; made once."""
+    """The architecture with random weights, in float32, and a tokenizer; made once.
+
+    In a process of its own: what torch keeps of it would count as in use before.
+    """
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -146,9 +149,6 @@ def save_random_model(model: ModelConfig, directory: Path) -> None:
         network = Qwen2ForCausalLM(settings)
     network.save_pretrained(directory)
     character_tokenizer().save_pretrained(directory)
-    # What torch keeps of it would count as in use before.
-    del network
-    torch.cuda.empty_cache()
 
 
 def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measured:
@@ -321,8 +321,6 @@ def report(
     study = plan_of(model, backend, options)
     (table,), (spec,) = study.candidates, study.specs.values()
     config = table.config
-    if len(place) == 0:
-        save_random_model(spec.model, weights)
     measured = train(spec, options.steps, weights, weights.parent / f"{model}-{backend}")
     if place.get("RANK", "0") != "0":
         return
@@ -415,9 +413,10 @@ def measure(options: Namespace) -> dict[str, float]:
             # Processes of its own: an engine keeps its share of the device until it ends.
             queue = context.SimpleQueue()
             weights = Path(directory) / model
-            if options.devices > 1:
-                (spec,) = plan_of(model, backend, options).specs.values()
-                save_random_model(spec.model, weights)
+            (spec,) = plan_of(model, backend, options).specs.values()
+            saving = context.Process(target=save_random_model, args=(spec.model, weights))
+            saving.start()
+            saving.join()
             work = (model, backend, options, weights, queue)
             ranks = [
                 context.Process(target=report, args=(place, *work))

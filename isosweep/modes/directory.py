@@ -354,7 +354,7 @@ def store_plan(
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
-        write_text(paths.plan_page, plan_page(plan, paths.root.name))
+        write_text(paths.plan_page, plan_page(plan, paths.root.name, study.device_hours))
         # Last: whoever finds a plan.json finds the rest.
         write_json(paths.plan, plan_document(study, places))
     except OSError as error:

@@ -62,8 +62,11 @@ def plan_rows(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def plan_page(plan: Plan, title: str) -> str:
-    """One HTML page that needs nothing but itself: the plan as a map of n and B to look through."""
+def plan_page(plan: Plan, title: str, device_hours: float) -> str:
+    """One HTML page that needs nothing but itself: the plan as a map of n and B to look through.
+
+    `device_hours`: of all runs.
+    """
     combinations = {json.dumps(item.axes): item.axes for item in _candidates(plan)}
     broken = {rule for rejection in plan.rejected for rule in rejection.rules}
     data = {
@@ -74,22 +77,13 @@ def plan_page(plan: Plan, title: str) -> str:
         "totals": {
             "flops": math.fsum(predicted(run.planned_flops) for run in plan.runs),
             "sharing": plan.sharing if plan.cells else None,
-            "price": price(_device_hours(plan), plan.pricing),
+            "price": price(device_hours, plan.pricing),
         },
     }
     # Inside a script element only "<" can end the data or begin a comment.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     template = (_HERE / "page.html").read_text(encoding="utf-8")
     return template.replace(_PLACEHOLDER, text, 1)
-
-
-def _device_hours(plan: Plan) -> float:
-    """Of all runs: each ends with the last of its cells."""
-    ends: dict[str, float] = {}
-    for cell in plan.cells:
-        hours = predicted(cell.device_hours)
-        ends[cell.run_id] = max(hours, ends.get(cell.run_id, 0.0))
-    return math.fsum(ends.values())
 
 
 def plan_schema() -> JsonObject:

@@ -1,8 +1,8 @@
 """What accelerate and TRL leave out of FSDP2, by torch's `fully_shard`: the policy's, and a
 reference model's.
 
-accelerate shards the policy a layer at a time when training begins. Everything here is looked up by
-tests/training/test_trl_signatures.py, and run on two processes by test_sharded.py.
+accelerate shards the policy a layer at a time when training begins. All of it is run on two
+processes by tests/training/test_sharded.py.
 """
 
 from collections.abc import Callable, Iterator

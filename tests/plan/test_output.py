@@ -100,14 +100,12 @@ def test_csv_keeps_commas_quotes_and_line_breaks_of_a_name() -> None:
 @EVERY_SWEEP
 def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
     plan = plan_of(make_config(*overrides))
-    page = plan_page(plan, "a plan")
+    page = plan_page(plan, "a plan", 12.0)
     data = embedded(page)
     assert plan_from_document({"version": 2, **data}) == plan
     assert data["title"] == "a plan"
     assert data["totals"]["sharing"] == plan.sharing
-    # Whatever a run's devices and their parts, its last cell has its device-hours.
-    hours = resolve(make_config(*overrides)).device_hours
-    assert data["totals"]["price"] == price(hours, plan.pricing)
+    assert data["totals"]["price"] == price(12.0, plan.pricing)
     views = [(axes, budget) for axes in data["combinations"] for budget in data["budgets"]]
     assert all((cell.axes, cell.budget) in views for cell in plan.cells)
     assert all((rejection.axes, rejection.budget) in views for rejection in plan.rejected)
@@ -115,7 +113,7 @@ def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
 
 def test_page_needs_no_network_and_little_space() -> None:
     plan = plan_of(make_config())
-    template = plan_page(replace(plan, cells=(), runs=(), rejected=()), "")
+    template = plan_page(replace(plan, cells=(), runs=(), rejected=()), "", 0.0)
     assert len(template.encode()) < 40_000
     assert not re.search(r"https?:|\bsrc=|<link|@import|\bfetch\(|\bimport\b", template)
 
@@ -124,11 +122,11 @@ def test_page_holds_names_that_look_like_markup_as_data() -> None:
     plan = plan_of(make_config())
     nasty = "</script><!--<script>&amp; PLAN_DATA \u2028 ü"
     cells = tuple(replace(cell, run_id=nasty, axes={"model": nasty}) for cell in plan.cells)
-    page = plan_page(replace(plan, cells=cells), nasty)
+    page = plan_page(replace(plan, cells=cells), nasty, 0.0)
     data = embedded(page)
     assert data["title"] == nasty
     assert tuple(Cell(**cell) for cell in data["cells"]) == cells
-    ordinary = plan_page(plan, "plan")
+    ordinary = plan_page(plan, "plan", 0.0)
     for mark in ("<script", "</script", "<!--"):
         assert page.count(mark) == ordinary.count(mark)
 

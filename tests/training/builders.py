@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def broken_off(
         worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
         if number is not None:
             own = run.attempt_checkpoints(attempt)
-            wait_for(lambda own=own: complete_checkpoints(own))  # type: ignore[misc]
+            wait_for(partial(complete_checkpoints, own))
             worker.send_signal(number)
         assert worker.wait(timeout=300) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
     return run

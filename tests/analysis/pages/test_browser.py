@@ -203,7 +203,7 @@ def test_a_report_without_any_record_says_so(tmp_path: Path, browser: Any) -> No
 def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: Any) -> None:
     plan = plan_of(make_config("model=qwen-1.5b", "budget=[1e19,1e20]"))
     page = tmp_path / "plan.html"
-    page.write_text(plan_page(plan, "a plan"), encoding="utf-8")
+    page.write_text(plan_page(plan, "a plan", 12.0), encoding="utf-8")
     load(browser, page)
 
     def cell(row: int, column: int) -> Any:
