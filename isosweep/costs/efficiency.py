@@ -9,7 +9,7 @@ prints them, planned over published, and fits them again); the others are measur
 - sampling: the share `read` of the roofline, and `engine` seconds for each layer of a position.
 - `answer` seconds for every answer of a device: requests, text, reward.
 - a pass over a micro-batch, and a position decoded by transformers, is launched from Python:
-  measured on an H200, 1.1 ms a layer (docs/planning.md).
+  measured on an H200, 1.1 ms a layer (docs/measured_gpu.md).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 
 # Seconds to launch one layer of transformers forward: 24 layers took 26 ms a decoded position, and
-# 0.1 s a micro-batch of four passes (docs/planning.md, "Measured on a GPU").
+# 0.1 s a micro-batch of four passes (docs/measured_gpu.md).
 _LAUNCHED_LAYER_S = 1.1e-3
 
 

@@ -1,4 +1,4 @@
-"""docs/studies.md says what the records that are shipped with it say."""
+"""docs/studies.md and docs/study_smollm2.md say what the records that are shipped say."""
 
 import re
 import tarfile
@@ -18,20 +18,20 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("archive", "sweeps", "small"),
+    ("archive", "page", "sweeps", "small"),
     [
-        ("few_problems", {"few_problems": 3}, 2.03e10),
-        ("smollm2", {"smollm2_few": 1, "smollm2_many": 1}, 128),
+        ("few_problems", "studies.md", {"few_problems": 3}, 2.03e10),
+        ("smollm2", "study_smollm2.md", {"smollm2_few": 1, "smollm2_many": 1}, 128),
     ],
 )
 def test_the_table_of_a_study_is_what_its_records_show(
-    tmp_path: Path, archive: str, sweeps: dict[str, int], small: float
+    tmp_path: Path, archive: str, page: str, sweeps: dict[str, int], small: float
 ) -> None:
     """`sweeps`: how many settings each has; `small`: rows of the table are of this budget, read off
     the same runs, and of the largest."""
     with tarfile.open(DOCS / "studies" / f"{archive}.tar.xz") as records:
         records.extractall(tmp_path, filter="data")
-    page = (DOCS / "studies.md").read_text(encoding="utf-8").splitlines()
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
     # The figures of studies are no part of the table.
     quiet = ("tracking=none", "analysis.formats=[]")
     for sweep, count in sweeps.items():
@@ -42,7 +42,7 @@ def test_the_table_of_a_study_is_what_its_records_show(
             document = read_json(file)
             assert document is not None
             setting = file.parent.name.partition("=")[2] or sweep
-            written = next(line for line in page if line.startswith(f"| `{setting}`"))
+            written = next(line for line in lines if line.startswith(f"| `{setting}`"))
             assert_alike(row(setting, document, small), written)
 
 

@@ -38,7 +38,7 @@ def model(name: str) -> Architecture:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_reaches_a_share_of_every_gpu_that_has_been_seen(gpu: str, name: str) -> None:
     found = efficiency(model(name), hardware(gpu), VLLM)
-    # Measured MFU of RL trainers: 0.03 to 0.4 (docs/planning.md); ours on an H200 0.57.
+    # Measured MFU of RL trainers: 0.03 to 0.4 (docs/time.md); ours on an H200 0.57.
     assert 0.1 < found.training_utilization < 0.6
     assert 0.2 < found.generation_utilization < 0.9
     assert 5e-4 < found.token_overhead_s < 0.01

@@ -284,7 +284,7 @@ def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
     budgets = nothing.budgets
     rate = end_rates(x, budgets)
     grew, fell = rises(x) >= 1, falls(x) >= 1
-    # What docs/analysis.md says of it.
+    # What docs/verdicts.md says of it.
     assert grew.mean() == pytest.approx(fell.mean(), abs=0.05)
     assert grew.mean() == pytest.approx(0.52, abs=0.05)
     assert (~grew & ~fell).mean() == pytest.approx(0.14, abs=0.04)
