@@ -2,8 +2,8 @@
 
     python docs/studies/best_n.py SWEEP docs/best_n.png
 
-SWEEP is a directory that has been trained: the default sweep, `python -m isosweep`. Budgets below
-2e10 FLOPs are left out: no run has made more than 80 steps there.
+SWEEP is the directory of a default sweep that has been trained (`python -m isosweep`). Readings
+below 2e10 FLOPs are left out: no run has made more than 80 steps there.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import matplotlib
 import isosweep
 from isosweep.analysis.figures.colors import BLUE, GREY, GRID, INK, RED
 
-# FLOPs.
-_FIRST = 2e10
+_FIRST_FLOPS = 2e10
+_TICKS_FLOPS = (2e10, 5e10, 1e11, 2e11)
 
 
 def draw(sweep_dir: Path, file: Path) -> None:
@@ -24,34 +24,36 @@ def draw(sweep_dir: Path, file: Path) -> None:
     from matplotlib import pyplot as plt
     from matplotlib.ticker import NullLocator
 
+    # Readable where the picture is shown 400 pixels wide.
+    plt.rcParams.update({"font.size": 17})
     sweep = isosweep.open(sweep_dir)
-    frame = sweep.frontier
-    frame = frame[frame.budget >= _FIRST]
+    shown = sweep.frontier.query("budget >= @_FIRST_FLOPS")
     grid = sorted(set(sweep.choices.n))
-    figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    plt.rcParams.update({"font.size": 13})
-    axes.fill_between(frame.budget, frame.n_star_low, frame.n_star_high, color=BLUE, alpha=0.2, lw=0)
-    axes.plot(frame.budget, frame.n_star, "o-", color=BLUE, lw=2.5, ms=6)
-    axes.plot(frame.budget, frame.n_d, "s--", color=RED, lw=2.5, ms=6)
-    axes.axhline(grid[-1], color=GREY, ls=":")
-    axes.set_xscale("log")
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    band = (shown.budget, shown.n_star_low, shown.n_star_high)
+    axes.fill_between(*band, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(shown.budget, shown.n_star, "o-", color=BLUE, linewidth=3)
+    axes.plot(shown.budget, shown.n_d, "s--", color=RED, linewidth=3)
+    axes.axhline(grid[-1], color=GREY, linestyle=":")
+
+    axes.set(xscale="log", xlabel="training compute per run (FLOPs)")
     axes.set_yscale("log", base=2)
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_yticks(grid, [str(n) for n in grid], fontsize=13)
-    ticks = [2e10, 5e10, 1e11, 2e11, 3e11]
-    axes.set_xticks(ticks, [f"{tick:.0e}".replace("e+", "e") for tick in ticks], fontsize=13)
-    axes.set_xlabel("training compute per run (FLOPs)", fontsize=13)
-    axes.set_ylabel("rollouts per problem, n", fontsize=13)
+    axes.set_ylabel("rollouts per problem, n")
+    axes.set_xticks(_TICKS_FLOPS, [f"{at:.0e}".replace("e+", "e") for at in _TICKS_FLOPS])
+    axes.set_yticks(grid, [str(n) for n in grid])
+    axes.set_ylim(grid[0] / 1.2, grid[-1] * 1.4)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     axes.grid(color=GRID)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    last = frame.iloc[len(frame) // 2]
-    named = {"size": 14, "weight": "bold"}
-    axes.text(last.budget * 0.92, last.n_star * 1.25, "best n, with its 90% band", color=BLUE, ha="right", **named)
-    axes.text(last.budget * 1.15, last.n_d * 0.72, "smallest n that is\ngood enough", color=RED, va="top", **named)
-    axes.text(_FIRST, grid[-1] * 1.06, "largest n that was run", color=INK, size=12)
-    figure.savefig(file, dpi=150)
+
+    left, middle = shown.iloc[0], shown.iloc[len(shown) // 2]
+    axes.text(left.budget, grid[-1] * 1.08, "largest n that was run", color=INK)
+    best, enough = "best n\nand 90% band", "smallest n\nthat is good enough"
+    axes.text(middle.budget * 0.8, middle.n_star * 1.5, best, color=BLUE, ha="right")
+    axes.text(middle.budget, middle.n_d * 0.75, enough, color=RED, va="top")
+    figure.savefig(file, dpi=120)
 
 
 if __name__ == "__main__":
