@@ -107,6 +107,19 @@ def test_every_page_is_in_the_contents_of_the_site() -> None:
     assert set(listed) == made | {path.name for path in (ROOT / "docs").glob("*.md")}
 
 
+# Longer than a page should be; a page of reference may be, and says so in its name.
+_LONG = {
+    *("analysis", "experiments", "planning", "playbook_points", "python", "recipes", "search"),
+    *("simulation", "studies", "tasks", "training", "tune", "vllm"),
+}
+
+
+def test_a_page_is_read_in_one_sitting() -> None:
+    words = {path.stem: len(path.read_text().split()) for path in (ROOT / "docs").glob("*.md")}
+    long = {name for name, count in words.items() if count > 1500 and "reference" not in name}
+    assert long <= _LONG
+
+
 def test_every_mode_is_told_in_the_docs() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     pages += (ROOT / "README.md").read_text()

@@ -26,7 +26,10 @@ def on_files(files: Files, config: Any) -> Files:
     from settings import settings_page
 
     for source, page in _PAGES.items():
-        files.append(File.generated(config, page, content=_moved((ROOT / source).read_text())))
+        text = _moved((ROOT / source).read_text())
+        # It names every setting and would be found before the page that explains it.
+        front = "---\nsearch:\n  exclude: true\n---\n\n" if page == "changelog.md" else ""
+        files.append(File.generated(config, page, content=front + text))
     files.append(File.generated(config, "settings.md", content=settings_page()))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         path = f"notebooks/{notebook.name}"

@@ -27,6 +27,7 @@ from tests.modes.looked_after import (
     terminal,
 )
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "status_reference.md"
 PENDING = Observed(status="pending", reason="Priority")
 RUNNING = Observed(status="running")
 LOST = Observed(status="gone", reason="NODE_FAIL", outcome="lost")
@@ -147,6 +148,9 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     assert document["counts"]["failed"] == 1
     first = next(entry for entry in document["runs"] if entry["run_id"] == planned.run_id)
     assert (first["standing"], first["note"]) == ("failed", "Invalid account")
+    (listed,) = json.loads(in_process(("mode=list", "format=json"), tmp_path).stdout)["sweeps"]
+    page = REFERENCE.read_text(encoding="utf-8")
+    assert [name for name in {**document, **first, **listed} if f"`{name}" not in page] == []
     # Which sweep it was, where nothing said so.
     assert "the newest in" in done.stderr
 
