@@ -103,10 +103,10 @@ def _number(value: Any) -> float:
 
 @settings("")
 class SweepConfig:
-    """One question asked."""
+    """Settings of the command and of the sweep."""
 
     mode: Mode
-    """What the command does; see Commands."""
+    """What the command does; docs/commands.md explains each mode."""
     budget: Annotated[tuple[float, ...], BeforeValidator(_parse_budgets)]
     """Compute that one cell may spend, in `budget_unit`: a number, a list (`[1e18,1e19]`) or a
     range (`logspace:1e18:1e20:3`)."""
