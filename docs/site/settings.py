@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, get_args, get_origin
@@ -16,8 +17,14 @@ from isosweep.files import JsonObject
 # A language model, whose defaults stand beside those of the built-in one.
 _LANGUAGE_MODEL = "model=qwen-1.5b"
 # Filled in by the command line, and not to be typed.
-_OWN = frozenset({"given", "composed", "directory", "loss_sources", "selection_sha256"})
-_TYPED = {"from_sweep": "from"}
+_OWN = frozenset(
+    {
+        *("given", "composed", "loss_sources", "selection_sha256"),
+        *("model.directory", "model.converted", "hardware.calibrated_from"),
+        *("task.math.data_sha256", "task.code.data_sha256"),
+    }
+)
+_TYPED = {"from_sweep": "from", "importing": "import"}
 _BOUNDS = {
     "exclusiveMinimum": ">",
     "gt": ">",
@@ -27,13 +34,17 @@ _BOUNDS = {
     "maximum": "<=",
 }
 _NOT_HERE = object()
-_HEAD = f"""# Settings
+_PAGE = re.compile(r"docs/(\w+)\.md")
+_HEAD = f"""# Settings (reference)
 
-Every setting that a command can name, made from the dataclasses that check it. Two defaults: of \
-the built-in model, and, where it differs, of a language model (`{_LANGUAGE_MODEL}`). A group's \
-choices are files of `conf/`, which set several of these at once; `python -m isosweep --help` \
-lists them, and `--cfg job` prints what a command comes to. The settings that most sweeps need \
-are in [Commands](commands.md).
+Every setting that a command can name. Type a setting behind the command:
+
+    python -m isosweep mode=plan grid.seeds=[0,1] recipe.learning_rate=2e-6
+
+The settings that most sweeps need are in [Commands](commands.md). A default is that of the \
+built-in model, followed by that of a language model (`{_LANGUAGE_MODEL}`) if it differs. The \
+choices of a group, such as `recipe=dapo`, are files of `conf/` that set several settings at once. \
+`python -m isosweep --help` lists the choices, and `--cfg job` prints all settings of a command.
 """
 
 
@@ -56,6 +67,7 @@ def settings_page() -> str:
     parts = [_HEAD]
     for group, meaning, settings in _all():
         title = f"`{group}`" if group else "The sweep"
+        meaning = _PAGE.sub(r"[\1](\1.md)", meaning)
         rows = [_row(setting) for setting in settings]
         parts.append(
             f"## {title}\n\n{meaning}\n\n| setting | type | default | meaning |\n"
@@ -78,9 +90,10 @@ def _groups(
     words = _meanings(kind)
     settings, inner = [], []
     for item in fields(kind):
-        if item.name in _OWN:
-            continue
         path = f"{name}.{item.name}".lstrip(".")
+        if not _OWN.isdisjoint((item.name, path)):
+            continue
+        path = _TYPED.get(path, path)
         own = tuple(getattr(value, item.name, _NOT_HERE) for value in values)
         group, several = _group_of(item.type)
         if group is not None:
@@ -92,7 +105,7 @@ def _groups(
         shown = [_typed(value) for value in own if value is not _NOT_HERE] or [_default(item)]
         settings.append(
             Setting(
-                name=_TYPED.get(path, path),
+                name=path,
                 kind=_kind(part, schema["$defs"]),
                 default=shown[0],
                 model_default=shown[-1] if shown[-1] != shown[0] else None,
@@ -184,7 +197,8 @@ def _row(setting: Setting) -> str:
     default = _code(setting.default)
     if setting.model_default is not None:
         default += f"; language model: {_code(setting.model_default)}"
-    cells = (f"`{setting.name}`", setting.kind, default, setting.meaning)
+    meaning = _PAGE.sub(r"[\1](\1.md)", setting.meaning)
+    cells = (f"`{setting.name}`", setting.kind, default, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

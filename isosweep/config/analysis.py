@@ -25,48 +25,48 @@ def _range(value: Any) -> tuple[float, float] | None:
 
 @settings("analysis")
 class AnalysisConfig:
-    """Which view of the records is analysed, and what counts as a difference."""
+    """Which records are analysed, and which difference counts."""
 
     name: str
     """Name of this choice of settings."""
     confidence: Annotated[float, Gt(0.5), Lt(1)] = 0.9
-    """Probability that every interval is meant to cover, a fraction."""
+    """Probability that each interval is meant to have."""
     margin: Positive = 0.02
-    """Reward difference too small to matter, in units of `metric`."""
+    """Difference of the metric that is too small to matter."""
     quantity: Quantity = "enough"
-    """The n whose course over compute the verdict is of: `enough`, the smallest that loses at most
-    `margin` against the best; `best`, n*, which is the IsoCompute Playbook's."""
+    """Which n the verdict is about: `enough`, the smallest n that loses at most `margin` against
+    the best; `best`, n*, as in the IsoCompute Playbook."""
     growth_bound: Positive = 0.5
-    """Growth of that n at the largest budgets below which it has stopped, in doublings per
-    decade of compute: at 0.5, ten times the compute asks for 1.4 times the n."""
+    """Growth of that n at the largest budgets, in doublings per decade of compute, below which it
+    has stopped. At 0.5, n grows 1.4 times with 10 times the compute."""
     metric: MetricName = "avg"
-    """What a problem's k samples score: `avg` their mean (avg@k), `best` 1 if any is right (best@k,
-    coverage), `worst` 1 if all are (worst@k, sharpness), `majority` 1 if their commonest answer is
+    """Score of a problem's k answers: `avg`, their mean (avg@k); `best`, 1 if any is right
+    (best@k); `worst`, 1 if all are right (worst@k); `majority`, 1 if the commonest answer is right
     (majority@k)."""
     evaluation_set: str | None = None
-    """Which of `evaluation.sets` is analysed; null: the main evaluation."""
+    """Name in `evaluation.sets` to analyse; null: the main evaluation."""
     method: Method = "isosweep"
     """`isosweep`: a reward surface over compute, n and B, and competing laws; `playbook`: the
-    IsoCompute Playbook's own (arXiv 2603.12151)."""
+    IsoCompute Playbook's method (arXiv 2603.12151)."""
     readings_per_decade: NonNegativeInt = 0
-    """Smaller budgets, per factor of ten of compute, at which every run is read as well: below the
-    smallest budget, and between budgets that lie farther apart. Nothing more is trained."""
+    """Smaller budgets at which every run is also read, for each factor of ten of compute: below the
+    smallest budget, and between budgets further apart. This trains nothing more."""
     decades: Annotated[float, Ge(0)] = 2.0
-    """How far below the smallest budget, in factors of ten."""
+    """How far below the smallest budget such readings go, in factors of ten."""
     extrapolate: bool = False
-    """Let `mode=recommend` go further beyond the largest budget than forecasts were checked."""
+    """Let `mode=recommend` answer beyond the compute up to which its forecasts were checked."""
     compute_axis: BudgetUnit | None = None
-    """Unit of compute to analyse by; null: the budgets' own."""
+    """Unit of compute for the analysis; null: the budgets' unit."""
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
-    """Only held-out problems whose success rate before training lies in this range: a name of
-    `DIFFICULTIES`, [low, high], or null for all."""
+    """Only held-out problems with these success rates before training: a name (`hard`) or [low,
+    high]; null: all."""
     formats: Listed[Format] = field(default_factory=lambda: list(get_args(Format)))
-    """Files written of every figure, NAME.png and so on; `dark_png` is NAME-dark.png; none where
-    empty. The report draws its own."""
+    """Files of every figure: NAME.png and so on; `dark_png` is NAME-dark.png. Empty: none. The
+    report has its figures in any case."""
 
     figure_width: FigureWidth = "two_columns"
-    """Width of the files of figures: of one or two columns of a paper, 3.3 or 6.8 inches. They
-    have no titles, which are a caption's."""
+    """Width of figure files: one or two columns of a paper, 3.3 or 6.8 inches. They have no titles;
+    a caption has them."""
 
     @property
     def tolerance(self) -> float:

@@ -33,7 +33,7 @@ class Architecture:
     qk_norm: bool = False
     """RMS norms of q and k; they change parameter counts alone."""
     wide_qk_norm: Annotated[bool, ADDED] = False
-    """Those norms span all heads of a layer, not one (OLMo 2)."""
+    """Whether those norms span all heads of a layer (OLMo 2), rather than one head."""
     output_bias: Annotated[bool, ADDED] = False
     """Bias of o; it changes parameter counts alone."""
     mlp_bias: Annotated[bool, ADDED] = False
@@ -41,24 +41,25 @@ class Architecture:
     norms_per_layer: Annotated[PositiveInt, ADDED] = 2
     """RMS norms of the residual stream in a layer; 4 in Gemma 2 and 3."""
     fused_projections: Annotated[bool, ADDED] = False
-    """q, k and v are one linear map, and gate and up another (Phi-3): of LoRA one adapter each."""
+    """Whether q, k and v are one linear map, and gate and up another (Phi-3). LoRA then has one
+    adapter for each map."""
     num_experts: NonNegativeInt = 0
-    """Experts of a mixture's layer; 0: every layer is dense."""
+    """Experts in a layer of a mixture of experts; 0: every layer is dense."""
     num_experts_per_token: NonNegativeInt = 0
-    """Experts that a token is sent to."""
+    """Experts that each token uses."""
     expert_intermediate_size: NonNegativeInt = 0
     """Width of one expert's gated MLP."""
     shared_expert_intermediate_size: Annotated[NonNegativeInt, ADDED] = 0
-    """Width of the gated MLP that every token of a mixture's layer passes as well; 0: none."""
+    """Width of the expert that every token uses besides; 0: none."""
     num_dense_layers: NonNegativeInt = 0
-    """Layers of a mixture that have no experts."""
+    """Layers without experts in a mixture of experts."""
     sliding_window: PositiveInt | None = None
-    """Tokens that a sliding layer attends to, the last ones."""
+    """Tokens that a sliding-window layer attends to."""
     num_sliding_layers: NonNegativeInt = 0
-    """Layers that attend to the last `sliding_window` tokens only."""
+    """Layers that attend only to the last `sliding_window` tokens."""
 
     max_position_embeddings: Annotated[PositiveInt | None, OUTSIDE] = None
-    """Tokens of the longest sequence that the model was made for; null: not known."""
+    """Longest sequence of the model, in tokens; null: unknown."""
 
     def __post_init__(self) -> None:
         group = "model.architecture"

@@ -49,57 +49,53 @@ def fill(text: str, values: dict[str, str]) -> str:
 
 @settings("launcher.command")
 class CommandConfig:
-    """How jobs of a scheduler are made, looked at and ended.
-
-    Commands are executed by `sh`, with placeholders in braces that are quoted for it.
-    """
+    """How jobs of another scheduler are submitted, observed and ended (docs/schedulers.md). `sh`
+    executes the commands. Placeholders in braces are filled in and quoted."""
 
     submit: str = ""
-    """Makes a job; prints its id, unless `own_id` says that."""
+    """Command that submits a job and prints its id, unless `own_id` sets the id."""
     submit_id: str = r"(\S+)\s*\Z"
-    """Regular expression whose group is the id in what `submit` prints; by default its last
-    word."""
+    """Regular expression for what `submit` prints; its group is the id. Default: the last word."""
     own_id: str = ""
-    """The id, where `submit` can choose it, such as {name}; a job is then known whatever becomes
-    of the command that makes it."""
+    """The id, if `submit` can choose it, such as {name}. A job is then found even if `submit` fails
+    to answer."""
     find: str = ""
-    """Prints the id of the job called {name}, or nothing: for one whose `submit` gave no answer.
-    Without it such a job is given up, and leaves at once if it starts all the same."""
+    """Command that prints the id of the job named {name}, or nothing. It is used if `submit` gave
+    no answer. Without it such a job is abandoned; if it starts, it leaves at once."""
     poll: str = ""
-    """Tells how jobs are: with {id} one job, else all of them, or those of {ids}, at once."""
+    """Command that prints states: of the job {id}, of the jobs {ids}, or of all jobs."""
     state: str = r"(\S+)\s*\Z"
-    """Regular expression for what `poll` prints: its group is the word for the state; where `poll`
-    tells of several, two groups, id and word."""
+    """Regular expression for what `poll` prints: its group is the state's word. For several jobs it
+    has two groups, id and word."""
     pending: Listed[str] = field(default_factory=list)
-    """Words of a job that waits; `exit N` is the exit status of `poll`."""
+    """Words for a waiting job; `exit N` is the exit status of `poll`."""
     running: Listed[str] = field(default_factory=list)
-    """Words of one that runs, or is ending."""
+    """Words for a job that runs or is ending."""
     gone: Listed[str] = field(default_factory=list)
-    """Words of one that has ended."""
+    """Words for a job that has ended."""
     failed: Listed[str] = field(default_factory=list)
-    """Words of one that has ended badly: a run may have `launcher.max_retries` of these."""
+    """Words for a job that has failed; a run may have `launcher.max_retries` of these."""
     cancelled: Listed[str] = field(default_factory=list)
-    """Words of one that somebody cancelled: its run is not tried again."""
+    """Words for a job that somebody cancelled; its run is not tried again."""
     unknown_id: str = ""
-    """Regular expression, in which {id} may stand, that what `poll` prints matches where the
-    scheduler does not know a job any more; empty: it never says so."""
+    """Regular expression for what `poll` prints if the scheduler no longer knows a job; {id} may be
+    in it. Empty: the scheduler never says so."""
     cancel: str = ""
-    """Ends the job {id}, with a signal and time to write a checkpoint where that can be had."""
+    """Command that ends the job {id}, if possible with a signal and time to write a checkpoint."""
     final_exits: Listed[Whole] = field(default_factory=lambda: list(_NO_COMMAND))
-    """Exit statuses of `submit` by which a job is refused for good; after others it is tried
-    again later."""
+    """Exit statuses of `submit` that refuse a job for good; after others, it is submitted again
+    later."""
     options: str = ""
-    """Further options, placed where a command says {options}: queue, account and so on."""
+    """Further options, inserted at {options}: queue, account and so on."""
     gpu_options: str = ""
-    """Placed where a command says {gpu_options}, for jobs with GPUs."""
+    """Options inserted at {gpu_options} for jobs with GPUs."""
     file: str | None = None
-    """A file that the scheduler is given, with placeholders: a path, or the name of one of those
-    in conf/launcher/files. Each submission has its own, in {logs}; values are quoted as JSON, so
-    that YAML and JSON are safe."""
+    """A job file with placeholders: a path, or a name in conf/launcher/files. Each submission has a
+    copy in {logs}. Values are quoted as JSON, which is safe in YAML and JSON."""
     values: Annotated[dict[str, Any], BeforeValidator(or_empty)] = field(default_factory=dict)
-    """Further placeholders and their values."""
+    """Further placeholders with their values."""
     python: str | None = None
-    """Interpreter on the nodes; null: the one that submits, at the same path."""
+    """Python interpreter on the nodes; null: the path of the one that submits."""
     setup: Listed[str] = field(default_factory=list)
     """Shell lines that run before the worker."""
     gpus: NonNegativeInt | None = None
@@ -109,11 +105,11 @@ class CommandConfig:
     mem_gb: PositiveInt = 32
     """Host memory of a job, in GB."""
     timeout_min: PositiveInt = 240
-    """Time limit of a job, in minutes; a run that takes longer goes on in another."""
+    """Time limit of a job, in minutes; a longer run continues in another job."""
     timeout_s: Positive = 60.0
-    """Seconds that a command may take; after that it is killed."""
+    """Seconds after which a command is killed."""
     poll_s: Positive = 15.0
-    """Seconds between two polls, at least."""
+    """Least seconds between two polls."""
 
     def __post_init__(self) -> None:
         known = [*PLACEHOLDERS, *self.values]

@@ -9,18 +9,18 @@ from isosweep.config.values import Positive, PositiveInt, Whole
 
 @settings("difficulty")
 class DifficultyConfig:
-    """How `mode=difficulty` measures the base model on the problems of the task's source."""
+    """How `mode=difficulty` measures the base model on the task's problems (docs/difficulty.md)."""
 
     samples_per_problem: PositiveInt = 16
-    """k of avg@k: completions sampled for each problem."""
+    """k of avg@k: answers sampled for each problem."""
     max_problems: PositiveInt = 4096
-    """Problems measured, at most."""
+    """Most problems to measure."""
     batch_size: PositiveInt | None = None
-    """Completions sampled at once; null: as many as fit into a device's memory, 2,048 at most."""
+    """Answers sampled at once; null: as many as fit into memory, at most 2,048."""
     temperature: Positive | None = None
-    """Sampling temperature; null: of training, `recipe.temperature`."""
+    """Sampling temperature; null: that of training, `recipe.temperature`."""
     seed: Whole = 0
-    """Seed of the samples."""
+    """Random seed of the samples."""
 
 
 # IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the

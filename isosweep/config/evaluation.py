@@ -18,15 +18,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 @settings("evaluation.sets")
 class EvaluationSet:
-    """A further set of problems, and how it is sampled; null: as the main evaluation."""
+    """A further set of problems, and how it is sampled; null: as in the main evaluation."""
 
     problems: Literal["heldout", "train"] = "heldout"
-    """`heldout`: problems that are not trained on; `train`: the first `task.num_eval_problems` of
-    those that are."""
+    """`heldout`: problems that are not trained on; `train`: the first `task.num_eval_problems` that
+    are."""
     task: dict[str, Any] | None = None
-    """Settings of the task that this set has otherwise, as the group `task` has them; a source of
-    its own (another `kind`, `dataset`, `path`, `generator` or `function`) takes over nothing of the
-    sweep's."""
+    """Task settings that differ in this set. A set with another source (`kind`, `dataset`, `path`,
+    `generator` or `function`) takes over nothing of the sweep's."""
     samples_per_problem: PositiveInt | None = None
     """k of avg@k."""
     temperature: Positive | None = None
@@ -42,23 +41,23 @@ def _named(sets: dict[str, Any] | None) -> dict[str, Any] | None:
 
 @settings("evaluation")
 class EvaluationConfig:
-    """Held-out evaluation: avg@k over all held-out problems, at step 0, milestones and between.
-
-    How many they are is `task.num_eval_problems`, which choices of this group may set.
-    """
+    """Held-out evaluation: avg@k over the held-out problems, at step 0, at every budget and
+    between. `task.num_eval_problems` sets how many problems; some choices of this group set it
+    too."""
 
     samples_per_problem: PositiveInt = 8
-    """k of avg@k: completions sampled for each held-out problem."""
+    """k of avg@k: answers sampled for each held-out problem."""
     records_per_decade: PositiveInt = 5
-    """Records besides step 0 and milestones, per factor of ten of training FLOPs."""
+    """Evaluations for each factor of ten of training FLOPs, besides step 0 and the budgets."""
     # Every answer has random numbers of its own.
     batch_size: Annotated[PositiveInt | None, OUTSIDE] = None
-    """Completions that transformers samples at once; null: as many as fit into a device's memory,
-    2,048 at most."""
+    """Answers that transformers samples at once; null: as many as fit into memory, at most
+    2,048."""
     temperature: Positive = 1.0
-    """Sampling temperature."""
+    """Sampling temperature of held-out answers."""
     seed: Whole = 0
-    """Seed of the samples, the same for every run."""
+    """Random seed of the samples, the same for every run."""
     # They change no number of training, and none of the main evaluation.
     sets: Annotated[dict[str, EvaluationSet] | None, AfterValidator(_named), OUTSIDE] = None
-    """Further sets of problems, by name, that every record has the results of, apart from these."""
+    """Further sets of problems, by name; every record has their results
+    (docs/evaluation_sets.md)."""

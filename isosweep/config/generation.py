@@ -27,30 +27,30 @@ def _listed(value: Any) -> tuple[str, ...]:
 
 @settings("generation")
 class GenerationConfig:
-    """What samples the rollouts, and how."""
+    """How rollouts and held-out answers are sampled."""
 
     name: Backend
-    """The library: `transformers` or `vllm`."""
+    """The library."""
     prefix_sharing: bool = False
-    """The n rollouts of a problem read its prompt once, and so do an evaluation's k answers."""
+    """Read a problem's prompt once for its n rollouts (in evaluation, for its k answers)."""
     importance_sampling_correction: bool = False
-    """TRL computes every completion's log-probabilities again, to correct for the sampler's
-    numerics."""
+    """Compute log-probabilities again in the trainer, and correct the loss for the sampler's
+    numerical differences."""
     stop: Annotated[tuple[str, ...], BeforeValidator(_listed), ADDED] = ()
-    """Texts of further tokens that end an answer, a token each, in training and evaluation: a base
-    model, which was never taught an end, goes on to the limit without."""
+    """Further texts that end an answer, one token each, in training and evaluation. Without one, a
+    base model goes on to the limit."""
     mode: VllmMode = "colocate"
-    """vLLM in the trainer's own process, or a `server` on devices of its own, which has one policy
-    and so serves one run at a time."""
+    """`colocate`: vLLM in the trainer's process. `server`: vLLM on other devices; it serves one run
+    at a time."""
     # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
     server_url: Annotated[str | None, OUTSIDE] = None
-    """URL of the vLLM server of `mode=server`."""
+    """Address of the vLLM server, with `mode=server`."""
     sleep: Annotated[bool, OUTSIDE] = False
-    """Colocated vLLM gives its memory back while the policy is updated."""
+    """Colocated vLLM frees its memory during updates."""
     tensor_parallel: Annotated[PositiveInt, ADDED] = 1
-    """Devices that one vLLM engine is spread over: of the run's own, or of the server's."""
+    """Devices of one vLLM engine."""
     server_devices: Annotated[PositiveInt, ADDED] = 1
-    """Devices of the server of `mode=server`, like the run's own; they count as the run's do."""
+    """Devices of the vLLM server; they count in device-hours."""
 
     def __post_init__(self) -> None:
         if "" in self.stop or len({*self.stop}) < len(self.stop):

@@ -19,42 +19,39 @@ from isosweep.errors import SettingError
 
 @settings("grid")
 class GridConfig:
-    """The candidates: every n x B x seed at every budget, for every value of the `axes`.
-
-    A candidate is planned if its best whole number of steps breaks none of the bounds below.
-    """
+    """The candidates: every n x B x seed at every budget, for every value of `axes`. A candidate
+    becomes a cell if it satisfies all bounds below."""
 
     name: str
     """Name of this choice of settings."""
     num_generations: Distinct[Annotated[Whole, Ge(2)]]
-    """Values of n, rollouts per problem: 2 or more, as GRPO compares those of one problem."""
+    """Values of n, rollouts per problem; at least 2, because GRPO compares rollouts of one
+    problem."""
     problems_per_batch: Distinct[PositiveInt]
     """Values of B, problems per batch."""
     seeds: Seeds[NonNegativeInt]
-    """Seeds, as a list; every n x B is trained once with each."""
+    """Random seeds, as a list: `[0,1,2]` trains every n x B three times."""
     tolerance: Annotated[float, Gt(0), Lt(0.5)]
-    """Fraction of the budget by which a cell may miss it."""
+    """Largest difference between a cell's compute and its budget, as a fraction of the budget."""
     min_steps: PositiveInt
-    """Update steps T of a cell, at least."""
+    """Fewest update steps T of a cell."""
     max_steps: PositiveInt
-    """Update steps T of a cell, at most."""
+    """Most update steps T of a cell."""
     max_completions_per_step: PositiveInt
-    """n x B, at most."""
+    """Largest n x B."""
     max_epochs: Positive
-    """Passes of a run over the training problems, at most."""
+    """Most passes of a run over the training problems."""
     # In pre-training, data repeated beyond about 16 times add little (arXiv 2305.16264, section 5).
     # For RL no such number is published: ScaleRL (arXiv 2510.13786) went on for tens of passes, by
     # 1,500 of its 100,000 device-hours a pass, on problems far more varied than most.
     warn_epochs: Positive | None = 16.0
-    """Passes of a run over the training problems above which its plan warns; null: it never does.
-    """
+    """Passes over the training problems from which the plan warns; null: it never does."""
     completions_per_step: Listed[Whole] | None = None
-    """Only pairs whose n x B is listed here; null: all pairs."""
+    """Only pairs whose n x B is in this list; null: all pairs."""
     axes: dict[str, Any] | None = None
-    """Further axes, each with its values: a setting of the model, task, recipe, evaluation or
-    generation (`recipe.num_iterations: [1, 2]`), one of these groups with its choices
-    (`recipe: [dapo, scalerl]`), or a name of the user's with named sets of settings
-    (`variant: {plain: {}, with_kl: {recipe.beta: 0.01}}`)."""
+    """Further axes with their values: a setting (`recipe.num_iterations: [1, 2]`), a group with its
+    choices (`recipe: [dapo, scalerl]`), or named sets of settings (`variant: {plain: {}, with_kl:
+    {recipe.beta: 0.01}}`)."""
     composed: list[dict[str, Any]] | None = None
     """What choices of groups among the axes come to, filled in when the sweep is composed: for each
     combination of them its `choices` and `settings`."""

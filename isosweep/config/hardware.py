@@ -21,81 +21,79 @@ _STARTUP_S: dict[Device, float] = {"cpu": 8.0, "cuda": 120.0}
 
 @settings("hardware")
 class HardwareConfig:
-    """The devices of one run: what the datasheet says, and how near a run comes to it.
-
-    Bandwidths and `peak_flops` are the datasheet's. Utilizations and overheads are expected or
-    assumed until `mode=calibrate` has measured them.
-    """
+    """The devices of one run. Bandwidths and `peak_flops` are the datasheet's. Utilizations and
+    overheads are assumed until `mode=calibrate` has measured them."""
 
     name: str
     """Name of the device."""
     device: Device
-    """What torch calls it."""
+    """torch's name for it."""
     dtype: Precision
-    """Precision that is computed in."""
+    """Precision of the computation."""
     weights_dtype: Precision
     """Precision of the weights that the optimiser updates."""
     gradient_checkpointing: bool
-    """Activations are computed again in the backward pass."""
+    """Compute activations again in the backward pass, to save memory."""
     memory_gb: Positive
     """Memory of one device, in 1e9 bytes."""
     peak_flops: Positive
-    """Peak of one device, dense, at `dtype`, in FLOPs per second."""
+    """Peak of one device in FLOPs per second, dense, at `dtype`."""
     memory_bandwidth: Positive
     """Bytes per second between a device and its memory."""
     interconnect_bandwidth: Positive | None = None
-    """Bytes per second between devices, one way; null: none to use several by."""
+    """Bytes per second between devices, one way; null: a run cannot use several."""
     training_utilization: Share | None = None
-    """Share of the peak that training reaches; null, here and below: what is expected of the model
-    and the device (`isosweep/costs/efficiency.py`)."""
+    """Share of the peak that training reaches; null: an estimate from model and device
+    (`isosweep/costs/efficiency.py`)."""
     generation_utilization: Share | None = None
-    """Share of the roofline that sampling reaches."""
+    """Share of the roofline that sampling reaches; null: an estimate."""
     pass_overhead_s: NonNegative | None = None
-    """Seconds spent for every forward pass over a micro-batch, however small; backward is two."""
+    """Fixed seconds of a forward pass over a micro-batch (a backward pass counts twice); null: an
+    estimate."""
     token_overhead_s: NonNegative | None = None
-    """Seconds spent for every position that is decoded."""
+    """Fixed seconds of a decoded position; null: an estimate."""
     step_overhead_s: NonNegative = 1.0
-    """Seconds spent once a generation of n x B rollouts, beside sampling and updates."""
+    """Fixed seconds of a generation of n x B rollouts, beside sampling and updates."""
     generation_overhead_s: NonNegative = 0.0
-    """Seconds spent once for every batch that is sampled, in training and evaluation."""
+    """Fixed seconds of a sampled batch, in training and evaluation."""
     update_overhead_s: NonNegative = 0.0
-    """Seconds spent once an update."""
+    """Fixed seconds of an update."""
     answer_overhead_s: NonNegative | None = None
-    """Seconds spent for every answer: to read it as text, judge it, put it into a batch."""
+    """Seconds to decode, judge and batch one answer; null: an estimate."""
     startup_s: NonNegative | None = None
-    """Seconds until a run begins: libraries, weights, engine; null: 8 on a CPU, 120 on GPUs."""
+    """Seconds until a run begins (libraries, weights, engine); null: 8 on a CPU, 120 on GPUs."""
     devices_per_run: PositiveInt = 1
     """Devices of one run."""
     sharding: Sharding = "ddp"
-    """`ddp` replicates; DeepSpeed's `zero1`, `zero2`, `zero3` shard optimiser states, gradients,
-    weights; `fsdp` shards all three."""
+    """How several devices share a model: `ddp` copies it; `zero1`, `zero2`, `zero3` (DeepSpeed)
+    shard optimiser states, then gradients, then weights; `fsdp` shards all three."""
     optimizer: Optimizer = "adamw"
     """AdamW: torch's; with 8-bit states (`adamw_8bit` by bitsandbytes, `adamw_torch_8bit` by
-    torchao); `paged_...`: states that bitsandbytes moves to the host when memory runs short."""
+    torchao); or `paged_...`, whose states bitsandbytes moves to the host if memory is short."""
     offload_optimizer: bool = False
-    """Optimiser states are held, and updated, on the host: by DeepSpeed, or by FSDP, which takes
-    weights and gradients with them."""
+    """Keep and update optimiser states on the host, with DeepSpeed or FSDP. FSDP moves weights and
+    gradients too."""
     host_bandwidth: Positive | None = None
-    """Bytes per second between a device and its host, one way; null: nothing is moved there."""
+    """Bytes per second between a device and its host, one way; null: nothing can be moved there."""
     attention: Literal[Attention, "auto"] = "sdpa"
-    """Attention kernels, as transformers calls them; `auto`: flash-attention where the machine that
-    plans has it, and a run is on GPUs in bfloat16, else `sdpa`."""
+    """Attention kernels, by transformers' names. `auto`: flash-attention if the planning machine
+    has it and a run is on GPUs in bfloat16; otherwise `sdpa`."""
     shared_prompts: bool = False
-    """An update reads the prompt of a problem's rollouts once in each micro-batch, not once a
-    rollout: the same gradient but for rounding, in less time where prompts are long beside answers.
-    Counted FLOPs are as without."""
+    """Compute a problem's prompt once in each micro-batch of an update, not once for each rollout.
+    The gradient is the same but for rounding; it is faster if prompts are long beside answers.
+    Counted FLOPs stay the same."""
     compile: bool = False
-    """The policy is compiled by torch.compile. Planned as if it were not: what it saves is for
-    `mode=calibrate` to measure."""
+    """Compile the policy with torch.compile. The plan does not know what that saves;
+    `mode=calibrate` measures it."""
     memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
-    """Share of memory left free."""
+    """Share of memory that the plan leaves free."""
     dollars_per_hour: Positive | None = None
-    """US dollars that an hour of one device costs (of one core with `hardware=cpu`); null: not
-    known, and no dollars are shown."""
+    """US dollars for an hour of one device (of one core with `hardware=cpu`); null: no dollars are
+    shown."""
     calibrated: bool = True
-    """Use measured efficiencies where `mode=calibrate` has stored some."""
+    """Use efficiencies that `mode=calibrate` has measured."""
     calibrated_from: str | None = None
-    """The sweep that the efficiencies were measured in, filled in where they are used."""
+    """The sweep in which they were measured; filled in automatically."""
 
     def __post_init__(self) -> None:
         self._check_devices()

@@ -28,27 +28,27 @@ _Times = Annotated[float, AllowInfNan(False), Gt(1)]
 
 @settings("health")
 class HealthConfig:
-    """Thresholds of the health rules; null switches a rule off. Means are over the last `window`
-    steps."""
+    """Limits of the health rules (docs/health.md); null switches a rule off. Means are over the
+    last `window` steps."""
 
     name: str = "default"
     """Name of this choice of settings."""
     window: Annotated[Whole, Ge(2)] = 20
-    """Steps that a mean is taken over; over fewer than 2 there is no spread."""
+    """Steps over which means are taken; at least 2."""
     collapse_share: _Part | None = 0.25
-    """Share of its best mean over a quarter of a window that training reward must keep."""
+    """Least share of its best mean (over a quarter of a window) that training reward must keep."""
     entropy_rise: _Times | None = 3.0
-    """Times its first mean that entropy must stay below."""
+    """Entropy must stay below this many times its first mean."""
     entropy_bound: Positive | None = None
-    """Entropy, in nats a token, that it must stay below."""
+    """Entropy must stay below this, in nats per token."""
     entropy_fall: _Part | None = 0.05
-    """Share of its first mean that entropy must stay above."""
+    """Entropy must stay above this share of its first mean."""
     truncated_share: _Part | None = 0.1
-    """Share of the completions that may be cut off, at most."""
+    """Largest share of completions that may be cut off."""
     logp_difference: Positive | None = 0.1
-    """Nats by which sampler and learner may differ in a token's log-probability, at most."""
+    """Largest mean difference of a token's log-probability between sampler and learner, in nats."""
     gradient_spike: _Times | None = 20.0
-    """Times the window's median that a gradient norm may be, at most."""
+    """Largest gradient norm, as a multiple of the window's median."""
     stop: Listed[Rule] = field(default_factory=lambda: ["non_finite", "collapse"])
     """Rules that end a run; the others only warn."""
 

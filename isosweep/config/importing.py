@@ -30,49 +30,49 @@ Column = Annotated[str | float | None, BeforeValidator(_column)]
 
 @settings("import")
 class ImportConfig:
-    """Which columns of a table are what. Each names a column, or is a number that all rows share;
-    null: guessed from the names that trainers give."""
+    """Which column of a table has what. Each setting is a column's name, or a number that all rows
+    share; null: guessed from trainers' usual names (docs/import.md)."""
 
     n: Column = None
     """Rollouts per problem."""
     B: Column = None
     """Problems per batch."""
     completions: Column = None
-    """Completions per batch, n x B, of which B follows where it is not given."""
+    """Completions per batch, n x B, in place of B."""
     step: Column = None
-    """Optimiser updates behind the row."""
+    """Updates before the row."""
     seed: Column = None
-    """Seed of the run; where there is none, the runs of one (n, B) are numbered."""
+    """Seed of the run. Without it, runs of one (n, B) are numbered."""
     run: Column = None
-    """Name of the run; where there is none, a run is one (n, B, seed)."""
+    """Name of the run. Without it, a run is one (n, B, seed)."""
     compute: Column = None
-    """Compute behind the row, in `budget_unit`. Without one, rollouts are n x B x step."""
+    """Compute before the row, in `budget_unit`. Without it, rollouts are n x B x step."""
     per_step: bool = False
-    """Whether `compute` is of each row alone: it is then summed over the run's rows."""
+    """`compute` counts each row alone, and is summed over the rows of a run."""
     prompt_tokens: Positive | None = None
-    """Mean tokens of a prompt: with `model=` and a column of tokens, FLOPs are worked out."""
+    """Mean tokens of a prompt. With `model=` and a column of tokens, FLOPs are computed from it."""
     reward: Column = None
     """Held-out reward. Rows without one only count compute."""
     reward_range: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
-    """The lowest and highest reward there can be, as [0,100] of percentages; null: [0,1]. Rewards
-    are kept as shares of this range."""
+    """Lowest and highest possible reward, such as [0,100] for percentages; null: [0,1]. Rewards are
+    kept as shares of this range."""
     standard_error: Column = None
-    """Standard error of the reward, in the reward's unit."""
+    """Standard error of the reward, in its unit."""
     problems: Column = None
-    """Held-out problems: with `samples`, the standard error is a binomial's."""
+    """Number of held-out problems; with `samples` it gives a binomial standard error."""
     samples: Column = None
-    """Completions sampled of each held-out problem."""
+    """Completions sampled for each held-out problem."""
     successes: Column = None
-    """How many of `samples` were right of each held-out problem: a list of whole numbers. Such
+    """How many of `samples` were right for each held-out problem: a list of whole numbers. Such
     rows need no reward."""
     sets: dict[str, str] | None = None
-    """Rewards on further evaluation sets: each one's name, and its column."""
+    """Rewards on further evaluation sets: each set's name and column."""
     runs: str | None = None
-    """A table with a row for each run (columns `run`, and n, B, seed): what logs do not say."""
+    """A table with a row for each run (columns `run`, n, B, seed), for logs that lack these."""
     experiment: str | None = None
-    """Which experiment of an MLflow store; null: the only one with runs."""
+    """Experiment of an MLflow store; null: the only one with runs."""
     reader: str | None = None
-    """How files are read; null: by their names. Names are those of docs/import.md."""
+    """Reader of the files; null: chosen by their names. docs/import.md lists readers."""
 
 
 def columns_of(config: ImportConfig) -> dict[str, Any]:

@@ -15,31 +15,33 @@ class LauncherConfig:
     """Where runs execute, and how many at once."""
 
     name: Literal["local", "slurm", "command", "auto", "inline"]
-    """This machine, jobs of a Slurm cluster, jobs of another scheduler by its commands, Slurm
-    where there is one and else this machine, or this very process, one run after another."""
+    """`local`: this machine. `slurm`: jobs of a Slurm cluster. `command`: jobs of another
+    scheduler. `auto`: Slurm if it is there, otherwise this machine. `inline`: this process, one run
+    after another."""
     max_parallel: PositiveInt | None = None
-    """Runs at once; null: as many as the GPUs, or the cores of a CPU machine, have room for
-    (`local`), or all (`slurm`, `command`)."""
+    """Most runs at once; null: as many as GPUs or CPU cores have room for (`local`), or all
+    (`slurm`, `command`)."""
     runs_per_device: PositiveInt = 1
-    """Runs of one GPU each that share it: each is planned with its part of memory and speed."""
+    """Runs that share one GPU; each is planned with its part of memory and speed."""
     confirm_above: Positive | None = 100.0
-    """Predicted device-hours above which a terminal is asked before they are spent; null: never."""
+    """Predicted device-hours above which a terminal asks before launching; null: never."""
     max_device_hours: Positive | None = None
     """Predicted device-hours above which nothing is launched; null: no limit."""
     max_dollars: Positive | None = None
-    """The same in US dollars, by `hardware.dollars_per_hour`; null: no limit."""
+    """US dollars above which nothing is launched, by `hardware.dollars_per_hour`; null: no
+    limit."""
     max_retries: NonNegativeInt = 2
-    """Times that a run which fails is tried again."""
+    """How often a failed run is tried again."""
     stop_grace_s: Positive = 60.0
-    """Seconds that a stopped run is given to write a checkpoint."""
+    """Seconds for a stopped run to write a checkpoint."""
     stuck_after: Positive | None = None
     """Seconds without progress after which a run is ended and tried again; null: 20 planned steps
-    or evaluations, whichever take longer, and half an hour at least. A worker that still loads its
-    model has half an hour at least in any case."""
+    or evaluations, whichever take longer, and at least half an hour. A worker that loads its model
+    always has at least half an hour."""
     on_finish: str | None = None
-    """Run when a followed sweep ends, fails or is interrupted: a shell command, in which
-    `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}` are filled in, or an `https://`
-    address that is sent them as JSON; `$NAME` in it is taken from the environment."""
+    """What to do when a followed sweep ends, fails or is interrupted: a shell command with
+    `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}`, or an `https://` address that
+    receives these as JSON. `$NAME` is read from the environment."""
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
     command: CommandConfig = field(default_factory=CommandConfig)

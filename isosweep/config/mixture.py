@@ -19,16 +19,15 @@ _NO_TEXT = ("true", "false", "null", "nan", "inf")
 
 @settings("task.mixture")
 class MixtureConfig:
-    """Several tasks, the parts, of which a run draws its problems in turn."""
+    """Several tasks (parts) in one run."""
 
     parts: dict[str, Any]
-    """The parts by name, each with the settings of a whole task, as the group `task` has them."""
+    """The parts by name, each with all settings of a task."""
     shares: Any = None
-    """Share of each part in the problems drawn, by its name; null: equal shares."""
+    """Share of each part in the problems drawn, by name; null: equal shares."""
     schedule: Any = None
-    """In the place of `shares`, which is null then, shares that change: a list of them, each with
-    the number `at` of problems drawn before. Between two they change evenly, and the last ones
-    stay."""
+    """Shares that change, in place of `shares`: a list of shares, each with the number `at` of
+    problems drawn before. Between two points shares change evenly; the last ones stay."""
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -12,15 +12,15 @@ BUILTIN_MODEL = "builtin"
 
 @settings("model")
 class ModelConfig:
-    """A policy to train."""
+    """The model that is trained."""
 
     name: Annotated[str, OUTSIDE]
-    """Name in the names of runs, and in tables."""
+    """Name in tables and run names."""
     source: str
     """`builtin` (shipped with isosweep), or a name on the Hugging Face hub."""
     path: str | None = None
-    """Directory to load weights from instead, or one GGUF file; the architecture is that of its
-    config.json."""
+    """Directory with weights, or one GGUF file, in place of `source`. Its config.json sets the
+    architecture."""
     # Where a model lies changes no number; `path`, as it was typed, has always taken part.
     directory: Annotated[str | None, OUTSIDE] = None
     """Directory that a relative `path` starts from, filled in when the settings are read."""
@@ -29,10 +29,10 @@ class ModelConfig:
     revision: str | None = None
     """Revision of a hub model; null: the newest."""
     chat_template_kwargs: Annotated[dict[str, Any] | None, ADDED] = None
-    """What the chat template is given beside the messages, as {enable_thinking: false} for Qwen3:
-    in training, evaluation and `mode=difficulty` alike."""
+    """Arguments of the chat template, such as {enable_thinking: false} for Qwen3; in training,
+    evaluation and `mode=difficulty`."""
     system_prompt: Annotated[str | None, ADDED] = None
-    """First message of every conversation; null: none but the template's own."""
+    """First message of every conversation; null: only what the template adds."""
     architecture: Architecture
     """The shape that costs are computed from."""
 

@@ -60,108 +60,112 @@ _RETIRING = Identity(when=lambda run: run.recipe.retire_at is not None)
 
 @settings("recipe")
 class RecipeConfig:
-    """How a GRPO step is taken; names are TRL's. The learning rate is constant after warm-up.
+    """How one GRPO step is trained, with TRL's names. The learning rate is constant after warm-up.
 
-    Rules for the learning rate and the micro-batch are outside a run's identity: it has the values
-    that they come to.
+    Rules for the learning rate and the micro-batch are outside a run's identity; the values that
+    result from them are inside.
     """
 
     name: Annotated[str, OUTSIDE]
     """Name of the recipe, in tables."""
     loss_type: Annotated[str, AfterValidator(_loss)]
-    """How the losses of tokens are averaged: grpo, dr_grpo, dapo or cispo; or a loss of your own,
-    package.module:function (docs/recipes.md)."""
+    """How token losses are averaged: grpo, dr_grpo, dapo or cispo; or your loss function,
+    package.module:function (docs/loss.md)."""
     beta: Annotated[NonNegative, _TRL]
     """Weight of the KL term; 0: no reference model."""
     use_bias_correction_kl: Annotated[bool, _TRL, _PENALISED] = False
-    """Weigh the KL term by the probability ratio (arXiv 2512.02556)."""
+    """Multiply the KL term by the probability ratio (arXiv 2512.02556)."""
     entropy_coef: Annotated[NonNegative, _TRL] = 0.0
     """Weight of the entropy bonus."""
     epsilon: Annotated[NonNegative, _TRL]
-    """Clipping of the probability ratio, below 1 - `epsilon`."""
+    """Probability ratios are clipped below 1 - `epsilon`."""
     epsilon_high: Annotated[NonNegative, _TRL]
-    """Clipping of the probability ratio, above 1 + `epsilon_high`."""
+    """Probability ratios are clipped above 1 + `epsilon_high`; with `loss_type=cispo`,
+    `epsilon_high` is the cap."""
     scale_rewards: Annotated[Literal["group", "batch", "none"], _TRL]
-    """What the rewards' spread is taken over that advantages are divided by."""
+    """Advantages are divided by the rewards' standard deviation over this: each problem's group,
+    the whole batch, or not at all."""
     scale_advantages: Annotated[bool, ADDED] = False
-    """Advantages are divided by their own standard deviation over the batch (ScaleRL, arXiv
-    2510.13786, section 4), where `scale_rewards=none`."""
+    """Divide advantages by their standard deviation over the batch (ScaleRL, arXiv 2510.13786,
+    section 4); needs `scale_rewards=none`."""
     reward_scale: Annotated[Positive, ADDED] = 1.0
-    """Reward of a right answer above that of a wrong one: 1 where they are 1 and 0, 2 where they
-    are 1 and -1. Each problem's mean is taken off, so nothing but the difference acts."""
+    """Reward difference between a right and a wrong answer: 1 for rewards of 1 and 0, 2 for 1 and
+    -1. Only the difference matters."""
     importance_sampling_level: Annotated[Literal["token", "sequence"], _TRL] = "token"
-    """What has a probability ratio: each token, or the completion (GSPO)."""
+    """Probability ratios are of single tokens, or of whole completions (GSPO)."""
     importance_sampling_mode: Annotated[
         ImportanceSamplingMode, ForTRL("vllm_importance_sampling_mode"), _CORRECTED
     ] = "token_truncate"
-    """How the sampler's probabilities are corrected for, where
-    `generation.importance_sampling_correction` is on."""
+    """How the loss is corrected for the sampler's probabilities, with
+    `generation.importance_sampling_correction`."""
     importance_sampling_cap: Annotated[
         Positive, ForTRL("vllm_importance_sampling_clip_max"), _CORRECTED
     ] = 2.0
-    """Largest ratio of learner's to sampler's probability in that correction."""
+    """Largest ratio of the learner's to the sampler's probability in that correction."""
     aggregation: Literal["loss", "problem"] = "loss"
-    """`loss` is TRL's own of this `loss_type`; `problem` gives every problem the same weight."""
+    """Average over the batch: `loss` as TRL's `loss_type` does, `problem` with equal weight for
+    every problem."""
     zero_variance: Literal["keep", "drop", "resample"] = "keep"
-    """Groups whose rollouts are all right or all wrong: kept, left out of the loss (ScaleRL, arXiv
-    2510.13786), or replaced by new problems (DAPO's dynamic sampling, arXiv 2503.14476)."""
+    """Groups whose rollouts are all right or all wrong: `keep`, `drop` from the loss (ScaleRL,
+    arXiv 2510.13786), or `resample` new problems (DAPO, arXiv 2503.14476)."""
     max_draws: Annotated[PositiveInt, _RESAMPLED] = 1
-    """Batches a step that `zero_variance=resample` samples, at most."""
+    """With `zero_variance=resample`: most batches that one step samples."""
     planned_draws: Annotated[float, OUTSIDE] = 1.0
-    """Batches a step that the planner counts on, a mean."""
+    """Mean number of batches that one step samples, as the plan assumes."""
     retire_at: Share | None = None
-    """Success rate at which a problem is never drawn again; null: none is retired."""
+    """Success rate from which a problem is not drawn again; null: all problems stay."""
     retire_window: Annotated[PositiveInt, _RETIRING] = 64
-    """Rollouts of a problem that this rate is taken over, whatever n; then the next as many."""
+    """Number of a problem's rollouts over which this rate is taken, whatever n is."""
     overlong_share: Share | None = None
-    """Last share of the length allowed that is penalised (DAPO); null: none."""
+    """Share of the allowed length, at its end, in which answers are penalised (DAPO); null: no
+    penalty."""
     mask_truncated_completions: Annotated[bool, _TRL] = False
-    """Completions that were cut off are left out of the loss."""
+    """Leave answers that were cut off out of the loss."""
     interruption: str | None = None
-    """Text that answers are sent near the limit; null: they are cut off."""
+    """Text that is inserted into an answer near the limit, so that it can finish; null: it is cut
+    off."""
     interruption_tokens: Annotated[Whole, _INTERRUPTED] = 0
-    """Tokens that an interrupted answer gets to finish."""
+    """Tokens for an answer to finish after the interruption."""
     cast_lm_head_to_fp32: Annotated[bool, _TRL] = False
-    """Logits are computed in float32."""
+    """Compute logits in float32."""
     learning_rate: Annotated[Positive, OUTSIDE]
-    """Learning rate at `reference_completions` completions a step."""
+    """Learning rate of an update with `reference_completions` completions."""
     learning_rate_rule: Annotated[LearningRateRule, OUTSIDE]
-    """How it is scaled to an update's completions, n x B / `mini_batches`: `sqrt` (IsoCompute
-    Playbook, arXiv 2603.12151), `constant` or `linear`."""
+    """How the rate changes with the completions of an update, n x B / `mini_batches`: with the root
+    (`sqrt`; IsoCompute Playbook, arXiv 2603.12151), not at all, or in proportion."""
     reference_completions: Annotated[PositiveInt, OUTSIDE]
-    """Completions of an update at which `learning_rate` applies as it is."""
+    """Completions of an update for which `learning_rate` is meant."""
     max_completions_per_step: Annotated[PositiveInt, OUTSIDE] = 65536
-    """n x B up to which the recipe was studied; `grid=joint` goes no further."""
+    """Largest n x B for which the recipe was studied; the limit of `grid=joint`."""
     warmup_steps: Annotated[NonNegativeInt, _TRL]
-    """Updates over which the learning rate rises: update k of them is made with k / `warmup_steps`
-    of it, k from 1."""
+    """Updates of warm-up: update k uses k / `warmup_steps` of the learning rate."""
     temperature: Annotated[Positive, _TRL]
     """Sampling temperature of rollouts."""
     top_p: Annotated[Positive, _TRL]
-    """Probability mass that rollouts are sampled from."""
+    """Rollouts are sampled from the most probable tokens with this total probability."""
     max_grad_norm: Annotated[Positive, _TRL]
-    """Norm that gradients are clipped to."""
+    """Gradients are clipped to this norm."""
     weight_decay: Annotated[NonNegative, _TRL]
     """AdamW's weight decay."""
     adam_beta1: Annotated[Decay, _TRL, ADDED] = 0.9
-    """AdamW's decay of the gradients' mean."""
+    """AdamW's decay of the mean gradient."""
     adam_beta2: Annotated[Decay, _TRL]
-    """AdamW's decay of the squared gradients' mean."""
+    """AdamW's decay of the mean squared gradient."""
     adam_epsilon: Annotated[Positive, _TRL, ADDED] = 1e-8
-    """What AdamW adds to the root of that mean."""
+    """AdamW's epsilon, added to the root of the mean squared gradient."""
     micro_batch: Annotated[PositiveInt | None, OUTSIDE]
-    """Completions per device and forward pass; null: the most that divides n x B / devices, fits
-    the memory, and does not pass `max_micro_batch`."""
+    """Completions in one forward pass of a device; null: the largest that divides n x B / devices,
+    fits the memory, and is at most `max_micro_batch`."""
     max_micro_batch: Annotated[PositiveInt, OUTSIDE]
-    """Largest micro-batch that is chosen."""
+    """Largest micro-batch that is chosen automatically."""
     num_iterations: Annotated[PositiveInt, _TRL] = 1
-    """Updates made with each rollout."""
+    """Number of updates that use each rollout."""
     mini_batches: Annotated[PositiveInt, ADDED] = 1
-    """Parts of equal size that a generation is cut into; each makes an update of its own."""
+    """Equal parts of a generation; each makes one update."""
     rollout_lag: NonNegativeInt = 0
-    """Generations that rollouts wait before they are trained on; 0 is on-policy."""
+    """Generations that rollouts wait before training uses them; 0: on-policy."""
     lora_rank: PositiveInt | None = None
-    """Rank of adapters on all linear maps; null: all weights are trained."""
+    """Rank of LoRA adapters on all linear maps; null: all weights are trained."""
 
     @property
     def updates_per_generation(self) -> int:

@@ -28,7 +28,7 @@ class RowsConfig:
     dataset: str | None = None
     """Name of a Hugging Face dataset; null with a `path`."""
     subset: str | None = None
-    """Configuration of the dataset."""
+    """Configuration (subset) of the dataset."""
     split: str = "train"
     """Split of the dataset."""
     revision: str | None = None
@@ -37,14 +37,14 @@ class RowsConfig:
     path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
     """JSON lines, a JSON list of rows, or Parquet; null with a `dataset`."""
     data_sha256: str | None = None
-    """Hash of the file, filled in when the settings are read."""
+    """Hash of the file; filled in automatically."""
     problem_column: str | None = "problem"
-    """Column of the problem's text, or of messages; dots lead into a column. null, in task.math:
-    this and where the answer stands are told from the first row."""
+    """Column of the problem's text, or of messages; dots lead into a column. null, for task.math:
+    recognised from the first row, with the answer's."""
     id_column: str | None = None
-    """Column of its id; null: a hash of its text."""
+    """Column of the problem's id; null: a hash of its text."""
     level_column: str | None = None
-    """Column of its level; null: no levels."""
+    """Column of the problem's level; null: no levels."""
 
     def __post_init__(self) -> None:
         if (self.dataset is None) == (self.path is None):
@@ -56,17 +56,18 @@ class RowsConfig:
 
 @settings("task.math")
 class MathConfig(RowsConfig):
-    """Rows with answers that math-verify reads."""
+    """Rows whose answers math-verify checks."""
 
     group: ClassVar[str] = "task.math"
     """Its own name on the command line."""
 
     answer_column: str | None = "answer"
-    """Column of the answer; null with `problem_column`."""
+    """Column of the answer; null together with `problem_column`."""
     answer_after: str | None = None
-    """The answer is what follows the last of these marks (GSM8K: `####`); null: all of it."""
+    """The answer follows the last of these marks (GSM8K: `####`); null: the whole column is the
+    answer."""
     skip_unparseable: bool = False
-    """Leave out rows whose answer math-verify cannot read, which else are an error."""
+    """Leave out rows whose answer math-verify cannot read; otherwise they are an error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +78,7 @@ class MathConfig(RowsConfig):
 
 @settings("task.code")
 class CodeConfig(RowsConfig):
-    """Rows with tests of Python programs, which are run in a sandbox."""
+    """Rows with tests for Python programs, which run in a sandbox."""
 
     group: ClassVar[str] = "task.code"
     """Its own name on the command line."""
@@ -85,11 +86,11 @@ class CodeConfig(RowsConfig):
     tests_column: str = "tests"
     """Column of the tests: inputs and outputs, or assert statements."""
     entry_point_column: str | None = None
-    """Column of the name of the function that `check(candidate)` of the tests is given; null: the
-    tests call functions by their names."""
+    """Column with the name of the function that the tests' `check(candidate)` receives; null: tests
+    call functions by name."""
     skip_unusable: bool = False
-    """Leave out rows whose tests cannot be used, which else are an error."""
+    """Leave out rows whose tests cannot be used; otherwise they are an error."""
     time_limit_s: Positive = 10.0
-    """Seconds that a program may take for all of its tests."""
+    """Seconds for all tests of one program."""
     memory_mb: Annotated[Whole, Ge(128), Le(8000)] = 1024
-    """Memory of a program; Python itself takes 128."""
+    """Memory of one program, in MB; Python alone takes 128."""

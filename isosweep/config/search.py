@@ -27,36 +27,36 @@ def _url(value: str) -> str:
 
 @settings("search")
 class SearchConfig:
-    """Which runs of the plan are trained, and how far; no number of a run depends on it."""
+    """Which runs of the plan are trained, and how far. It changes no result of a run."""
 
     name: str = "grid"
     """Name of this choice of settings."""
     kind: Literal["grid", "frontier", "optuna", "tune"] = "grid"
-    """`grid`: every run to its last budget. `frontier`: the runs, each up to the budget, that are
-    expected to say most about n*(C) for their compute, one decision after another. `optuna`: the
-    runs that a sampler of Optuna's asks for, each as far as a pruner lets it go. `tune`: the
-    values of `grid.axes`, the learning rate unless given, that may be the best at two cells."""
+    """`grid`: all runs, to the last budget. `frontier`: one decision after another, the runs and
+    budgets that say most about n*(C) for their compute. `optuna`: runs that an Optuna sampler
+    chooses and its pruner ends. `tune`: values of `grid.axes` (by default the learning rate) that
+    may be best at two cells."""
     max_compute: Positive | None = None
-    """Compute of all runs together, in `budget_unit`, that a search may spend; null: the whole
-    plan's, a third of it with `search=tune`."""
+    """Most compute of all runs together, in `budget_unit`; null: the whole plan's, or a third of it
+    with `search=tune`."""
     # Optuna's samplers take seeds of 32 bits.
     seed: Annotated[Whole, Ge(0), Le(2**32 - 1)] = 0
-    """Seed of what the search draws at random to decide."""
+    """Random seed of the search's decisions."""
     storage: Annotated[str, AfterValidator(_url)] | None = None
-    """Optuna storage that holds the search; null: `search.journal` in the sweep's directory."""
+    """Optuna storage of the search; null: `search.journal` in the sweep's directory."""
 
     cells: Annotated[list[list[Whole]], AfterValidator(_cells)] | None = None
-    """`search=tune`: cells as [n, B]; the one with fewer rollouts is the anchor, at which settings
-    are tuned, and the other checks them; null: chosen among those of the grid."""
+    """With `search=tune`: two cells as [n, B]. Settings are tuned at the one with fewer rollouts,
+    and checked at the other; null: chosen from the grid."""
     sampler: str | None = None
-    """Import path of an Optuna sampler: `search=optuna`."""
+    """With `search=optuna`: import path of a sampler."""
     sampler_options: dict[str, Any] | None = None
-    """Its arguments, by name; its seed is `search.seed`."""
+    """The sampler's arguments, by name; its seed is `search.seed`."""
     pruner: str | None = None
-    """Import path of an Optuna pruner: `search=optuna`. Steps are compute in that of the smallest
+    """With `search=optuna`: import path of a pruner. Its steps are compute in units of the smallest
     budget."""
     pruner_options: dict[str, Any] | None = None
-    """Its arguments, by name; resources are 1 to the last step where it takes them."""
+    """The pruner's arguments, by name; its resources are 1 to the last step."""
 
     def __post_init__(self) -> None:
         self._check_classes()

@@ -59,14 +59,13 @@ class SimulationConfig:
     name: str = "default"
     """Name of this choice of settings."""
     worlds: Annotated[Listed[World], MinLen(1)] = field(default_factory=lambda: list(WORLDS[:6]))
-    """How n*(C) behaves in the simulated worlds."""
+    """How the best n moves in the simulated worlds; docs/simulation.md describes them."""
     sweeps: PositiveInt = 50
-    """Sweeps simulated in each world; of a search, of the designs that come to its last round."""
+    """Sweeps simulated in each world; in a search of designs, for those in its last round."""
     designs: Annotated[NonNegativeInt, AfterValidator(_none_or_several)] = 0
-    """Designs of about the plan's compute that are searched for the one that decides most; 0: none,
-    the plan itself is simulated."""
+    """Designs with about the plan's compute that are compared; 0: only the plan is simulated."""
     seed: NonNegativeInt = 0
-    """Seed of the simulation."""
+    """Random seed of the simulation."""
     midpoint: Positive | None = None
-    """Compute, in the budget's unit, around which the best n grows; null: the geometric middle of
+    """Compute around which the best n grows, in the budget's unit; null: the geometric middle of
     the budgets."""

@@ -31,58 +31,58 @@ _OWN_OPTIONS = {
 
 @settings("launcher.slurm")
 class SlurmConfig:
-    """What each Slurm job asks for; the named ones are sbatch's options of the same name."""
+    """Options of each Slurm job; most have sbatch's names."""
 
     partition: Listed[str] | None = None
-    """Partition, or several, of which the job takes the one where it starts first; null: the
-    cluster's default."""
+    """Partition, or several: the job takes the one where it starts first; null: the cluster's
+    default."""
     account: str | None = None
-    """Account that is charged; null: the user's default."""
+    """Account to charge; null: the user's default."""
     qos: str | None = None
     """Quality of service; null: the account's default."""
     constraint: str | None = None
-    """Features that the node has to have, as `h100|h200`."""
+    """Required features of the node, such as `h100|h200`."""
     gres: str | None = None
-    """Generic resources of the job, as `gpu:h100:1`."""
+    """Generic resources of the job, such as `gpu:h100:1`."""
     exclude: str | None = None
-    """Nodes not to run on, as `node[3-5],node9`."""
+    """Nodes not to use, such as `node[3-5],node9`."""
     nodelist: str | None = None
-    """Nodes to run on."""
+    """Nodes to use."""
     reservation: str | None = None
     """Reservation whose nodes are used."""
     mail_type: str | None = None
-    """Events that Slurm sends mail about, as `END,FAIL`; of arrays: of the whole array."""
+    """Events that Slurm sends mail about, such as `END,FAIL`; for arrays, of the whole array."""
     mail_user: str | None = None
-    """Who is sent that mail; null: the user who submits."""
+    """Receiver of that mail; null: the user who submits."""
     comment: str | None = None
-    """Text that the job carries, as some sites ask for."""
+    """The job's comment, which some sites require."""
     timeout_min: PositiveInt | None = None
-    """Time limit of one job, in minutes; null: half as long again as the run is predicted to take,
-    and no longer than the partition allows."""
+    """Time limit of one job, in minutes; null: 1.5 times the predicted time of the run, at most the
+    partition's limit."""
     requeue: bool = True
-    """Whether Slurm may start a job again: after a preemption, a failed node, or its time limit,
-    before which it writes a checkpoint."""
+    """Let Slurm start a job again after a preemption, a node failure or its time limit. It writes a
+    checkpoint before the limit."""
     max_requeues: Whole | None = None
-    """Further jobs of `timeout_min` that a run may be planned to take; null: any number."""
+    """Most further jobs of `timeout_min` that a run may be planned to need; null: any number."""
     cpus_per_task: PositiveInt = 8
     """CPU cores of a job."""
     mem_gb: Positive | None = None
-    """Host memory of a job, in GB; null: as the run is planned to need."""
+    """Host memory of a job, in GB; null: what the plan predicts."""
     gpus_per_node: NonNegativeInt | None = None
-    """GPUs of a job; null: those of a run, unless `gres` or `additional` asks for some."""
+    """GPUs of a job; null: those of a run, unless `gres` or `additional` sets them."""
     setup: Listed[str] = field(default_factory=list)
     """Shell lines that run before the worker."""
     python: str | None = None
-    """Command that starts Python on a node, as `apptainer exec --nv image.sif python`; null: the
-    interpreter that submits."""
+    """Command that starts Python on a node, such as `apptainer exec --nv image.sif python`; null:
+    the interpreter that submits."""
     use_srun: bool = True
-    """Start the worker by srun, as a step of the job; false: by the batch script itself."""
+    """Start the worker with srun, as a step of the job; false: from the batch script."""
     srun_args: Listed[str] = field(default_factory=list)
-    """Further options of srun, as `--container-image=IMAGE`."""
+    """Further options of srun, such as `--container-image=IMAGE`."""
     additional: Annotated[dict[str, Any], BeforeValidator(or_empty)] = field(default_factory=dict)
-    """Further options of sbatch; null: an option without a value; false: not given at all."""
+    """Further options of sbatch; null: an option without a value; false: an option to leave out."""
     command_timeout_s: Positive = 60.0
-    """Seconds that a command of Slurm is waited for."""
+    """Seconds to wait for a command of Slurm."""
 
     def __post_init__(self) -> None:
         asked = self.gpu_options

@@ -103,34 +103,35 @@ def _number(value: Any) -> float:
 
 @settings("")
 class SweepConfig:
-    """One question asked."""
+    """Settings of the command and of the sweep."""
 
     mode: Mode
-    """What is done."""
+    """What the command does; docs/commands.md explains each mode."""
     budget: Annotated[tuple[float, ...], BeforeValidator(_parse_budgets)]
-    """Compute of one cell, in `budget_unit`, ascending; given as a number, a list or a range."""
+    """Compute that one cell may spend, in `budget_unit`: a number, a list (`[1e18,1e19]`) or a
+    range (`logspace:1e18:1e20:3`)."""
     budget_unit: BudgetUnit
     """Unit of the budgets."""
     sweeps_dir: str
-    """Directory of runs/ (shared by all sweeps), the sweeps, and mlflow.db."""
+    """Directory of all sweeps, of their shared runs (`runs/`) and of MLflow's database."""
     name: DirectoryName | None = None
-    """Name of this sweep, which lies in `sweeps_dir` under it; null: `<model>-<task>-<hash of the
-    plan>`. Of a sweep that exists, the beginning of its name is enough."""
+    """Name of this sweep, and of its directory in `sweeps_dir`; null: `<model>-<task>-<hash of the
+    plan>`. For an existing sweep, the beginning of its name is enough."""
     sweep_dir: str | None
-    """Directory of this sweep, wherever it is; null: that of `name`. Of a sweep that exists, its
-    name in `sweeps_dir` or the beginning of that is enough, too."""
+    """Directory of this sweep, anywhere; null: that of `name`. For an existing sweep, the beginning
+    of its name in `sweeps_dir` is enough."""
     confirm: bool = False
-    """Launch without asking, whatever it is predicted to take (`launcher.confirm_above`); with
-    `mode=clean`, remove what it lists."""
+    """Launch without the question that `launcher.confirm_above` asks; with `mode=clean`, remove
+    what it lists."""
     dry_run: bool = False
-    """With `mode=launch`: show what would be submitted, and do nothing."""
+    """With `mode=launch`: show what would be submitted, and submit nothing."""
     open_browser: bool = True
-    """Whether `mode=dashboard` opens the page, where there is a terminal and a display."""
+    """Let `mode=dashboard` open the page in a browser."""
     takeover: bool = False
-    """Follow the sweep although another process does, which then leaves; its runs go on."""
+    """Follow a sweep that another process follows. That process then leaves; the runs continue."""
     trust: bool = False
-    """Execute what a stored sweep's settings say (`launcher.on_finish`, commands, functions of
-    tasks) although others may have written them; `mode=resume` asks on a terminal."""
+    """Execute commands and functions in a stored sweep's settings (`launcher.on_finish`, task
+    functions) although others may have written them. On a terminal, `mode=resume` asks."""
     model: ModelConfig
     """The policy."""
     task: TaskConfig
@@ -172,22 +173,22 @@ class SweepConfig:
     loss_sources: dict[str, str] = field(default_factory=dict)
     """Sha256 of the modules of the losses of your own that the sweep names, by import path."""
     from_sweep: Listed[str] | None = None
-    """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
-    `mode=recommend` learns from (one), `mode=next` goes on from (one) and `mode=compare` sets side
-    by side (two or more); with `mode=import`, files and directories of runs trained elsewhere."""
+    """`from` on the command line: sweeps, by directory or by name in `sweeps_dir`. `mode=recommend`
+    and `mode=next` take one, `mode=compare` two or more. `mode=import` takes files and directories
+    of logs."""
     runs: Listed[str] = field(default_factory=list)
-    """Which runs of the sweep `mode=status`, `logs` and `cancel` are about; none: all of them. Run
-    ids or parts of them, globs, standings (`running`, `not_begun`), or values (`n:8`, `seed:0`).
-    Words of one kind widen the choice, of several kinds narrow it."""
+    """Which runs `mode=status`, `logs` and `cancel` are about; empty: all. Give run ids or parts of
+    them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add
+    runs; words of different kinds must all match."""
     format: Literal["text", "json"] = "text"
     """What `mode=status`, `mode=list`, `mode=next`, `mode=recommend` and `mode=advise` print."""
     lines: PositiveInt = 200
     """Last lines that `mode=logs` prints of a log."""
     forget: Listed[str] = field(default_factory=list)
-    """With `mode=clean`: sweeps that are gone for good, so that it need not keep runs for them; as
-    it names them."""
+    """With `mode=clean`: deleted sweeps whose runs need not be kept, by the names that it
+    prints."""
     retry_failed: bool = False
-    """Whether `mode=resume` tries runs again that failed for good."""
+    """Let `mode=resume` try failed runs again."""
 
     def __post_init__(self) -> None:
         if self.dry_run and self.mode != "launch":

@@ -37,10 +37,10 @@ class SortConfig:
     """Digits to sort."""
 
     levels: Distinct[Annotated[Whole, Ge(2)]]
-    """How many digits a problem has; every level has as many problems."""
+    """Numbers of digits. Each has equally many problems."""
     answer: Literal["exact", "last_number"]
-    """How a completion is read: `exact` is the sorted digits and nothing else, `last_number` its
-    last run of digits."""
+    """What counts as the answer: `exact`, the whole completion; `last_number`, its last run of
+    digits."""
 
 
 def _finite(values: Any) -> bool:
@@ -67,12 +67,12 @@ _Parameters = Annotated[dict[str, Any], AfterValidator(_parameters)]
 
 @settings("task.reasoning_gym")
 class ReasoningGymConfig:
-    """A generator of reasoning_gym."""
+    """A generator of the package reasoning_gym."""
 
     generator: str
     """The generator's name."""
     parameters: _Parameters | None = None
-    """Parameters of that generator's config, apart from seed and size."""
+    """The generator's parameters, except seed and size."""
 
     def __post_init__(self) -> None:
         for name, by in (("seed", "task.data_seed"), ("size", "task.num_train_problems")):
@@ -84,15 +84,15 @@ class ReasoningGymConfig:
 
 @settings("task.custom")
 class CustomConfig:
-    """A function of your own; docs/tasks.md has its signature."""
+    """Problems and scores from your function; docs/tasks.md has an example."""
 
     function: Annotated[str, AfterValidator(import_path)]
     """The function, `package.module:function`."""
     parameters: _Parameters | None = None
-    """What it is called with."""
+    """Keyword arguments of the function."""
     # What the function gives counts, not where it lies.
     directory: Annotated[str | None, OUTSIDE] = None
-    """Directory that is added to the import path for it."""
+    """Directory that is added to the import path to find it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,31 +142,32 @@ class TaskConfig:
     """
 
     name: Annotated[str, OUTSIDE]
-    """Name in the names of runs, and in tables."""
+    """Name in tables and run names."""
     kind: Kind
-    """Where problems come from and how they are checked; the group of that name says how."""
+    """Where problems come from and how they are checked. The group of that name has its
+    settings."""
     template: str | None = None
-    """The prompt, with `{digits}` (sort) or `{problem}` (the others); null: the problem itself."""
+    """The prompt, with `{digits}` (`sort`) or `{problem}` (all others); null: the problem alone."""
     num_train_problems: PositiveInt
-    """Distinct problems to train on."""
+    """Number of distinct problems to train on."""
     num_eval_problems: PositiveInt
-    """Distinct held-out problems."""
+    """Number of distinct held-out problems."""
     data_seed: Whole
-    """Seed by which problems are drawn."""
+    """Random seed that chooses the problems."""
     success_at: ScoreShare = 1.0
-    """Score from which on a completion is a success in evaluation."""
+    """Lowest score that counts as a success in evaluation."""
     # Only the problems that it came to count (`selection_sha256`).
     difficulty: Annotated[Any, AfterValidator(_difficulty), OUTSIDE] = None
-    """Problems of which the base model solves that much, as `mode=difficulty` has measured: a name,
-    [low, high], or a mix {name: share}; null: all."""
+    """Train only on problems with these success rates of the base model, measured by
+    `mode=difficulty`: a name (`hard`), [low, high], or shares {name: share}; null: all problems."""
     selection_sha256: str | None = None
     """Hash of the problems so chosen, filled in when the settings are read."""
     prompt_tokens: Annotated[Positive | None, OUTSIDE] = None
-    """Mean tokens of a prompt that the planner assumes."""
+    """Mean length of a prompt, in tokens, that the plan assumes."""
     completion_tokens: Annotated[Positive | None, OUTSIDE] = None
-    """Mean tokens of a completion that the planner assumes, end-of-sequence included."""
+    """Mean length of an answer, in tokens, with its end, that the plan assumes."""
     max_completion_tokens: Annotated[PositiveInt | None, Identity(by="completion_limit")] = None
-    """Tokens of a completion, at most."""
+    """Longest answer, in tokens; longer ones are cut off."""
     sort: SortConfig | None = None
     """Of `kind=sort`."""
     reasoning_gym: ReasoningGymConfig | None = None

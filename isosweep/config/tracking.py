@@ -9,24 +9,24 @@ from isosweep.errors import SettingError
 
 @settings("tracking")
 class TrackingConfig:
-    """Where runs are tracked, and how closely."""
+    """Where results are shown: MLflow or Weights & Biases."""
 
     name: Literal["mlflow", "wandb", "none"]
-    """Where: `mlflow`, `wandb` (Weights & Biases) or `none`."""
+    """`mlflow`, `wandb` (Weights & Biases), or `none`."""
     uri: str | None = None
-    """MLflow's tracking URI; null: SQLite at `<sweeps_dir>/mlflow.db`. W&B's server; null: what
-    WANDB_BASE_URL says, else wandb.ai."""
+    """MLflow's tracking URI; null: SQLite at `<sweeps_dir>/mlflow.db`. Or W&B's server; null:
+    WANDB_BASE_URL, else wandb.ai."""
     experiment: str = "isosweep"
-    """Name of the MLflow experiment, or of the W&B project."""
+    """MLflow experiment, or W&B project."""
     entity: str | None = None
-    """W&B's user or team; null: the key's own."""
+    """W&B user or team; null: the owner of the key."""
     offline: bool | None = None
-    """Whether W&B's directories are only written, in `<sweep_dir>/wandb`, for `wandb sync`; null:
-    as WANDB_MODE says, else where this machine has no key."""
+    """Only write W&B's files, in `<sweep_dir>/wandb`, for a later `wandb sync`; null: as WANDB_MODE
+    says, else if this machine has no key."""
     interval_s: Positive = 10.0
-    """Seconds between two looks at the runs."""
+    """Seconds between two updates."""
     max_points: PositiveInt = 200
-    """Steps of a run's training metrics that are sent, at most; held-out records are all sent."""
+    """Most steps of a run's training metrics that are sent; all held-out records are sent."""
 
     def __post_init__(self) -> None:
         for name in ("entity", "offline"):

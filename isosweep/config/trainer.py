@@ -37,31 +37,31 @@ def _texts(value: Any) -> Any:
 
 @settings("trainer")
 class TrainerConfig:
-    """Who trains the runs. Texts of a command name `{n}`, `{B}`, `{completions}` (n x B), `{T}`,
-    `{every}` (a tenth of T), `{seed}`, `{learning_rate}`, `{model}` (a directory of weights) and
-    `{directory}` (of this attempt, made for it), `{python}` (that of the worker)."""
+    """Who trains the runs. A command may contain `{n}`, `{B}`, `{completions}` (n x B), `{T}`,
+    `{every}` (a tenth of T), `{seed}`, `{learning_rate}`, `{model}` (directory of weights),
+    `{directory}` (of this attempt) and `{python}`; see docs/trainers.md."""
 
     name: Literal["trl", "command"] = "trl"
-    """`trl`: TRL in isosweep's worker. `command`: a process of your own."""
+    """`trl`: TRL, in isosweep's worker. `command`: your command."""
     command: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
-    """Its words, or one line of them. No shell reads them."""
+    """The command: its words, or one line. No shell reads it."""
     more: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
-    """Words that come after them: what a command that is shipped leaves to you."""
+    """Further words at its end, for what a packaged command leaves open."""
     resume: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
-    """Words that are added where it goes on from the checkpoint `{resume_from}`."""
+    """Further words to continue from the checkpoint `{resume_from}`."""
     environment: Annotated[dict[str, str] | None, BeforeValidator(_texts)] = None
-    """Variables of its environment, beside the worker's own."""
+    """Further environment variables: {NAME: value}."""
     log: str = "{directory}"
-    """The log that it writes: a file or a directory that a reader of `mode=import` knows."""
+    """Its log: a file or directory that `mode=import` can read."""
     columns: ImportConfig = field(default_factory=ImportConfig)
     """Which columns of its log are what, as the settings of `import`."""
     checkpoints: str | None = None
-    """Its checkpoints below `{directory}`, with `{step}` in the name, as `checkpoint-{step}`, or a
-    file in each that it writes last; null: it cannot go on."""
+    """Its checkpoints below `{directory}`, with `{step}` in the name, such as `checkpoint-{step}`,
+    or the file in each that is written last; null: it cannot continue."""
     stop_signal: Annotated[Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"], OUTSIDE] = "SIGTERM"
-    """How it is asked to stop; all processes that it started are sent it."""
+    """Signal that asks it to stop; all processes that it started get it."""
     stop_grace_s: Annotated[Positive, OUTSIDE] = 60.0
-    """Seconds that it has for that, before it is killed."""
+    """Seconds from that signal until it is killed."""
     poll_s: Annotated[Positive, OUTSIDE] = 5.0
     """Seconds between two looks at its log."""
 

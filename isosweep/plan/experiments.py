@@ -1,4 +1,4 @@
-"""The table of docs/experiments.md: every file of conf/experiment/, planned.
+"""The table of docs/experiments_reference.md: every file of conf/experiment/, planned.
 
     make experiments
 

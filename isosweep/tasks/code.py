@@ -145,7 +145,7 @@ def _usable(tests: Any, entry_point: str | None) -> dict[str, Any]:
                 if kind not in _PLAIN_KINDS or test.get("fn_name"):
                     raise _UnusableError(f"has tests of the type {kind!r}")
             return _pairs([(test["input"], test["output"]) for test in tests])
-    raise _UnusableError(f"has {str(tests)[:80]!r}, which docs/tasks.md knows no form for")
+    raise _UnusableError(f"has {str(tests)[:80]!r}, which docs/code_tasks.md knows no form for")
 
 
 def _pairs(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command line with mixtures: docs/tasks.md's are planned, and a part is analysed as a set."""
+"""The command line with mixtures: docs/mixtures.md's are planned, a part is analysed as a set."""
 
 import re
 import shlex
@@ -10,12 +10,8 @@ from isosweep.files import JsonObject, read_json
 from tests.commands import in_process
 from tests.conftest import isosweep
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "tasks.md"
-
-
-def section() -> str:
-    page = PAGE.read_text(encoding="utf-8")
-    return page[page.index("## Mixtures") : page.index("## Further evaluation sets")]
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "mixtures.md").read_text(encoding="utf-8")
 
 
 def plan_in(directory: Path) -> JsonObject:
@@ -30,7 +26,7 @@ def parts_of(plan: JsonObject) -> list[tuple[str, int]]:
 
 
 def test_the_page_s_command_plans_a_mixture(tmp_path: Path) -> None:
-    (command,) = re.findall(r"^    python -m isosweep (.*)$", section(), re.MULTILINE)
+    (command,) = re.findall(r"^    python -m isosweep (.*)$", PAGE, re.MULTILINE)
     in_process(("mode=plan", *shlex.split(command)), tmp_path)
     plan = plan_in(tmp_path)
     assert parts_of(plan) == [("four", 256), ("six", 256)]
@@ -38,7 +34,7 @@ def test_the_page_s_command_plans_a_mixture(tmp_path: Path) -> None:
 
 
 def test_the_page_s_file_is_a_mixture_of_one_s_own(tmp_path: Path) -> None:
-    (content,) = re.findall(r"^```yaml\n(.*?)^```$", section(), re.MULTILINE | re.DOTALL)
+    (content,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     file = tmp_path / "conf" / "task" / "sums_and_games.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(content, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Files of conf/experiment/: each plans what its paper did, and what docs/experiments.md says."""
+"""Files of conf/experiment/: each plans what its paper did, and what the docs' tables say."""
 
 from dataclasses import asdict
 from functools import cache
@@ -13,7 +13,7 @@ from isosweep.plan.experiments import Experiment, experiments
 from isosweep.plan.study import Study
 
 ROOT = Path(__file__).parent.parent.parent
-DOCS = ROOT / "docs" / "experiments.md"
+DOCS = ROOT / "docs" / "experiments_reference.md"
 PUBLISHED, TWINS, STUDIES = experiments(), experiments("tiny"), experiments("study")
 LAPTOP = experiments("laptop")
 PLAYBOOK = [e.name for e in PUBLISHED if e.name.startswith("playbook")]

@@ -111,7 +111,7 @@ def test_tests_that_cannot_be_used_are_reported_with_their_row(
 
 
 def test_the_rows_that_the_docs_show_are_complete(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[2] / "docs" / "tasks.md"
+    docs = Path(__file__).parents[2] / "docs" / "code_tasks.md"
     rows = docs.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
     path = tmp_path / "a.jsonl"
     path.write_text(rows)

@@ -21,7 +21,7 @@ from tests.training.test_microbatches import apart, batch_of, corrected, mixed_s
 
 pytestmark = pytest.mark.train
 OWN = "recipe.loss_type=tests.training.own_losses:"
-PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "loss.md"
 # Several updates of several micro-batches with each generation, of answers of many lengths.
 UPDATES = ("recipe.mini_batches=2", "recipe.num_iterations=2", "recipe.epsilon=0.01")
 
