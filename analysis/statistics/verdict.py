@@ -26,7 +26,7 @@ Verdict = Literal[
 
 
 # Probability of having stopped, or of growing on, from which on that is probable. Chosen in 38
-# simulated worlds (docs/simulation.md), on other seeds than those that its errors are reported of.
+# simulated worlds (docs/error_rates.md), on other seeds than those that its errors are reported of.
 PROBABLE = 0.7
 # A change on the way that is likelier than this leaves no n constant, though both ends agree. In
 # simulation its probability is 0.1 at most where the judged n rests, and above 0.2 where it rises
