@@ -86,6 +86,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         tables=_tables(known, plan.budgets),
         files=tuple(path for path in files if path.exists()),
         problems=_problems(config.task),
+        collapsed=sweep.collapsed(),
         stopped=stopped,
     )
 
@@ -153,7 +154,8 @@ def _add_readings(
         for row in csv.DictReader(file):
             run_id, budget = row["run_id"], float(row["budget"])
             if row["reward"]:
-                metrics.setdefault(run_id, {})[budget_metric(budget)] = float(row["reward"])
+                name = budget_metric(budget, plan.budgets)
+                metrics.setdefault(run_id, {})[name] = _rounded(float(row["reward"]))
                 collapsed.setdefault(run_id, math.inf)
             elif row["reading"] == "collapsed":
                 collapsed[run_id] = min(budget, collapsed.get(run_id, budget))

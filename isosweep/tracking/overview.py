@@ -46,8 +46,9 @@ class Overview:
     """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
 
     `note`: Markdown; `figure`: the one shown in it. `metrics` are held by `unix_time`, when they
-    were found. `files`: artifacts beside figures and report; `problems`: its inputs. `stopped`:
-    runs of a search that has ended, as far as they could go or not; None while it goes on.
+    were found. `files`: artifacts beside figures and report; `problems`: its inputs. `collapsed`:
+    runs that lost what they had gained; None where nobody has looked. `stopped`: runs of a search
+    that has ended, as far as they could go or not; None while it goes on.
     """
 
     note: str = ""
@@ -58,6 +59,7 @@ class Overview:
     tables: Mapping[str, Table] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     problems: tuple[Problems, ...] = ()
+    collapsed: frozenset[str] | None = None
     stopped: frozenset[str] | None = None
 
     def tags_of(self, run_id: str | None, mlflow_id: str) -> dict[str, str]:

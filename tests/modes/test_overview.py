@@ -36,7 +36,8 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     assert (n_star, n_d) == ("32 [16, 64 or more]", "16 [8, 32]")
     assert report == f"Report: `{sweep.paths.report}`"
     assert overview.tags[None]["runs"] == f"{len(sweep.plan.runs)} not begun"
-    assert overview.metrics == {lasted: {"reward_at_4e09": 0.5}}
+    (name,) = overview.metrics[lasted]
+    assert (name, overview.metrics) == ("reward_1_4e9", {lasted: {name: 0.5}})
     assert overview.tags[fell]["collapsed"] == "by 2e+09 flops"
     assert overview.tags[lasted]["collapsed"] == "no"
     untrained = sweep.plan.runs[2].run_id
