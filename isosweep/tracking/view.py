@@ -86,7 +86,7 @@ def _state(plan: Plan) -> dict[str, Any]:
         **{f"tags.`{name}`": 110 for name in ("status", "on_frontier", "verdict")},
     }
     # The table's own columns, by the names that MLflow's pages have for them.
-    own = {"attributes.`Run Name`": 210, "runDateAndNestInfo": 140, "duration": 90}
+    own = {"attributes.`Run Name`": 210, "runDateAndNestInfo": 155, "duration": 90}
     return {
         "searchFilter": sweep_filter(plan),
         "orderByKey": "tags.`mlflow.runName`",
@@ -130,7 +130,7 @@ def _charts(plan: Plan, axis: dict[str, Any]) -> dict[str, Any]:
         "yaxis": {"key": last, "type": "METRIC"},
     }
     heading = {"name": " reward", "uuid": section, "display": True, "isReordered": False}
-    heading |= {"columns": 2, "cardHeight": 480}
+    heading |= {"columns": 2, "cardHeight": 420}
     others = [
         {"name": name, "uuid": f"isosweep-{name}", "display": False, "isReordered": False}
         for name in ("compute", "heldout", "sweep", "train", "Model metrics", "System metrics")

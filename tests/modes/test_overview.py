@@ -38,8 +38,11 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     assert overview.tags[None]["runs"] == f"{len(sweep.plan.runs)} not begun"
     (name,) = overview.metrics[lasted]
     assert (name, overview.metrics) == ("reward_1_4e9", {lasted: {name: 0.5}})
-    assert overview.tags[fell]["collapsed"] == "by 2e+09 flops"
+    assert overview.tags[fell]["collapsed"] == "by 2e9 FLOPs"
     assert overview.tags[lasted]["collapsed"] == "no"
+    assert overview.notes[fell].startswith("**Collapsed by 2e9 FLOPs")
+    assert overview.tags_of(fell, "")["mlflow.note.content"] == overview.notes[fell]
+    assert overview.notes[lasted] == ""
     untrained = sweep.plan.runs[2].run_id
     assert "collapsed" not in overview.tags[untrained]
     # Trained further, it may have recovered: the tag of before does not stay.
