@@ -228,11 +228,12 @@ class Tracker:
         if not (changed or told) and standing is known.standing:
             return
         run, reading = self._stored.get(planned.run_id), known.reading
-        if run is None and view.state is None and standing in _WAITING:
-            known.view, known.standing = None, standing
-            return
         if changed or run is None:
             reading = read_run(files, planned, self._shape)
+        begun = view.state is not None or reading.begun is not None
+        if run is None and not begun and standing in _WAITING:
+            known.view, known.standing = None, standing
+            return
         news = self._news(planned, run, view, standing, reading) if run else None
         if run is None or (run.closed and news):
             if not changed:

@@ -80,7 +80,7 @@ def test_a_row_is_complete_before_it_is_sent(sweep: Sweep) -> None:
     tracker.backend.close()
     run = next(run for run in sweep.wandb_runs() if run.rows)
     assert [row["_step"] for row in run.rows] == [0, *range(2, 35, 2)]
-    assert run.exit_code == 0
+    assert run.exit_code == 1
 
 
 def test_verdict_figures_tables_and_files_have_their_places(sweep: Sweep) -> None:
