@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
-from isosweep.tracking.view import COMPUTE, LOG_COMPUTE, LOG_N, varies_in_batch
+from isosweep.tracking.view import COMPUTE, LOG_COMPUTE, LOG_N, TAKEN, varies_in_batch
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
 MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
@@ -40,12 +40,14 @@ class Point:
 @dataclass(frozen=True, kw_only=True)
 class RunReading:
     """What the files of a run come to. `points`: all that MLflow is to hold, each series by step;
-    none once it does. `fault`: why nothing could be read of a damaged file."""
+    none once it does. `taken`: of those the last minutes and dollars. `fault`: why nothing could be
+    read of a damaged file."""
 
     points: tuple[Point, ...] = ()
     reached: tuple[float, ...] = ()
     num_records: int = 0
     best_reward: float | None = None
+    taken: dict[str, float] = field(default_factory=dict)
     begun: float | None = None
     last_time: float = 0.0
     warnings: str = ""
@@ -103,10 +105,12 @@ def _read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
     lines = read_metrics(files.metrics, files.records)
     training = [training_point(line) for line in lines if line["step"] % stride == 0]
     raised = read_warnings(files.warnings, files.records)
+    held_out = tuple(held_out_points(records, read_base_rates(files), shape))
+    last = held_out[-1].values if held_out else {}
     return RunReading(
         points=(
             # The first metric of all is what MLflow's page of a comparison begins with.
-            *held_out_points(records, read_base_rates(files), shape),
+            *held_out,
             Point(0, begun or 0.0, numbers, "numbers"),
             *(point for point in training if point.values),
         ),
@@ -117,6 +121,7 @@ def _read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
         ),
         num_records=len(records),
         best_reward=max((record.reward for record in records), default=None),
+        taken={key: last[key] for key in TAKEN if key in last},
         begun=begun,
         last_time=max((record.unix_time for record in records), default=0.0),
         warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),

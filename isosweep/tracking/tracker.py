@@ -302,6 +302,9 @@ class Tracker:
         values = {"sweep/done_runs": float(Tally.of(standings).counts[Standing.DONE])}
         if rewards:
             values["sweep/best_run_reward"] = max(rewards)
+        for name in {name for reading in readings for name in reading.taken}:
+            total = sum(reading.taken.get(name, 0.0) for reading in readings)
+            values[name] = float(f"{total:.4g}")
         changed = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
         if rewards and changed:
             step = sum(r.num_records for r in readings)

@@ -33,6 +33,8 @@ LOG_COMPUTE: dict[BudgetUnit, str] = {
 }
 # For the same reason.
 LOG_N = "log2_n"
+# What a run has taken, and in the sweep's own run all runs: wall time, and dollars if they are known.
+TAKEN = ("train_min", "eval_min", "dollars")
 # MLflow's limit of an experiment's tag is 5000 characters, which many budgets would exceed.
 _MAX_BUDGETS = 8
 
@@ -79,7 +81,7 @@ def _state(plan: Plan) -> dict[str, Any]:
         "lineSmoothness": 0,
     }
     rewards = [budget_metric(each, plan.budgets) for each in plan.budgets[-_MAX_BUDGETS:]]
-    taken = ["train_min", "eval_min", *(["dollars"] if plan.pricing.dollars_per_hour else [])]
+    taken = TAKEN if plan.pricing.dollars_per_hour else TAKEN[:-1]
     columns = {
         **{f"metrics.`{name}`": 140 for name in rewards},
         **{f"metrics.`{name}`": 90 for name in taken},

@@ -66,6 +66,11 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
     # By three evaluations, and 0.1 s of training a step.
     assert histories[name, "eval_min"][-1][2] == 3 * EVALUATION_S / 60
     assert histories[name, "train_min"][-1][2] == pytest.approx(2 / 60, rel=1e-3)
+    # The sweep's own run has the sum of all.
+    start(sweep.runs[1])
+    write_steps(sweep.runs[1], range(21))
+    sweep.tracker().sync()
+    assert sweep.stored()["parent"].data.metrics["eval_min"] == 6 * EVALUATION_S / 60
     assert sweep.steps("train/loss") == list(range(2, 21, 2))
     # Of two problems, both never right at first, one is right in 2 of 8 samples at the end.
     ends = {
