@@ -149,17 +149,18 @@ def _add_readings(
     view: SweepPaths,
     plan: Plan,
 ) -> dict[str, str]:
-    """What was read of each run at every budget: its reward, and by which one it had collapsed,
-    which is its description too."""
+    """What was read of each run: its reward at the plan's budgets, and by which compute it had
+    collapsed, which is its description too."""
     from isosweep.tracking.view import budget_metric
 
+    names = {_rounded(budget): budget_metric(budget, plan.budgets) for budget in plan.budgets}
     collapsed: dict[str, float] = {}
     with view.frontier.open(newline="") as file:
         for row in csv.DictReader(file):
             run_id, budget = row["run_id"], float(row["budget"])
             if row["reward"]:
-                name = budget_metric(budget, plan.budgets)
-                metrics.setdefault(run_id, {})[name] = _rounded(float(row["reward"]))
+                if name := names.get(_rounded(budget)):
+                    metrics.setdefault(run_id, {})[name] = _rounded(float(row["reward"]))
                 collapsed.setdefault(run_id, math.inf)
             elif row["reading"] == "collapsed":
                 collapsed[run_id] = min(budget, collapsed.get(run_id, budget))

@@ -33,7 +33,7 @@ LOG_COMPUTE: dict[BudgetUnit, str] = {
 }
 # For the same reason.
 LOG_N = "log2_n"
-# What a run has taken, and in the sweep's own run all runs: wall time, and dollars if they are known.
+# What a run has taken, and in the sweep's own run all runs: wall time; dollars if they are known.
 TAKEN = ("train_min", "eval_min", "dollars")
 # MLflow's limit of an experiment's tag is 5000 characters, which many budgets would exceed.
 _MAX_BUDGETS = 8
