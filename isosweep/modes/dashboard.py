@@ -70,9 +70,11 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
             page = Path(own, "link.html")
             page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
             _show(url, config, console, page.as_uri())
-            say(console, "until Ctrl-C; the runs do not depend on it")
+            say(console, "shown until Ctrl-C; runs are not affected")
             console.file.flush()
 
+        say(console, "starting MLflow's pages: about 10 s, longer while this machine trains")
+        console.file.flush()
         _serve(shown.uri, told)
     return 0
 

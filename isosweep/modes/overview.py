@@ -21,6 +21,7 @@ from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.tally import Tally
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
+from isosweep.words.numbers import amount
 
 if TYPE_CHECKING:
     from isosweep.tracking.overview import Overview, Problems, Table
@@ -71,14 +72,16 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         # What variants say of themselves does not add up to it: they share runs.
         notes.append(_spent(plan, paths))
     metrics: dict[str, dict[str, float]] = {}
+    run_notes: dict[str, str] = {}
     for _, view, _ in known:
-        _add_readings(metrics, tags, view, plan)
+        run_notes |= _add_readings(metrics, tags, view, plan)
     figure = paths.figures / _FIGURE
     read_of = [view.fits for _, view, _ in known]
     found = [*read_of, *([] if tuning is None else [paths.tuning])]
     files = (paths.plan_page, paths.config, *found[:1])
     return Overview(
         note="\n\n".join([*notes, f"Report: `{paths.report}`"]),
+        notes=run_notes,
         figure=figure if figure.exists() else None,
         tags=tags,
         metrics=metrics,
@@ -86,6 +89,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         tables=_tables(known, plan.budgets),
         files=tuple(path for path in files if path.exists()),
         problems=_problems(config.task),
+        collapsed=sweep.collapsed(),
         stopped=stopped,
     )
 
@@ -144,23 +148,29 @@ def _add_readings(
     tags: dict[str | None, dict[str, str]],
     view: SweepPaths,
     plan: Plan,
-) -> None:
-    """What was read of each run at every budget: its reward, and by which one it had collapsed."""
+) -> dict[str, str]:
+    """What was read of each run: its reward at the plan's budgets, and by which compute it had
+    collapsed, which is its description too."""
     from isosweep.tracking.view import budget_metric
 
+    names = {_rounded(budget): budget_metric(budget, plan.budgets) for budget in plan.budgets}
     collapsed: dict[str, float] = {}
     with view.frontier.open(newline="") as file:
         for row in csv.DictReader(file):
             run_id, budget = row["run_id"], float(row["budget"])
             if row["reward"]:
-                metrics.setdefault(run_id, {})[budget_metric(budget)] = float(row["reward"])
+                if name := names.get(_rounded(budget)):
+                    metrics.setdefault(run_id, {})[name] = _rounded(float(row["reward"]))
                 collapsed.setdefault(run_id, math.inf)
             elif row["reading"] == "collapsed":
                 collapsed[run_id] = min(budget, collapsed.get(run_id, budget))
+    notes = {}
     for run_id, budget in collapsed.items():
         # Said of all that were read: one that is trained further may have recovered.
-        by = "no" if budget == math.inf else f"by {_rounded(budget):g} {plan.budget_unit}"
-        tags[run_id]["collapsed"] = by
+        fell, unit = budget < math.inf, plan.budget_unit
+        tags[run_id]["collapsed"] = f"by {amount(budget, unit)}" if fell else "no"
+        notes[run_id] = words.line("mlflow", "collapsed", budget, unit) if fell else ""
+    return notes
 
 
 def _rounded(number: float) -> float:

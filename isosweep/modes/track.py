@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.analysis.figures.colors import sequential
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.directory import StoredSweep
@@ -62,6 +63,7 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
             config.tracking.max_points,
             config.health,
             overview=lambda: sweep_overview(sweep),
+            devices=config.devices,
         ),
         config.tracking.interval_s,
         lambda line: say(console, line, style="yellow"),
@@ -81,7 +83,10 @@ def _backend(config: TrackingConfig, plan: Plan, paths: SweepPaths) -> "tuple[Ba
     from isosweep.tracking.mlflow import MlflowBackend
 
     shown = f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
-    return MlflowBackend(config, paths, plan), shown
+    # Those of the report's figures.
+    generations = sorted({run.num_generations for run in plan.runs})
+    colors = dict(zip(generations, sequential(len(generations)), strict=True))
+    return MlflowBackend(config, paths, plan, colors), shown
 
 
 def _trained(config: SweepConfig) -> dict[str, str | float | int]:

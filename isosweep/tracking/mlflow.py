@@ -1,9 +1,10 @@
 """A view of a sweep in MLflow: a run for the sweep and one for each of its runs, by their tags."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from isosweep.config.tracking import TrackingConfig
@@ -17,6 +18,8 @@ from isosweep.tracking.tags import PARENT_TAG, RUN_TAG, sweep_name
 from isosweep.tracking.view import experiment_tags, link, sweep_filter
 
 SWEEP_TAG = "isosweep.sweep"
+# ExperimentTracking of MLflow's pages: the colour that a user gave a run.
+_COLOR_TAG = "mlflow.runColor"
 # The last step of each series of a run's points that is there, as JSON.
 SENT_TAG = "isosweep.sent"
 
@@ -24,7 +27,15 @@ SENT_TAG = "isosweep.sent"
 class MlflowBackend:
     """The store of `config`, with the sweep's runs."""
 
-    def __init__(self, config: TrackingConfig, paths: SweepPaths, plan: Plan) -> None:
+    def __init__(
+        self,
+        config: TrackingConfig,
+        paths: SweepPaths,
+        plan: Plan,
+        colors: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """`colors`: of the charts' lines by n, as #rrggbb; MLflow's own, by run, without them."""
+        self._colors = {run.run_id: colors.get(run.num_generations) for run in plan.runs}
         self.store = Store(config.uri, config.experiment, paths.runs.parent.resolve())
         self.name = self.store.name
         self._plan = plan
@@ -62,6 +73,8 @@ class MlflowBackend:
         if run_id is not None:
             assert self._parent is not None
             own |= {RUN_TAG: run_id, PARENT_TAG: self._parent.key}
+            if color := self._colors.get(run_id):
+                own[_COLOR_TAG] = color
         start = milliseconds(begun) if begun is not None else None
         created = self.store.client.create_run(
             self.store.experiment_id, start_time=start, tags=own, run_name=name

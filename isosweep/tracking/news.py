@@ -14,13 +14,15 @@ MAX_BATCH = 1000
 
 @dataclass(kw_only=True)
 class News:
-    """What the store lacks of a run. `status` is None where that is as it should be."""
+    """What the store lacks of a run. `status` is None where that is as it should be; `complete`:
+    nothing more is to come of its files."""
 
     params: Mapping[str, str | float | int] = field(default_factory=dict)
     points: Sequence[Point] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     status: MlflowStatus | None = None
     end_time: int | None = None
+    complete: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.params or self.points or self.tags or self.status)

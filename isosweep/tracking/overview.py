@@ -45,12 +45,15 @@ class Problems:
 class Overview:
     """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
 
-    `note`: Markdown; `figure`: the one shown in it. `metrics` are held by `unix_time`, when they
-    were found. `files`: artifacts beside figures and report; `problems`: its inputs. `stopped`:
-    runs of a search that has ended, as far as they could go or not; None while it goes on.
+    `note`: Markdown, and `notes` of single runs, by run id; `figure`: the one shown in `note`.
+    `metrics` are held by `unix_time`, when they were found. `files`: artifacts beside figures and
+    report; `problems`: its inputs. `collapsed`: runs that lost what they had gained; None where
+    nobody has looked. `stopped`: runs of a search that has ended, as far as they could go or not;
+    None while it goes on.
     """
 
     note: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
     figure: Path | None = None
     tags: Mapping[str | None, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -58,13 +61,14 @@ class Overview:
     tables: Mapping[str, Table] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     problems: tuple[Problems, ...] = ()
+    collapsed: frozenset[str] | None = None
     stopped: frozenset[str] | None = None
 
     def tags_of(self, run_id: str | None, mlflow_id: str) -> dict[str, str]:
         """The tags of a run that MLflow calls `mlflow_id`."""
         tags = dict(self.tags.get(run_id, {}))
         if run_id is not None:
-            return tags
+            return tags | ({NOTE_TAG: self.notes[run_id]} if run_id in self.notes else {})
         if self.note:
             tags[NOTE_TAG] = self._described(mlflow_id)
         if self.tables:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -14,9 +14,9 @@ from isosweep.files import JsonObject
 from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
-from isosweep.pricing import Pricing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
+from isosweep.tracking.view import COMPUTE, LOG_COMPUTE, LOG_N, TAKEN, varies_in_batch
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
 MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
@@ -25,7 +25,6 @@ MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
 # Characters of a tag that every store takes (Databricks' limit is the smallest).
 MAX_TAG = 1000
-_UNPRICED = Pricing()
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,15 @@ class Point:
 @dataclass(frozen=True, kw_only=True)
 class RunReading:
     """What the files of a run come to. `points`: all that MLflow is to hold, each series by step;
-    none once it does. `fault`: why nothing could be read of a damaged file."""
+    none once it does. `taken`: of those the last minutes and dollars. `fault`: why nothing could be
+    read of a damaged file."""
 
     points: tuple[Point, ...] = ()
     reached: tuple[float, ...] = ()
     num_records: int = 0
     best_reward: float | None = None
-    first_time: float | None = None
+    taken: dict[str, float] = field(default_factory=dict)
+    begun: float | None = None
     last_time: float = 0.0
     warnings: str = ""
     fault: str = ""
@@ -57,7 +58,8 @@ class RunReading:
         return replace(self, points=())
 
 
-# MLflow's word for each standing. A run that has diverged is a result, and keeps its own in a tag.
+# MLflow's word for each standing, whose icon its table shows: green for FINISHED alone, so that a
+# run without a reward to use is none of those. What it is instead, the tag `status` says.
 MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
     Standing.NOT_BEGUN: "SCHEDULED",
     Standing.QUEUED: "SCHEDULED",
@@ -67,33 +69,49 @@ MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
     Standing.INTERRUPTED: "KILLED",
     Standing.FAILED: "FAILED",
     Standing.CANCELLED: "KILLED",
-    Standing.DIVERGED: "FINISHED",
+    Standing.DIVERGED: "FAILED",
     Standing.DONE: "FINISHED",
 }
 
 
-def read_run(files: RunPaths, planned: PlannedRun, max_points: int, plan: Plan) -> RunReading:
-    """What the files of `planned`, a run of `plan`, say; at most `max_points` steps of training."""
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What the points of a sweep's runs are made by. `max_points`: steps of a run's training, at
+    most; `devices`: what one run takes, by which its wall time is paid."""
+
+    plan: Plan
+    max_points: int
+    devices: int = 1
+
+
+def read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
+    """What the files of `planned` say."""
     try:
-        return _read_run(files, planned, max_points, plan)
+        return _read_run(files, planned, shape)
     except (KeyError, TypeError, ValueError, RecordError, OSError) as error:
         return RunReading(fault=f"{type(error).__name__}: {error}"[:MAX_TAG])
 
 
-def _read_run(files: RunPaths, planned: PlannedRun, max_points: int, plan: Plan) -> RunReading:
+def _read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
     records = read_records(files.records).records
-    stride = math.ceil(planned.num_steps / max_points)
-    first_time = records[0].unix_time if records else None
+    plan, begun = shape.plan, begun_at(records, shape.devices)
+    stride = math.ceil(planned.num_steps / shape.max_points)
     # As numbers, which params are not: filters compare them.
-    own = {"n": planned.num_generations, "B": planned.problems_per_batch, "T": planned.num_steps}
+    own = {"n": planned.num_generations, "T": planned.num_steps}
+    if varies_in_batch(plan):
+        own["B"] = planned.problems_per_batch
     numbers = {key: float(value) for key, value in own.items()}
+    numbers[LOG_N] = math.log2(planned.num_generations)
     lines = read_metrics(files.metrics, files.records)
     training = [training_point(line) for line in lines if line["step"] % stride == 0]
     raised = read_warnings(files.warnings, files.records)
+    held_out = tuple(held_out_points(records, read_base_rates(files), shape))
+    last = held_out[-1].values if held_out else {}
     return RunReading(
         points=(
-            Point(0, first_time or 0.0, numbers, "numbers"),
-            *held_out_points(records, read_base_rates(files), plan.pricing),
+            # The first metric of all is what MLflow's page of a comparison begins with.
+            *held_out,
+            Point(0, begun or 0.0, numbers, "numbers"),
             *(point for point in training if point.values),
         ),
         reached=tuple(
@@ -103,34 +121,48 @@ def _read_run(files: RunPaths, planned: PlannedRun, max_points: int, plan: Plan)
         ),
         num_records=len(records),
         best_reward=max((record.reward for record in records), default=None),
-        first_time=first_time,
+        taken={key: last[key] for key in TAKEN if key in last},
+        begun=begun,
         last_time=max((record.unix_time for record in records), default=0.0),
         warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
     )
 
 
+def begun_at(records: Sequence[Record], devices: int) -> float | None:
+    """When a run began, Unix time: its start-up and first evaluation before its first record; None
+    before that."""
+    if not records:
+        return None
+    first = records[0]
+    return first.unix_time - first.seconds - first.compute.startup_seconds / devices
+
+
 def held_out_points(
-    records: Sequence[Record],
-    rates: Sequence[float | None] | None = None,
-    pricing: Pricing = _UNPRICED,
+    records: Sequence[Record], rates: Sequence[float | None] | None, shape: Shape
 ) -> Iterator[Point]:
     """One point a record; what is said against the base model needs its record, of step 0.
 
     `rates`: (problems,) success rates before training; with them avg@k of each difficulty.
     """
     base = records[0] if records and records[0].step == 0 else None
+    unit = shape.plan.budget_unit
+    evaluating = 0.0
     for record in records:
-        yield held_out_point(record, base, rates, pricing)
+        evaluating += record.seconds
+        point = held_out_point(record, base, rates)
+        # On a logarithmic axis of MLflow's charts, which have none for metrics, there is no 0.
+        if spent := point.values.get(COMPUTE[unit]):
+            point.values[LOG_COMPUTE[unit]] = math.log10(spent)
+        point.values.update(_taken(record, evaluating, shape))
+        yield point
 
 
 def held_out_point(
     record: Record,
     base: Record | None,
     rates: Sequence[float | None] | None = None,
-    pricing: Pricing = _UNPRICED,
 ) -> Point:
-    """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training,
-    `pricing`: of its device time."""
+    """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training."""
     spent = {
         "compute/flops": record.compute.flops,
         "compute/rollouts": float(record.compute.rollouts),
@@ -145,8 +177,6 @@ def held_out_point(
         # What is 0 after a step, nobody has counted.
         **{name: value for name, value in spent.items() if value or not record.step},
     }
-    if dollars := pricing.dollars(record.compute.spent("device_hours")):
-        values["compute/dollars"] = dollars
     computed = record.compute.hardware_flops
     if computed:
         # What devices computed, and the share of it that the model needed.
@@ -156,6 +186,20 @@ def held_out_point(
         rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
         values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
     return Point(record.step, record.unix_time, values, "heldout")
+
+
+def _taken(record: Record, evaluating: float, shape: Shape) -> dict[str, float]:
+    """What the run has taken up to `record`, to four digits: minutes of wall time, and, where
+    devices have a price, dollars for both; `evaluating`: seconds of its evaluations."""
+    training = record.compute.device_seconds / shape.devices
+    taken = {"train_min": training / 60, "eval_min": evaluating / 60}
+    hours = (training + evaluating) * shape.devices / 3600
+    if (dollars := shape.plan.pricing.dollars(hours)) is not None:
+        taken["dollars"] = dollars
+    # What is 0 after a step, nobody has measured.
+    return {
+        name: float(f"{value:.4g}") for name, value in taken.items() if value or not record.step
+    }
 
 
 def _scored(where: str, taken: Evaluation) -> Iterator[tuple[str, float]]:

@@ -25,9 +25,12 @@ from isosweep.tracking.points import (
     MlflowStatus,
     Point,
     RunReading,
+    Shape,
+    begun_at,
     read_run,
 )
 from isosweep.tracking.tags import (
+    COLLAPSED,
     changing_tags,
     fixed_tags,
     own_params,
@@ -41,6 +44,8 @@ Params = Mapping[str, str | float | int]
 Asked = Callable[[], Overview]
 
 LIVE = (Standing.RUNNING, Standing.QUEUED)
+# MLflow keeps for good when a run began: one that waits is made once it has begun.
+_WAITING = (Standing.NOT_BEGUN, Standing.QUEUED)
 
 
 @dataclass
@@ -54,7 +59,7 @@ class _KnownRun:
 
 
 class Tracker:
-    """A parent run for the sweep and a child for each planned run, kept equal to the files.
+    """A parent run for the sweep and a child for each run that has begun, kept equal to the files.
 
     A step that several attempts reached is sent once, as first seen: its numbers are the same but
     for `compute/device_seconds`.
@@ -69,15 +74,16 @@ class Tracker:
         max_points: int,
         health: HealthConfig,
         overview: Asked = Overview,
+        devices: int = 1,
     ) -> None:
         """`max_points`: steps of a run's training, at most; `health`: by which runs are judged;
-        `overview`: what came of the sweep."""
+        `overview`: what came of the sweep; `devices`: what one run takes."""
         self.backend = backend
         self.name = backend.name
         self._paths = paths
         self._plan = plan
         self._spec_params = dict(spec_params)
-        self._max_points = max_points
+        self._shape = Shape(plan=plan, max_points=max_points, devices=devices)
         self._health = health
         self._overview = overview
         self._told = Overview()
@@ -136,7 +142,9 @@ class Tracker:
         for planned in self._plan.runs:
             run, known = self._stored.get(planned.run_id), self._known[planned.run_id]
             if run is not None and (
-                self._said(planned.run_id, run) or self._stopped(planned, known)
+                self._said(planned.run_id, run)
+                or self._stopped(planned, known)
+                or self._collapsed(planned.run_id, run, known.standing) != _is_collapsed(run)
             ):
                 self._sync_run(planned, known, told=True)
         self._write(parent, self._said(None, parent))
@@ -189,10 +197,10 @@ class Tracker:
         return run
 
     def _begun(self) -> float | None:
-        """When the first record of any run was written; None before that."""
+        """When the first of all runs began; None before that."""
         logs = (self._paths.run(run.run_id).records for run in self._plan.runs)
-        first = (record.unix_time for log in logs for record in read_records(log).records[:1])
-        return min(first, default=None)
+        begun = (begun_at(read_records(log).records, self._shape.devices) for log in logs)
+        return min((time for time in begun if time is not None), default=None)
 
     def _create(
         self, run_id: str | None, name: str, tags: dict[str, str], begun: float | None
@@ -221,13 +229,17 @@ class Tracker:
             return
         run, reading = self._stored.get(planned.run_id), known.reading
         if changed or run is None:
-            reading = read_run(files, planned, self._max_points, self._plan)
+            reading = read_run(files, planned, self._shape)
+        begun = view.state is not None or reading.begun is not None
+        if run is None and not begun and standing in _WAITING:
+            known.view, known.standing = None, standing
+            return
         news = self._news(planned, run, view, standing, reading) if run else None
         if run is None or (run.closed and news):
             if not changed:
-                reading = read_run(files, planned, self._max_points, self._plan)
-            tags = fixed_tags(planned)
-            run = self._create(planned.run_id, run_name(planned), tags, reading.first_time)
+                reading = read_run(files, planned, self._shape)
+            name, tags = run_name(planned, self._plan), fixed_tags(planned)
+            run = self._create(planned.run_id, name, tags, reading.begun)
             news = self._news(planned, run, view, standing, reading)
         if news:
             self._write(run, news)
@@ -248,19 +260,29 @@ class Tracker:
         end = milliseconds(view.state.updated) if view.state else None
         if standing is Standing.TO_EXTEND and planned.run_id in (self._told.stopped or ()):
             standing, end = Standing.STOPPED, milliseconds(reading.last_time)
-        status = MLFLOW_STATUS[standing]
+        collapsed = self._collapsed(planned.run_id, run, standing)
+        status = "FAILED" if collapsed else MLFLOW_STATUS[standing]
         ended = status not in ("RUNNING", "SCHEDULED")
         same = (run.status, run.end_time) == (status, end) if ended else run.status == status
         points = [p for p in reading.points if p.step > run.sent.get(p.series, -1)]
         said = self._said(planned.run_id, run)
-        tags = changing_tags(view, standing, reading, run.tags, self._health)
+        tags = changing_tags(view, standing, reading, run.tags, self._health, collapsed=collapsed)
         return News(
             params=self._missing(run, params),
             points=[*points, *said.points],
             tags=_changed(run, tags) | dict(said.tags),
             status=None if same else status,
             end_time=end,
+            complete=standing.ended,
         )
+
+    def _collapsed(self, run_id: str, run: StoredRun, standing: Standing) -> bool:
+        """Whether a run that is done has collapsed: as the sweep's analysis says, or, before it is
+        asked, as it said last."""
+        if standing is not Standing.DONE:
+            return False
+        told = self._told.collapsed
+        return _is_collapsed(run) if told is None else run_id in told
 
     def _write(self, run: StoredRun, news: News) -> None:
         if not news:
@@ -280,6 +302,9 @@ class Tracker:
         values = {"sweep/done_runs": float(Tally.of(standings).counts[Standing.DONE])}
         if rewards:
             values["sweep/best_run_reward"] = max(rewards)
+        for name in {name for reading in readings for name in reading.taken}:
+            total = sum(reading.taken.get(name, 0.0) for reading in readings)
+            values[name] = float(f"{total:.4g}")
         changed = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
         if rewards and changed:
             step = sum(r.num_records for r in readings)
@@ -304,6 +329,10 @@ class Tracker:
 
     def _last_time(self) -> float:
         return max(known.reading.last_time for known in self._known.values())
+
+
+def _is_collapsed(run: StoredRun) -> bool:
+    return run.tags.get("status") == COLLAPSED
 
 
 def _changed(run: StoredRun, tags: dict[str, str]) -> dict[str, str]:

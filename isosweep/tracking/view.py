@@ -6,11 +6,13 @@ shows its own view of the same runs.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan
+from isosweep.words.numbers import short
 
 # mlflow.utils.mlflow_tags: which of its views an experiment opens in.
 KIND_TAG, TRAINING = "mlflow.experimentKind", "custom_model_development"
@@ -24,13 +26,29 @@ COMPUTE: dict[BudgetUnit, str] = {
     "tokens": "compute/tokens",
     "device_hours": "compute/device_seconds",
 }
+# The same as its logarithm to base 10: MLflow 3.17 has a logarithmic axis for steps alone
+# (RunsMetricsLinePlot), and steps are whole numbers below 2^63, which FLOPs are not.
+LOG_COMPUTE: dict[BudgetUnit, str] = {
+    unit: metric.replace("/", "/log10_") for unit, metric in COMPUTE.items()
+}
+# For the same reason.
+LOG_N = "log2_n"
+# What a run has taken, and in the sweep's own run all runs: wall time; dollars if they are known.
+TAKEN = ("train_min", "eval_min", "dollars")
 # MLflow's limit of an experiment's tag is 5000 characters, which many budgets would exceed.
 _MAX_BUDGETS = 8
 
 
-def budget_metric(budget: float) -> str:
-    """The metric that holds a run's reward at `budget`: of characters that MLflow takes."""
-    return f"reward_at_{budget:g}".replace("+", "")
+def budget_metric(budget: float, budgets: Sequence[float]) -> str:
+    """The metric that holds a run's reward at `budget`, of characters that MLflow takes:
+    reward_1_8.1e10. Its place among `budgets` comes first: names are sorted as text."""
+    place = 1 + sum(each < budget for each in budgets)
+    return f"reward_{place:0{len(str(len(budgets)))}d}_{short(budget)}"
+
+
+def varies_in_batch(plan: Plan) -> bool:
+    """Whether the plan has several B: a view shows a constant once, with the sweep."""
+    return len({run.problems_per_batch for run in plan.runs}) > 1
 
 
 def sweep_filter(plan: Plan) -> str:
@@ -57,18 +75,27 @@ def _key(plan: Plan) -> str:
 
 
 def _state(plan: Plan) -> dict[str, Any]:
-    compute = COMPUTE[plan.budget_unit]
-    budgets = [f"metrics.`{budget_metric(each)}`" for each in plan.budgets[-_MAX_BUDGETS:]]
-    axis = {"xAxisKey": "metric", "selectedXAxisMetricKey": compute, "lineSmoothness": 0}
+    axis = {
+        "xAxisKey": "metric",
+        "selectedXAxisMetricKey": LOG_COMPUTE[plan.budget_unit],
+        "lineSmoothness": 0,
+    }
+    rewards = [budget_metric(each, plan.budgets) for each in plan.budgets[-_MAX_BUDGETS:]]
+    taken = TAKEN if plan.pricing.dollars_per_hour else TAKEN[:-1]
+    columns = {
+        **{f"metrics.`{name}`": 140 for name in rewards},
+        **{f"metrics.`{name}`": 90 for name in taken},
+        **{f"tags.`{name}`": 110 for name in ("status", "on_frontier", "verdict")},
+    }
+    # The table's own columns, by the names that MLflow's pages have for them.
+    own = {"attributes.`Run Name`": 210, "runDateAndNestInfo": 155, "duration": 90}
     return {
         "searchFilter": sweep_filter(plan),
         "orderByKey": "tags.`mlflow.runName`",
         "orderByAsc": True,
-        "selectedColumns": [
-            *(f"metrics.`{name}`" for name in ("n", "B", "T")),
-            *budgets,
-            *(f"tags.`{name}`" for name in ("on_frontier", "status", "collapsed", "verdict")),
-        ],
+        "selectedColumns": ["attributes.`Duration`", *columns],
+        "columnOrder": [*own, *columns],
+        "columnWidths": own | columns,
         "globalLineChartConfig": axis,
         "runsHiddenMode": "SHOW_ALL",
         **_charts(plan, axis),
@@ -96,15 +123,16 @@ def _charts(plan: Plan, axis: dict[str, Any]) -> dict[str, Any]:
         "useGlobalXaxisKey": False,
         "useGlobalLineSmoothing": True,
     }
-    last = budget_metric(plan.budgets[-1])
+    last = budget_metric(plan.budgets[-1], plan.budgets)
     points = shared | {
         "uuid": "isosweep-reward-by-n",
         "type": "SCATTER",
         "runsCountToCompare": 100,
-        "xaxis": {"key": "n", "type": "METRIC"},
+        "xaxis": {"key": LOG_N, "type": "METRIC"},
         "yaxis": {"key": last, "type": "METRIC"},
     }
     heading = {"name": " reward", "uuid": section, "display": True, "isReordered": False}
+    heading |= {"columns": 2, "cardHeight": 420}
     others = [
         {"name": name, "uuid": f"isosweep-{name}", "display": False, "isReordered": False}
         for name in ("compute", "heldout", "sweep", "train", "Model metrics", "System metrics")

@@ -135,7 +135,7 @@ class WandbBackend:
         rows = [point for point in news.points if point.series in _ROWS]
         # A row is taken once: it is complete once the record of its step, or a later one, is there.
         records = [point.step for point in rows if point.series == "heldout"]
-        last = math.inf if status == "FINISHED" else max(records, default=-1)
+        last = math.inf if news.complete else max(records, default=-1)
         rows = [point for point in _merged(rows) if point.step <= last]
         if rows:
             self._note(run, rows[-1].step)

@@ -8,6 +8,7 @@ from isosweep.analysis.statistics.best_values import find_tuning
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import to_json, write_json, write_text
 from isosweep.modes.overview import sweep_overview
+from isosweep.tracking.view import budget_metric
 from tests.analysis.tuned import cell_of, peak
 from tests.modes.looked_after import sweep_in
 from tests.words.answers import ANSWER
@@ -21,9 +22,10 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     write_json(sweep.paths.answer, ANSWER.document())
     write_json(sweep.paths.fits, {})
     lasted, fell = (run.run_id for run in sweep.plan.runs[:2])
-    readings = [f"{lasted},4e9,0.5,exact", f"{fell},4e9,,collapsed", f"{fell},2e9,,collapsed"]
-    write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
     last = sweep.plan.budgets[-1]
+    readings = [f"{lasted},{last},0.5,exact", f"{lasted},{last / 3},0.4,between"]
+    readings += [f"{fell},4e9,,collapsed", f"{fell},2e9,,collapsed"]
+    write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
     columns = "budget,n,B,T,seeds,fallen,expected,low,high,loss_upper,probability_best,may_be_best"
     ends = ["4,9,3,0,0.432109,,,,,yes", "4,5,2,1,0.5,0.4,0.6,0.01,0.9,yes"]
     lines = [columns, f"{last / 3},2,{ends[0]}", f"{last},2,{ends[0]}", f"{last},4,{ends[1]}"]
@@ -36,9 +38,16 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     assert (n_star, n_d) == ("32 [16, 64 or more]", "16 [8, 32]")
     assert report == f"Report: `{sweep.paths.report}`"
     assert overview.tags[None]["runs"] == f"{len(sweep.plan.runs)} not begun"
-    assert overview.metrics == {lasted: {"reward_at_4e09": 0.5}}
-    assert overview.tags[fell]["collapsed"] == "by 2e+09 flops"
+    (name,) = overview.metrics[lasted]
+    assert (name, overview.metrics) == (
+        budget_metric(last, sweep.plan.budgets),
+        {lasted: {name: 0.5}},
+    )
+    assert overview.tags[fell]["collapsed"] == "by 2e9 FLOPs"
     assert overview.tags[lasted]["collapsed"] == "no"
+    assert overview.notes[fell].startswith("**Collapsed by 2e9 FLOPs")
+    assert overview.tags_of(fell, "")["mlflow.note.content"] == overview.notes[fell]
+    assert overview.notes[lasted] == ""
     untrained = sweep.plan.runs[2].run_id
     assert "collapsed" not in overview.tags[untrained]
     # Trained further, it may have recovered: the tag of before does not stay.

@@ -32,6 +32,7 @@ from tests.tracking.wandb_files import WandbRun, read_run
 START = 1_700_000_000.0
 NUM_STEPS = 40
 EVAL_STEPS = (0, 10, 20, 30, 40)
+EVALUATION_S = 3.0
 FLOPS_PER_STEP = 1e9
 # Health rules that end a run.
 HEALTH = HealthConfig(stop=["collapse"])
@@ -206,6 +207,7 @@ def record(step: int, unix_time: float | None = None) -> Record:
         samples_per_problem=8,
         completion_tokens=3.0,
         unix_time=START + step if unix_time is None else unix_time,
+        seconds=EVALUATION_S,
     )
 
 

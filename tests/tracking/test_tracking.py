@@ -14,13 +14,16 @@ from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.faults import StoreError
 from isosweep.tracking.mlflow import SENT_TAG
-from isosweep.tracking.points import FinalStatus, held_out_point
+from isosweep.tracking.overview import Overview
+from isosweep.tracking.points import FinalStatus, Shape, held_out_point, held_out_points
 from tests.runs import dead_pid
 from tests.tracking.sweeps import (
     EVAL_STEPS,
+    EVALUATION_S,
     FLOPS_PER_STEP,
     START,
     Sweep,
+    make_plan,
     record,
     set_state,
     start,
@@ -33,21 +36,19 @@ pytestmark = pytest.mark.mlflow
 def test_parent_and_children_carry_params_and_tags(sweep: Sweep) -> None:
     sweep.tracker().sync()
     stored = sweep.stored()
-    parent, child, waiting = stored["parent"], sweep.child(), sweep.child(1)
-    assert len(stored) == 3
+    parent, child = stored["parent"], sweep.child()
+    assert len(stored) == 2, "a run that waits has no beginning yet"
     assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert child.data.tags["isosweep.sweep"] == f"it's a sweep@{sweep.plan.plan_id}"
-    assert child.info.run_name == "n0002-B0004-s00"
-    assert child.info.start_time == START * 1000
+    assert child.info.run_name == "n=2 seed=0"
+    assert child.info.start_time == (START - EVALUATION_S) * 1000
     wanted = {"n": "2", "B": "4", "T": "40", "seed": "0", "status": "running"}
     assert {key: child.data.tags[key] for key in wanted} == wanted
     assert child.data.tags["budgets_reached"] == "2e+10"
-    assert waiting.data.tags["budgets_reached"] == ""
     own = {"n": "2", "B": "4", "T": "40", "seed": "0", "learning_rate": "0.001"}
     assert child.data.params == own | {"model": "tiny", "task": "sort", "beta": "0.0"}
     assert parent.data.params["budgets"] == "2e+10,4e+10"
     assert (parent.info.status, child.info.status) == ("RUNNING", "RUNNING")
-    assert waiting.info.status == "SCHEDULED"
 
 
 def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
@@ -60,6 +61,16 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
     ]
     assert histories[name, "compute/flops"][-1][2] == 20 * FLOPS_PER_STEP
     assert histories[name, "compute/tokens"][-1][2] == 64 * 20
+    logs = {step: 10**value for step, _, value in histories[name, "compute/log10_flops"]}
+    assert logs == pytest.approx({10: 1e10, 20: 2e10})
+    # By three evaluations, and 0.1 s of training a step.
+    assert histories[name, "eval_min"][-1][2] == 3 * EVALUATION_S / 60
+    assert histories[name, "train_min"][-1][2] == pytest.approx(2 / 60, rel=1e-3)
+    # The sweep's own run has the sum of all.
+    start(sweep.runs[1])
+    write_steps(sweep.runs[1], range(21))
+    sweep.tracker().sync()
+    assert sweep.stored()["parent"].data.metrics["eval_min"] == 6 * EVALUATION_S / 60
     assert sweep.steps("train/loss") == list(range(2, 21, 2))
     # Of two problems, both never right at first, one is right in 2 of 8 samples at the end.
     ends = {
@@ -83,9 +94,11 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
         "compute/tokens",
         "compute/device_seconds",
         "compute/evaluation_seconds",
+        "compute/log10_flops",
         "train/loss",
         "train/reward",
-        *("n", "B", "T"),
+        *("train_min", "eval_min"),
+        *("n", "log2_n", "T"),
     }
     assert [value for _, _, value in histories["parent", "sweep/done_runs"]] == [0]
     assert [value for _, _, value in histories["parent", "sweep/best_run_reward"]] == [20 / 160]
@@ -137,14 +150,14 @@ def test_a_sync_killed_before_the_params_is_completed(
             tracker.sync()
     sweep.tracker().sync()
     assert sweep.child().data.params["n"] == "2"
-    assert len(sweep.stored()) == 3
+    assert len(sweep.stored()) == 2
 
 
 STATUSES: tuple[tuple[RunStatus, int, str, str], ...] = (
     ("running", 20, "RUNNING", "running"),
     ("finished", 40, "FINISHED", "done"),
     ("finished", 20, "SCHEDULED", "to extend"),
-    ("diverged", 20, "FINISHED", "diverged"),
+    ("diverged", 20, "FAILED", "diverged"),
     ("failed", 20, "FAILED", "failed"),
     ("interrupted", 20, "KILLED", "interrupted"),
     ("cancelled", 20, "KILLED", "cancelled"),
@@ -161,6 +174,42 @@ def test_status_of_a_run(sweep: Sweep) -> None:
         assert (child.data.tags["status"], child.data.tags["reason"]) == (word, "out of memory")
         if in_mlflow not in ("RUNNING", "SCHEDULED"):
             assert child.info.end_time == state.updated * 1000
+
+
+def test_a_run_that_waits_is_made_once_it_has_begun(sweep: Sweep) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    start(sweep.runs[1])
+    set_state(sweep.runs[1], "running", 0)
+    tracker.sync()
+    assert sweep.child(1).info.status == "RUNNING"
+    # Whoever makes it later knows from its first record when that was.
+    sweep.client().delete_run(sweep.child(1).info.run_id)
+    write_steps(sweep.runs[1], range(1), shift=50)
+    set_state(sweep.runs[1], "interrupted", 0)
+    sweep.tracker().sync()
+    made = sweep.child(1).info
+    assert made.start_time == (START + 50 - EVALUATION_S) * 1000
+    assert made.end_time == (START + 1000) * 1000
+
+
+def test_a_run_that_collapsed_is_not_shown_as_finished(sweep: Sweep) -> None:
+    run = sweep.runs[0]
+    write_steps(run, range(21, 41))
+    set_state(run, "finished", 40)
+    fell = frozenset({run.run_id})
+    for collapsed, shown in (
+        (fell, ("FAILED", "collapsed")),
+        # Nobody has looked since.
+        (None, ("FAILED", "collapsed")),
+        (frozenset[str](), ("FINISHED", "done")),
+    ):
+        tracker = sweep.tracker(Overview(collapsed=collapsed))
+        tracker.sync()
+        tracker.finish(None, [], None)
+        child = sweep.child()
+        assert (child.info.status, child.data.tags["status"]) == shown
+        assert sweep.stored()["parent"].info.status == "KILLED", "the other run has not begun"
 
 
 def test_a_dead_owner_is_killed_then_running_again_then_finished(sweep: Sweep) -> None:
@@ -253,10 +302,17 @@ def test_further_sets_are_metrics_of_their_own() -> None:
 
 def test_dollars_are_a_metric_where_their_price_is_known() -> None:
     spent = replace(record(20), compute=replace(record(20).compute, device_seconds=1800.0))
-    plain = held_out_point(spent, None).values
-    shown = held_out_point(spent, None, pricing=Pricing(dollars_per_hour=3.0)).values
-    assert shown == {**plain, "compute/dollars": 1.5}
-    assert "compute/dollars" not in plain
+    records = [replace(record(0), seconds=200.0), replace(spent, seconds=250.0)]
+    priced = replace(make_plan(), pricing=Pricing(dollars_per_hour=3.0))
+    shapes = (Shape(plan=plan, max_points=9, devices=2) for plan in (make_plan(), priced))
+    plain, shown = (
+        [point.values for point in held_out_points(records, None, shape)] for shape in shapes
+    )
+    # Of two devices, an evaluation takes both.
+    taken = {"train_min": 15.0, "eval_min": 7.5}
+    assert plain[1].items() >= taken.items()
+    dollars = (pytest.approx(1 / 3, rel=1e-3), 2.25)
+    assert shown == [{**own, "dollars": cost} for own, cost in zip(plain, dollars, strict=True)]
 
 
 ROOT = Path(__file__).resolve().parents[2]

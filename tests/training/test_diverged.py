@@ -152,7 +152,7 @@ def test_the_analysis_reads_it_as_far_as_it_came(diverged: Path) -> None:
 
 
 @pytest.mark.mlflow
-def test_mlflow_shows_a_finished_run_with_its_rule_and_scores(diverged: Path) -> None:
+def test_mlflow_shows_a_failed_run_with_its_rule_and_scores(diverged: Path) -> None:
     import mlflow
 
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{diverged / 'sweeps' / 'mlflow.db'}")
@@ -161,7 +161,7 @@ def test_mlflow_shows_a_finished_run_with_its_rule_and_scores(diverged: Path) ->
     stored = client.search_runs([experiment.experiment_id])
     (run,) = [run for run in stored if "isosweep.run_id" in run.data.tags]
     state = state_of(the_run(diverged))
-    assert run.info.status == "FINISHED"
+    assert run.info.status == "FAILED"
     assert run.data.tags["status"] == "diverged"
     assert run.data.tags["diverged_by"] == "collapse"
     assert run.data.tags["reason"] == state.reason
