@@ -324,8 +324,7 @@ class _Analysis:
             lines = self._errors.read().decode(errors="replace").split("\n")
             said = [line for line in lines if line.strip()]
             document = {"fault": said[-1] if said else f"it ended with status {status}"}
-        before = self.document or {"collapsed": [], "variants": []}
-        self.document = {**before, **document} if document["fault"] else document
+        self.document = {"collapsed": [], "variants": [], **(self.document or {}), **document}
         self.moment = self._as_of
         took = time.monotonic() - self._began
         self._next = self._began + max(_ANALYSIS_S, _ANALYSIS_SHARE * took)

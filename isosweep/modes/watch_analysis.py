@@ -61,7 +61,7 @@ def main(root: Path) -> None:
     try:
         document = analysis_document(read_sweep(root))
     except (IsosweepError, OSError) as error:
-        document = {"fault": str(error), "collapsed": [], "variants": []}
+        document = {"fault": str(error)}
     sys.stdout.write(json.dumps(document, allow_nan=False))
 
 
