@@ -137,8 +137,9 @@ class RecipeConfig:
     of it, k from 1."""
     temperature: Annotated[Positive, _TRL]
     """Sampling temperature of rollouts."""
-    top_p: Annotated[Positive, _TRL]
-    """Probability mass that rollouts are sampled from."""
+    top_p: Annotated[Share, _TRL]
+    """Probability mass that rollouts are sampled from. Below 1 the ratio of
+    `generation.importance_sampling_correction` would be biased, which is refused."""
     max_grad_norm: Annotated[Positive, _TRL]
     """Norm that gradients are clipped to."""
     weight_decay: Annotated[NonNegative, _TRL]

@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from annotated_types import Ge, Le
+from annotated_types import Le
 
 from isosweep.config.settings import settings
+from isosweep.config.values import NonNegativeInt
 
 
 @settings("watch")
 class WatchConfig:
     """The page that `mode=watch` serves on this machine."""
 
-    port: Annotated[int, Ge(0), Le(65535)] = 0
+    port: Annotated[NonNegativeInt, Le(65535)] = 0
     """Port of 127.0.0.1 that serves the page; 0: a free one."""
