@@ -44,8 +44,9 @@ from isosweep.store.records import log_files
 if TYPE_CHECKING:
     from jinja2 import Template
 
-# Planned: never launched. Idle: begun, and nobody is at it. Ended: nothing is left to train.
-State = Literal["planned", "running", "idle", "ended"]
+# Planned: never launched. Analysing: nothing is left to train, and who follows the sweep is still
+# there. Idle: begun, and nobody is at it. Ended: nothing is left to do.
+State = Literal["planned", "running", "analysing", "idle", "ended"]
 # Between two looks at the runs: of processes of this machine, and of a scheduler's jobs; and how
 # much longer than a look takes. Seconds.
 _LOOK_S: Final = 2.0
@@ -180,9 +181,10 @@ class Watched:
         return compute_behind(sight.run, sight.paths, sight.view, unit, stop)
 
     def _state(self, sights: Sequence[Sight], *, followed: bool) -> State:
+        ended = all(sight.standing.ended for sight in sights)
         if followed or any(sight.standing in _ACTIVE for sight in sights):
-            return "running"
-        if all(sight.standing.ended for sight in sights) or self._left_nothing():
+            return "analysing" if ended else "running"
+        if ended or self._left_nothing():
             return "ended"
         return "planned" if never_launched(self.sweep.paths.root) else "idle"
 

@@ -18,6 +18,7 @@ from isosweep.launchers.launcher import Observed
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.watch import Watched
 from isosweep.modes.watch_server import Page, PageServer
+from isosweep.store.drivers import Claim, drive
 from isosweep.store.submissions import close
 from tests.commands import Command
 from tests.conftest import SMALL, refused
@@ -191,6 +192,26 @@ def test_the_page_follows_records_and_jobs_and_nothing_is_written(tmp_path: Path
         later = settled(watched)
         assert later[later.index("Held-out reward") :] != curves
         assert files(tmp_path) == after
+
+
+def test_the_page_tells_an_end_from_an_analysis_and_an_interruption(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    claim = drive(sweep.paths.drivers)
+    assert isinstance(claim, Claim)
+    claim.release(130)
+    for place, _ in enumerate(sweep.plan.runs[:-1]):
+        ended(sweep, place)
+    with Watched(sweep, Scheduled({})) as watched:
+        assert "Nothing is running" in watched.page().html.decode()
+        assert "mode=resume" in watched.page().html.decode()
+        ended(sweep, len(sweep.plan.runs) - 1)
+        claim = drive(sweep.paths.drivers)
+        assert isinstance(claim, Claim)
+        assert "The report is being made" in watched.page().html.decode()
+        claim.release(0)
+        page = watched.page()
+    assert page.last
+    assert "The sweep has ended" in page.html.decode()
 
 
 def test_records_are_not_analysed_again_at_once(tmp_path: Path) -> None:
