@@ -40,6 +40,7 @@ from isosweep.plan.standing import compute_behind
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.drivers import newest_driver
 from isosweep.store.records import log_files
+from isosweep.words.numbers import UNITS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -354,4 +355,4 @@ def _template() -> "Template":
     environment = words.environment(autoescape=True)
     # The report's.
     style = (resources.files("isosweep.analysis.pages") / "page.css").read_text(encoding="utf-8")
-    return environment.get_template("watch.html", globals={"style": Markup(style)})
+    return environment.get_template("watch.html", globals={"style": Markup(style), "units": UNITS})
