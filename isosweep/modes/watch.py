@@ -129,10 +129,10 @@ class Watched:
         except (OSError, IsosweepError) as error:
             # A file system that is away for a while, or a file that is being replaced.
             self._fault = str(error)
-        self._took_s = time.monotonic() - began
         ended = self.document.get("state") == "ended" and self._fault is None
         analysis = self._analysis
         analysis.step(self._records(), last=ended)
+        self._took_s = time.monotonic() - began
         html = _rendered(
             sweep=self.sweep.name,
             nonce=self._nonce,
