@@ -141,8 +141,9 @@ class RecipeConfig:
     """Updates of warm-up: update k uses k / `warmup_steps` of the learning rate."""
     temperature: Annotated[Positive, _TRL]
     """Sampling temperature of rollouts."""
-    top_p: Annotated[Positive, _TRL]
-    """Rollouts are sampled from the most probable tokens with this total probability."""
+    top_p: Annotated[Share, _TRL]
+    """Rollouts are sampled from the most probable tokens with this total probability. Below 1,
+    `generation.importance_sampling_correction` is refused, because its ratio would be biased."""
     max_grad_norm: Annotated[Positive, _TRL]
     """Gradients are clipped to this norm."""
     weight_decay: Annotated[NonNegative, _TRL]

@@ -28,6 +28,7 @@ from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.config.trainer import TrainerConfig
 from isosweep.config.values import DirectoryName, Listed, PositiveInt
+from isosweep.config.watch import WatchConfig
 from isosweep.errors import SettingError
 
 Mode = Literal[
@@ -49,6 +50,7 @@ Mode = Literal[
     "difficulty",
     "next",
     "dashboard",
+    "watch",
     "import",
 ]
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
@@ -126,7 +128,8 @@ class SweepConfig:
     dry_run: bool = False
     """With `mode=launch`: show what would be submitted, and submit nothing."""
     open_browser: bool = True
-    """Let `mode=dashboard` open the page in a browser."""
+    """Let `mode=dashboard` and `mode=watch` open their page in a browser, where there is a terminal
+    and a display."""
     takeover: bool = False
     """Follow a sweep that another process follows. That process then leaves; the runs continue."""
     trust: bool = False
@@ -164,6 +167,8 @@ class SweepConfig:
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
+    watch: WatchConfig = field(default_factory=WatchConfig)
+    """The page of `mode=watch`."""
     importing: ImportConfig = field(default_factory=ImportConfig)
     """`import` on the command line: which columns of a table are what, for `mode=import`."""
     given: Listed[str] = field(default_factory=list)

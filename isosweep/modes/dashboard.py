@@ -59,17 +59,14 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     sweep = stored_sweep(config)
     shown = _store(config, sweep)
     if shown.served:
-        _show(link(shown.name, shown.experiment_id, sweep.plan), config, console)
+        show_link("dashboard", link(shown.name, shown.experiment_id, sweep.plan), config, console)
         return 0
 
     with tempfile.TemporaryDirectory(prefix="isosweep-") as own:
 
         def told(address: str, token: str) -> None:
             url = link(address, shown.experiment_id, sweep.plan, token)
-            # Others see what a browser is started with, and nothing in a directory of one's own.
-            page = Path(own, "link.html")
-            page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
-            _show(url, config, console, page.as_uri())
+            show_link("dashboard", url, config, console, Path(own))
             say(console, "shown until Ctrl-C; runs are not affected")
             console.file.flush()
 
@@ -119,14 +116,24 @@ def _makes(sweep: StoredSweep, setting: str = "") -> str:
     )
 
 
-def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
-    """Print the address, and open it where there is a display; `opened`: what leads there."""
-    say(console, f"dashboard: {url}")
+def show_link(
+    what: str, url: str, config: SweepConfig, console: Console, own: Path | None = None
+) -> None:
+    """Print the address, and open it where there is a display; `own`: a directory of one's own, by
+    a file in which it is opened: others see what a browser is started with."""
+    say(console, f"{what}: {url}")
     console.file.flush()
     display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
     if config.open_browser and sys.stdout.isatty() and display:
         with suppress(webbrowser.Error):
-            webbrowser.open(opened or url)
+            webbrowser.open(url if own is None else _leading_to(url, own))
+
+
+def _leading_to(url: str, own: Path) -> str:
+    """A page in `own` that leads there."""
+    page = own / "link.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
+    return page.as_uri()
 
 
 def _serve(uri: str, told: Callable[[str, str], None]) -> None:

@@ -6,7 +6,7 @@ A document for programs, whose fields stay, is what the terminal words.
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject
+from isosweep.files import JsonObject, file_system_time
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
@@ -105,7 +105,7 @@ def status_document(
         "unanswered": unanswered,
         "unanswered_runs": count,
         "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
-        "device_hours": math.fsum(map(_device_hours, sights)),
+        "device_hours": math.fsum(map(device_hours, sights)),
         "pricing": asdict(sweep.plan.pricing),
         "search": search,
     }
@@ -118,10 +118,11 @@ def unknown(sight: Sight) -> str | None:
     return sight.observed.reason or "no answer"
 
 
-def driver_of(drivers: Path) -> Driver | None:
-    """Who follows the sweep now; None where nobody does, or where that cannot be read."""
+def driver_of(drivers: Path, clock: Callable[[Path], float] = file_system_time) -> Driver | None:
+    """Who follows the sweep now; None where nobody does, or where that cannot be read. `clock`: as
+    `living_driver` takes it."""
     try:
-        return living_driver(drivers)
+        return living_driver(drivers, clock)
     except (RecordError, OSError):
         return None
 
@@ -143,7 +144,7 @@ def _checkpoint_bytes(sight: Sight) -> int:
     return complete_bytes(sight.paths) if known is None else known
 
 
-def _device_hours(sight: Sight) -> float:
+def device_hours(sight: Sight) -> float:
     """Device-hours that training it has spent, as far as its worker has recorded them."""
     return 0.0 if sight.state is None else sight.state.compute.spent("device_hours")
 

@@ -14,7 +14,7 @@ from isosweep.store.presence import there
 # Between two looks at who follows a sweep.
 _LOOK_S = 2.0
 # Exit statuses of a driver that left nothing to do: all runs are done, or given up for good.
-_COMPLETE = (0, 1)
+COMPLETE = (0, 1)
 
 
 class Watching:
@@ -66,7 +66,7 @@ class Watching:
             drivers = sweep.paths.drivers
             if watched is not None and living_driver(drivers) is None:
                 last = newest_driver(drivers)
-                if last is not None and last.left in _COMPLETE:
+                if last is not None and last.left in COMPLETE:
                     complete.append((sweep, last))
                     del self._others[name]
                     continue

@@ -58,12 +58,33 @@ def resolve(config: SweepConfig) -> Study:
     of `search=tune`, variants, problems, plan.
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
-    a set to analyse that is none, and a grid of which nothing is feasible; RecordError for a
-    calibration that cannot be read. Where nothing is to be trained, problems need not be measured.
+    a set to analyse that is none, sampling that biases a ratio, and a grid of which nothing is
+    feasible; RecordError for a calibration that cannot be read. Where nothing is to be trained,
+    problems need not be measured.
     """
     _require_known_set(config)
     measured = config.mode not in ("plan", "simulate")
-    return resolve_stored(tuned(with_attention(calibrated(config))), measured=measured)
+    study = resolve_stored(tuned(with_attention(calibrated(config))), measured=measured)
+    for variant in study.variants:
+        _require_unbiased(variant.config)
+    return study
+
+
+def _require_unbiased(config: SweepConfig) -> None:
+    """Raise SettingError where the sampler's probabilities are not of what the trainer's are.
+
+    vLLM gives log(p / S), where the tokens that `recipe.top_p` keeps have the mass S together, and
+    the trainer log p: TRL's ratio of the two is S for an unchanged policy (TRL issue 6789). A sweep
+    that has begun so goes on so.
+    """
+    top_p, corrected = config.recipe.top_p, config.generation.importance_sampling_correction
+    if top_p < 1 and corrected:
+        rule = (
+            "biases the importance ratio by the probability that it cuts off: vLLM's probabilities "
+            "are of the tokens kept, the trainer's of all tokens"
+        )
+        nearest = "recipe.top_p=1, or generation.importance_sampling_correction=false"
+        raise SettingError("recipe.top_p", f"{top_p:g}", rule, nearest)
 
 
 def _require_known_set(config: SweepConfig) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import isosweep
 from isosweep import words
+from isosweep.errors import SettingError
 from isosweep.models.builtin import builtin_model
 from isosweep.plan.cautions import repeated, short_of_warmup
 from isosweep.plan.cells import plan_from_document
@@ -141,3 +142,17 @@ def test_more_devices_than_a_node_has_are_warned_of() -> None:
     for devices, told in ((8, False), (16, True)):
         notes = isosweep.make_plan([*large, f"hardware.devices_per_run={devices}"]).notes
         assert any("will ask for a node of 16 devices" in note for note in notes) == told
+
+
+def test_sampling_that_biases_a_correction_is_refused() -> None:
+    vllm = ("generation=vllm", "task.max_completion_tokens=4")
+    with pytest.raises(
+        SettingError, match=r"recipe\.top_p=0\.9: biases the importance ratio"
+    ) as no:
+        resolve(make_config(*vllm, "recipe.top_p=0.9"))
+    assert "generation.importance_sampling_correction=false" in str(no.value)
+    with pytest.raises(SettingError, match=r"recipe\.top_p=0\.8: biases"):
+        resolve(make_config(*vllm, "grid.axes={recipe.top_p:[1.0,0.8]}"))
+    off = "generation.importance_sampling_correction=false"
+    assert resolve(make_config(*vllm, "recipe.top_p=0.9", off)).plan.runs
+    assert resolve(make_config("recipe.top_p=0.9")).plan.runs

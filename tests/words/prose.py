@@ -1,4 +1,4 @@
-"""Words, sentences and shorthand of Markdown pages: python -m tests.words.prose FILE... prints them.
+"""Words and long sentences of Markdown pages: python -m tests.words.prose FILE... prints them.
 
 Code, tables, headings and addresses of links are no prose; a colon or a semicolon ends a sentence.
 """

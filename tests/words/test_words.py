@@ -118,6 +118,11 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *(line for each in LISTED for line in words.lines("status", "listed", each)),
             *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
         ],
+        "watch": [
+            *words.lines("watch", "until", 40571, "login1"),
+            *words.lines("watch", "ended", status | {"report": "sweeps/mine/analysis/report.html"}),
+            *words.lines("watch", "ended", status | {"report": None}),
+        ],
         "simulation": [
             *words.lines("simulation", "power", POWER),
             *words.lines("simulation", "power", replace(POWER, plateau=None)),
