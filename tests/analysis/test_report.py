@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import html
 import gzip
 import json
 import re
@@ -58,7 +59,7 @@ def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
     starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
     assert all(path.read_bytes().startswith(starts[path.suffix]) for path in analysis.figures)
     assert set(analysis.figures) == set(paths.figures.iterdir())
-    page = analysis.report.read_text().replace("&#39;", "'")
+    page = html.unescape(analysis.report.read_text())
     for line in (
         *words.lines("verdict", "reason", answer),
         *words.lines("answer", "summary", answer),
