@@ -70,6 +70,8 @@ def _figure(metric: str) -> Callable[[SweepData, Findings], Figure | LeftOut]:
         written = [c for c in data.training if any(v is not None for v in c.values[metric])]
         if not written:
             return LeftOut(reason="no run has written this metric")
+        if len(values := {v for c in written for v in c.values[metric] if v is not None}) == 1:
+            return LeftOut(reason=f"it is {values.pop():g} in every run")
         known = evenly_chosen(written, _MOST_RUNS)
         some = "" if len(known) == len(written) else f" of {len(written)}"
         series = [

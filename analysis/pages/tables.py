@@ -89,9 +89,12 @@ def law_table(laws: Laws | None, quantity: Quantity) -> PageTable | None:
     """The probability of each law of the n that is judged; None where the records compare none."""
     if laws is None:
         return None
-    rows = [(name, LAWS[name].words, f"{p:.0%}") for name, p in laws.probabilities.items()]
-    symbol = "n*(C)" if quantity == "best" else "n_d(C)"
-    return page_table(("law", symbol, "probability"), rows, left=(0, 1))
+    symbol = "n*" if quantity == "best" else "n_d"
+    rows = [
+        (name, LAWS[name].words.replace("n*", symbol), f"{p:.0%}")
+        for name, p in laws.probabilities.items()
+    ]
+    return page_table(("law", f"{symbol} against compute C", "probability"), rows, left=(0, 1))
 
 
 def missing_runs(data: SweepData) -> PageTable:

@@ -2,8 +2,8 @@
 
 import base64
 import csv
-import html
 import gzip
+import html
 import json
 import re
 from dataclasses import replace
@@ -62,7 +62,9 @@ def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
     page = html.unescape(analysis.report.read_text())
     for line in (
         *words.lines("verdict", "reason", answer),
-        *words.lines("answer", "summary", answer),
+        *words.lines("verdict", "finding", answer),
+        *words.lines("verdict", "measure", answer),
+        *(words.lines("answer", "sure", answer) if answer["use"] else ()),
     ):
         assert line in " ".join(page.split())
     return analysis
