@@ -11,6 +11,7 @@ import pytest
 
 from isosweep.analysis.course import read_course
 from isosweep.analysis.curves import SweepData, TrainingCourse
+from isosweep.analysis.figures import forecasts
 from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
 from isosweep.analysis.figures.axes import generation_colors
 from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
@@ -129,19 +130,15 @@ def test_every_figure_of_a_whole_sweep_is_drawn(full: Analysed, tmp_path: Path) 
     assert len(write_figures(figures, tmp_path / "figures", ["svg"])) == len(figures)
 
 
-def test_a_forecast_is_drawn_only_where_the_text_relies_on_it(full: Analysed) -> None:
-    dotted = [s for s in drawn_of(full)["curves"].series if s.dash == "dot"]
-    assert dotted
-    checked_badly = replace(full.findings.validation, covered=0.1)  # type: ignore[type-var]
-    findings = replace(full.findings, validation=checked_badly)
-    figures = describe_figures(full.data, findings)
-    if "curves" in figures.drawn:
-        curves = figures.drawn["curves"]
-        assert not curves.bands
-        assert "dot" not in {s.dash for s in curves.series}
-        assert "No forecast is drawn" in curves.caption
-    else:
-        assert "forecast" in figures.left_out["curves"]
+@pytest.mark.parametrize("doubt", [None, "n"])
+def test_a_forecast_is_drawn_only_where_the_text_relies_on_it(
+    doubt: str | None, full: Analysed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "doubt_beyond", lambda _: doubt)
+    curves = drawn_of(full)["curves"]
+    forecast = [s for s in curves.series if s.dash == "dot"]
+    assert bool(forecast) == bool(curves.bands) == (doubt is None)
+    assert ("No forecast is drawn" in curves.caption) == (doubt is not None)
 
 
 def test_a_metric_that_never_changes_has_no_figure(full: Analysed) -> None:
