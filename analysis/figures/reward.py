@@ -178,8 +178,9 @@ def _marks(
         words += f" Open circles: the last record of a run that has not finished ({states})."
     unseen = sum(not np.any(curve.compute > 0) for curve in data.curves)
     if unseen:
-        words += f" Not drawn, for want of a record past step 0: {unseen} of {len(data.curves)}"
-        words += " runs."
+        words += (
+            f" Not drawn: {unseen} of {len(data.curves)} runs, which have no record past step 0."
+        )
     of_runs = tuple(name for name in groups if name != _EXPECTED)
     return [replace(each, groups=of_runs) for each in series], words
 

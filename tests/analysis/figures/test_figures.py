@@ -307,6 +307,20 @@ def test_the_legend_of_a_narrow_figure_is_not_cut_off(full: Analysed) -> None:
     assert 0 <= box.x0 < box.x1 <= drawn.bbox.width
 
 
+def test_long_names_are_listed_below_a_figure_not_beside_it() -> None:
+    def width(name: str) -> float:
+        line = Series(x=(1.0, 2.0), y=(1.0, 2.0), label=name)
+        axis = Axis(title="")
+        figure = Figure(title="", caption="", x=axis, y=axis, series=(line,))
+        drawn = _draw(figure, _LIGHT, "two_columns")
+        drawn.canvas.draw()
+        share: float = drawn.axes[0].get_position().width
+        return share
+
+    assert width("a name as long as that of many a comparison's variant") > 0.8
+    assert width("a name") > 0.7
+
+
 def test_diamonds_are_the_best_n_and_their_bars_its_intervals(full: Analysed) -> None:
     drawn = drawn_of(full)["reward"].series
     best = [s for s in drawn if s.marker == "diamond" and s.x]
