@@ -105,8 +105,10 @@ def missing_runs(data: SweepData) -> PageTable:
         lacking = [cell.budget for cell in missing if cell.run_id == curve.run.run_id]
         if lacking or curve.warnings or curve.status in ("failed", "diverged"):
             rows.append(_missing_run(curve, lacking, searched=data.searched))
-    head = ("n", "B", "seed", "status", "reason", "warnings", "compute reached")
-    head = (*head, "budgets not reached", "run")
+    head = [
+        *("n", "B", "seed", "status", "reason", "warnings"),
+        *("compute reached", "budgets not reached", "run"),
+    ]
     # Reasons and warnings where there are any.
     kept = [i for i, name in enumerate(head) if name not in _IF_ANY or any(row[i] for row in rows)]
     words = [place for place, i in enumerate(kept) if head[i] in ("status", *_IF_ANY, "run")]
