@@ -81,9 +81,7 @@ def test_figures_are_written_in_the_formats_asked_for_and_those_of_before_remove
     for asked in (AnalysisConfig(name="default", formats=["svg"]), NO_FIGURES):
         analysis = checked(analyse(small, asked), small)
         names = {path.stem for path in analysis.figures}
-        assert bool(asked.formats) == (
-            names >= {"reward", "best_n", "slices", "heat_map", "compute"}
-        )
+        assert bool(asked.formats) == (names >= {"reward", "best_n", "slices", "compute"})
         assert {path.suffix for path in analysis.figures} == {f".{kind}" for kind in asked.formats}
         numbers = small.fits.read_text()
         page = analysis.report.read_text()
