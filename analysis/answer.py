@@ -130,12 +130,12 @@ class Rise:
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """Compute of training, in budget_unit."""
+    """Compute of training, in budget_unit, and device time."""
 
     compute: NotNegative
     """By all runs together."""
     device_hours: Positive | None
-    """Device time, as far as records have it."""
+    """Device time of training, as far as records have it."""
     planned: NotNegative
     """By the plan, if every run goes to its last budget."""
     budgets: tuple[Positive, ...]
@@ -148,6 +148,9 @@ class Spent:
     """Of that, in runs that were cancelled."""
     search: Literal["on", "over"] | None
     """Whether a search that chooses runs goes on; null without one."""
+    evaluation_hours: Positive | None = None
+    """Device time of held-out evaluation, which compute and device_hours leave out, as far as
+    records have it; absent in answers of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

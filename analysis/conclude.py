@@ -130,22 +130,22 @@ def _caveats(
     data: SweepData, findings: Findings, rise: Rise | None, runs: Runs
 ) -> tuple[Caveat, ...]:
     frontier, saturation = findings.frontier, findings.saturation
-    found: list[Caveat] = []
     end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
     lacking = behind(saturation.optima, frontier, saturation.quantity)
+    # First what contradicts the verdict.
+    found: list[Caveat] = [
+        NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems)
+        for view in _otherwise_on_new(findings)
+    ]
+    earlier = None if rise is None or lacking else rise.earlier
+    if earlier is not None and earlier.gain <= 0:
+        found.append(NoGain(factor=earlier.factor, gain=earlier.gain))
     if end is not None and end.kind != "missing":
         found.append(AtEdge(end=end))
     if lacking:
         found.append(Behind(n=lacking, budget=frontier.budgets[-1].budget))
     if runs.fallen:
         found.append(Collapsed(fallen=runs.fallen))
-    if broken := _broken(data):
-        found.append(BrokenRecords(records=broken))
-    for view in _otherwise_on_new(findings):
-        found.append(NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems))
-    earlier = None if rise is None or lacking else rise.earlier
-    if earlier is not None and earlier.gain <= 0:
-        found.append(NoGain(factor=earlier.factor, gain=earlier.gain))
     if data.searched:
         begun = [curve for curve in data.curves if curve.compute.size]
         spent = math.fsum(float(curve.compute[-1]) for curve in begun)
@@ -159,6 +159,8 @@ def _caveats(
             single=sum(count == 1 for count in seeds.values()),
         )
         found.append(rewards)
+    if broken := _broken(data):
+        found.append(BrokenRecords(records=broken))
     return tuple(found)
 
 
@@ -276,7 +278,8 @@ def _spent(data: SweepData) -> Spent:
     for cell in data.plan.cells:
         if cell.budget <= last[cell.run_id]:
             ends[cell.run_id] = max(cell.planned_compute, ends.get(cell.run_id, 0.0))
-    hours = math.fsum(c.device_hours for c in data.curves if c.device_hours is not None)
+    hours = math.fsum(c.device_hours or 0.0 for c in data.curves)
+    evaluation = math.fsum(c.evaluation_hours or 0.0 for c in data.curves)
     left = [
         (curve.status, curve.run.milestones[-1] - _reached(curve))
         for curve in data.curves
@@ -285,7 +288,8 @@ def _spent(data: SweepData) -> Spent:
     over = data.course is not None and data.course.over
     return Spent(
         compute=math.fsum(map(_reached, data.curves)),
-        device_hours=hours if hours > 0 else None,
+        device_hours=hours or None,
+        evaluation_hours=evaluation or None,
         planned=math.fsum(ends.values()),
         budgets=tuple(sorted({each for run in data.plan.runs for each in run.milestones})),
         left=math.fsum(compute for _, compute in left),

@@ -45,8 +45,9 @@ class Curve:
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
     which on the run never again has half of its best gain; None if it keeps it. `device_hours`:
-    what it took up to its last record. `standing`: how far the run is by its files, None without
-    any. `broken`: steps of the records that were left out (see `without_broken`).
+    of training up to its last record; `evaluation_hours`: of its evaluations. `standing`: how far
+    the run is by its files, None without any. `broken`: steps of the records that were left out
+    (see `without_broken`).
     """
 
     run: PlannedRun
@@ -63,6 +64,7 @@ class Curve:
     diverged_by: str | None = None
     collapsed_at: int | None = None
     device_hours: float | None = None
+    evaluation_hours: float | None = None
     standing: Standing | None = None
     variances: FloatArray | None = None
     errors: FloatArray | None = None

@@ -208,7 +208,8 @@ def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
     file = read_records(paths.records)
     problems = list(file.problems)
     records = file.records
-    owner = _read_optional(paths.spec, problems).get("run_id", run.run_id)
+    spec = _read_optional(paths.spec, problems)
+    owner = spec.get("run_id", run.run_id)
     if owner != run.run_id:
         problems.append(f"{paths.spec}: of run {owner}, so its records are left out")
         records = ()
@@ -218,12 +219,20 @@ def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
     kept = comparable(records, asked.metric, where, problems)
     ending, warnings = _ending(paths, run, asked, problems), _warnings(paths, problems)
     curves = {
-        unit: make_curve(run, kept, unit, ending, warnings).scored_by(
+        unit: make_curve(run, kept, unit, ending, warnings, _devices(spec)).scored_by(
             asked.metric, asked.difficulty
         )
         for unit in {asked.planned, asked.unit}
     }
     return _Loaded(curves, sets, problems)
+
+
+def _devices(spec: JsonObject) -> int:
+    """Devices that the run occupies: its own, and a server's; 1 where its file does not say."""
+    generation = spec.get("generation")
+    further = generation.get("extra_devices") if isinstance(generation, dict) else None
+    counts = [each if isinstance(each, int) else 0 for each in (spec.get("devices"), further)]
+    return sum(counts) or 1
 
 
 def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]) -> Ending:

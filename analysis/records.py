@@ -111,8 +111,9 @@ def make_curve(
     unit: BudgetUnit,
     ending: Ending,
     warnings: tuple[HealthWarning, ...] = (),
+    devices: int = 1,
 ) -> Curve:
-    """The run's curve in `unit`, by avg@k."""
+    """The run's curve in `unit`, by avg@k; `devices`: those that its evaluations occupied."""
     num_problems = len(records[0].successes) if records else 0
     samples = records[0].samples_per_problem if records else 0
     successes = _counts(records, num_problems)
@@ -135,6 +136,7 @@ def make_curve(
         diverged_by=ending.diverged_by,
         standing=ending.standing,
         device_hours=records[-1].compute.spent("device_hours") if records else None,
+        evaluation_hours=sum(r.seconds for r in records) * devices / 3600 or None,
         errors=errors,
         errors_estimated=errors is not None and any(r.standard_error is None for r in records),
         scores=_scores(records),

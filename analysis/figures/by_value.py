@@ -73,7 +73,7 @@ def _reward_figure(tuning: Tuning, scale: Scale) -> Figure:
     ]
     return Figure(
         title="Reward by value at the largest budget",
-        caption="Reward to expect of a new run with each value that was trained to the largest "
+        caption="Expected reward of a new run with each value that was trained to the largest "
         f"budget, with {tuning.confidence:.0%} intervals.",
         x=_value_axis(scale),
         y=Axis(title="held-out reward"),
@@ -87,8 +87,8 @@ def _budgets_figure(tuning: Tuning, last: TunedAt, scale: Scale) -> Figure:
     unit = UNITS[tuning.unit]
     return Figure(
         title=f"Reward by value over compute, {cell_label(last)}",
-        caption="Reward to expect at each budget. A value without a point at a larger budget was "
-        "not trained that far: it had fallen behind or collapsed, or the compute was spent.",
+        caption="Expected reward at each budget. A value without a point at a larger budget was "
+        "not trained that far: it was behind, had collapsed, or the compute was spent.",
         x=_value_axis(scale),
         y=Axis(title="held-out reward"),
         series=tuple(
@@ -126,9 +126,9 @@ def _decisions_figure(tuning: Tuning, cells: Sequence[TunedCell], course: Course
                 marks = steps_asked(points, milestone, milestones, color, smallest=6.0, of=of)
                 series.append(marks)
     return Figure(
-        title="What was asked for",
-        caption="Each mark trains a run with this value up to the compute that the legend names; "
-        "the larger the mark, the further. Seeds asked for at once lie on each other.",
+        title="What was trained, in order",
+        caption="Each mark trains a run with this value up to the compute that the legend names: "
+        "the larger the mark, the further. Seeds chosen at the same time lie on each other.",
         x=Axis(title="share of the compute of all values at all seeds"),
         y=_value_axis(scale),
         series=tuple(series),

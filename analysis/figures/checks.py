@@ -77,9 +77,17 @@ def _residuals(data: SweepData, curve: Curve, fit: Fit) -> list[Point]:
 
 
 def compute_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """Measured over planned compute of every cell, against its budget."""
+    """Measured over planned compute of every cell, against its budget.
+
+    At the budgets that runs go to: at those that are read between them lies no record.
+    """
     del findings
-    cells = [(r.cell, r.measured_compute) for r in data.readings if r.measured_compute is not None]
+    milestones = {run.run_id: run.milestones for run in data.plan.runs}
+    cells = [
+        (r.cell, r.measured_compute)
+        for r in data.readings
+        if r.measured_compute is not None and r.cell.budget in milestones[r.cell.run_id]
+    ]
     if not cells:
         return NO_BUDGET
 
@@ -111,8 +119,8 @@ def compute_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     series.append(level(axis.limits or (1.0, 1.0), 1.0, "as planned"))
     return Figure(
         title="Measured against planned compute",
-        caption="One point a cell, shifted sideways by n: compute of the record nearest to the "
-        "budget over the compute that the plan foresaw.",
+        caption="One point for each run at each of its budgets, shifted sideways by n: compute of "
+        "the record nearest to the budget over the compute that the plan foresaw.",
         x=axis,
         y=Axis(title="measured / planned compute", limits=_around_one(series)),
         series=tuple(series),

@@ -82,8 +82,8 @@ def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
     named = zip(entries, _colors(entries), strict=False)
     return Figure(
         title=f"Best reward of every {comparison.kind}",
-        caption="Expected reward of the best (n, B) at each budget, with its interval where there "
-        f"are seeds to read it from; {comparison.kind}s are shifted sideways a little.",
+        caption="Expected reward of the best (n, B) at each budget, with its interval where "
+        f"several seeds were run. {comparison.kind.capitalize()}s are shifted sideways a little.",
         x=_budget_axis(comparison),
         y=Axis(title=rewarded(entries[0].data)),
         series=tuple(course(i, entry.name, color) for i, (entry, color) in enumerate(named)),
@@ -92,10 +92,14 @@ def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
 
 # Of the figure of each n: its title and how its caption begins.
 _N: dict[Quantity, tuple[str, str]] = {
-    "best": ("Best n", "n*(C), median and interval (or the best mean, without seeds)"),
+    "best": (
+        "Best n",
+        "n*, the best n, against compute: median and interval (with one seed the best mean)",
+    ),
     "enough": (
         "Smallest n that is good enough",
-        "n_d(C), median and interval: the smallest n that loses at most analysis.margin of reward",
+        "n_d, the smallest n that loses at most analysis.margin of reward, against compute: median "
+        "and interval",
     ),
 }
 

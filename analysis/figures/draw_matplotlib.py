@@ -30,6 +30,8 @@ _SIZES: dict[FigureWidth, tuple[float, float]] = {
 _SMALL: FigureWidth = "one_column"
 # Letters of a label; three columns of longer ones are wider than one column of a paper.
 _LONG_LABEL = 18
+# Letters of the longest name beside the axes.
+_LONGEST_BESIDE = 28
 # Height of the axes as a share of the figure's, about.
 _AXES_SHARE, _POINTS_PER_INCH = 0.75, 72
 _MARKERS = {
@@ -179,7 +181,9 @@ def _draw(figure: Figure, tone: _Tone, width: FigureWidth) -> "matplotlib.figure
         _end_label(axes, label, tone, _AXES_SHARE * _SIZES[width][1] * _POINTS_PER_INCH)
     labels = [series.label for series in figure.series] + [band.label for band in figure.bands]
     if any(labels):
-        _legend(drawn, axes, tone, below=width == _SMALL or bool(figure.labels))
+        # Long names beside the axes would take half of the figure.
+        long = max(len(label) for label in labels if label) > _LONGEST_BESIDE
+        _legend(drawn, axes, tone, below=width == _SMALL or bool(figure.labels) or long)
     return drawn
 
 
@@ -190,7 +194,10 @@ def _legend(drawn: "matplotlib.figure.Figure", axes: "Axes", tone: _Tone, *, bel
     if below:
         # Three of them would be cut off at both sides of a narrow figure.
         narrow = drawn.get_figwidth() < _SIZES["two_columns"][0]
-        ncols = 2 if narrow and max(map(len, labels)) > _LONG_LABEL else 3
+        longest = max(map(len, labels))
+        ncols = 2 if narrow and longest > _LONG_LABEL else 3
+        if longest > _LONGEST_BESIDE:
+            ncols = 1 if narrow or longest > 2 * _LONGEST_BESIDE else 2
         drawn.legend(handles, labels, loc="outside lower center", ncols=ncols, **look)
     else:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), **look)

@@ -30,6 +30,7 @@ from isosweep.analysis.figures.description import (
 )
 from isosweep.analysis.figures.labels import padded, spread
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.recommend import doubt_beyond
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit, sigmoid
 from isosweep.analysis.statistics.forecast import forecast
@@ -55,10 +56,14 @@ def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """The smallest, the best and the largest n: mean records, fitted curve, asymptote, forecast."""
     if not findings.frontier.budgets:
         return NO_BUDGET
-    found = [_drawn(data, findings, pair) for pair in _chosen(findings)]
+    # One that failed its check, or had none, would be drawn as if it were to be relied on.
+    trusted = doubt_beyond(findings) is None
+    found = [_drawn(data, findings, pair, trusted=trusted) for pair in _chosen(findings)]
     drawn = [each for each in found if each is not None]
     if not drawn:
         return LeftOut(reason="no run has three records past step 0")
+    if not any(each.marker is None for part in drawn for each in part.series):
+        return LeftOut(reason="no forecast has passed its check, and no curve is identified")
     series = [each for part in drawn for each in part.series]
     bands = [band for part in drawn for band in part.bands]
     x = [value for each in series for value in each.x]
@@ -67,7 +72,7 @@ def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ends = min(x) / 1.15, max(x) * 1.05
     return Figure(
         title="Where the curves go",
-        caption=_caption(data, findings, drawn),
+        caption=_caption(data, findings, drawn, trusted=trusted),
         x=replace(compute_axis(data), ticks=round_ticks(*ends, 8), limits=ends),
         y=replace(reward_axis(data), limits=limits),
         bands=tuple(bands),
@@ -76,8 +81,8 @@ def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
-def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
-    """None where no run has enough records."""
+def _drawn(data: SweepData, findings: Findings, pair: Pair, *, trusted: bool) -> _Drawn | None:
+    """None where no run has enough records; a forecast where it is to be `trusted`."""
     color = generation_colors(data.generations)[pair.num_generations]
     kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
     long = [curve for curve in kept if (curve.compute > 0).sum() > 2]
@@ -93,7 +98,8 @@ def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
         course = np.mean(courses, axis=0)
         series.append(Series(x=_row(compute), y=_row(course), color=color, width=2.0))
     at = np.geomspace(compute[-1], compute[-1] * 10**_AHEAD, _POINTS + 1)
-    ahead = forecast(compute, reward, at[1:], findings.frontier.confidence)
+    confidence = findings.frontier.confidence
+    ahead = forecast(compute, reward, at[1:], confidence) if trusted else None
     bands = []
     if ahead is not None:
         now, x = reward[-1:], _row(at)
@@ -107,16 +113,20 @@ def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
     return _Drawn(series=tuple(series), bands=tuple(bands), label=label)
 
 
-def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn]) -> str:
+def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn], *, trusted: bool) -> str:
     dashed = any(a.value is not None for a in findings.asymptotes)
     lines = [each for part in drawn for each in part.series if each.marker is None]
     full = any(line.dash == "solid" for line in lines)
     fitted = "Full lines: fitted sigmoid." if full else "Of none do all seeds identify a sigmoid."
     return (
         "Smallest, best and largest n that keep their gain, at their best B, mean over seeds "
-        f"({len(drawn)} of {len(data.generations)} n). Dots: records. {fitted} Dotted lines and "
-        f"bands: forecast to ten times the compute and its {findings.frontier.confidence:.0%} "
-        "interval, if nothing collapses. "
+        f"({len(drawn)} of {len(data.generations)} n). Dots: records. {fitted} "
+        + (
+            "Dotted lines and bands: forecast to ten times the compute and its "
+            f"{findings.frontier.confidence:.0%} interval, if nothing collapses. "
+            if trusted
+            else "No forecast is drawn: none has passed the check below. "
+        )
         + (
             "Dashed: the asymptote A, where the seeds identify it, with its interval."
             if dashed

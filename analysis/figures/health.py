@@ -23,38 +23,38 @@ _METRICS = {
         "entropy",
         "Entropy of the policy",
         "nats per token",
-        "A fall to 0 early on ends exploration; a steep rise is a policy that comes apart.",
+        "An early fall to 0 ends exploration; a steep rise means that the policy breaks down.",
     ),
     "grad_norm": (
         "grad_norm",
         "Gradient norm",
         "norm before clipping",
-        "Spikes point to single batches; a steady rise to a learning rate that is too large.",
+        "Spikes come from single batches; a steady rise suggests too large a learning rate.",
     ),
     "kl": ("kl", "KL to the base model", "nats per token", "Given where the recipe penalises it."),
     "clipped_share": (
         "clipped",
         "Tokens clipped",
         "share of tokens",
-        "0 where each batch makes one update; much of it: updates go far from the sampler.",
+        "0 with one update a batch; a large share means updates far from the sampling policy.",
     ),
     "zero_variance_share": (
         "no_signal",
         "Problems without signal",
         "share of problems",
-        "Those whose rollouts all score the same; they teach nothing.",
+        "Problems whose rollouts all score the same, so that they teach nothing.",
     ),
     "completion_tokens": (
         "response_length",
         "Response length",
         "tokens",
-        "See the share cut off below: growth up to the limit trains on cut answers.",
+        "Growth up to the limit trains on cut answers: see the share cut off.",
     ),
     "truncated_share": (
         "cut_off",
         "Responses cut off",
         "share of rollouts",
-        "More than a tenth, for long, is a limit that is too short.",
+        "More than a tenth for long means that the limit is too short.",
     ),
 }
 METRICS = tuple(_METRICS)
@@ -70,6 +70,8 @@ def _figure(metric: str) -> Callable[[SweepData, Findings], Figure | LeftOut]:
         written = [c for c in data.training if any(v is not None for v in c.values[metric])]
         if not written:
             return LeftOut(reason="no run has written this metric")
+        if len(values := {v for c in written for v in c.values[metric] if v is not None}) == 1:
+            return LeftOut(reason=f"it is {values.pop():g} in every run")
         known = evenly_chosen(written, _MOST_RUNS)
         some = "" if len(known) == len(written) else f" of {len(written)}"
         series = [

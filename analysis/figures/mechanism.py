@@ -116,7 +116,7 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
         title="Problems gained and lost against the base model",
         caption=f"Share of {problems_of(data)} whose success rate has clearly risen or fallen "
         "since step 0, at the largest budget, each n at its best B. Chance alone puts about 2% on "
-        "either side: more than that among the worse is interference between problems.",
+        "either side: a larger share of worse problems means that problems interfere.",
         x=x,
         y=Axis(title=f"share of {problems_of(data)}", limits=(-0.02 * highest, 1.06 * highest)),
         series=(level(x.limits or (1.0, 1.0), CHANCE, "by chance alone"), *series),
@@ -149,10 +149,10 @@ def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
 
     return Figure(
         title=f"Who gains, at {amount(data, findings.frontier.budgets[-1].budget)}",
-        caption="Mean change of the success rate of problems that were right never, and in each "
-        "quarter of rates, before training; each n at its best B, seeds together. A level line is "
-        "an even gain. Rates before training are themselves measured: problems that were lucky "
-        "fall back, and unlucky ones rise, by chance alone, alike for every n.",
+        caption="Mean change of a problem's success rate, by its rate before training: problems "
+        "that were never right, and each quarter of rates. Each n is at its best B, seeds "
+        "together. A level line is an even gain. Rates before training are measured too, so by "
+        "chance alone lucky problems fall and unlucky ones rise, by the same amount for every n.",
         x=Axis(title="success rate before training", limits=(-0.03, 1.03)),
         y=Axis(title="change of the success rate"),
         series=(level((0.0, 1.0), 0.0, "no change"), *map(line, evenly_chosen(gains, 6))),

@@ -90,10 +90,7 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
     generations = data.generations
     x, y = budget_axis(data), generations_axis(generations)
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
-    edges = [
-        level(ends, float(n), "edges of the grid" if i == 0 else None)
-        for i, n in enumerate(sorted({generations[0], generations[-1]}))
-    ]
+    edges = [level(ends, float(n), None) for n in sorted({generations[0], generations[-1]})]
     bands, lines = _law(saturation)
     plateau_bands, plateau_lines = _saturation_point(data, saturation, ends, y.limits or (1.0, 1.0))
     ranges = {
@@ -128,10 +125,11 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
     return Figure(
         title=f"Growth of {named.symbol}, {_said(findings)}, against compute",
-        caption=f"Slope of log2 {named.symbol} in the last third of the decades up to each budget; "
-        f"neighbouring points overlap. Bars: {findings.frontier.confidence:.0%} interval. No law "
-        f"is assumed. {named.symbol} has stopped if its rate at the last budget surely lies "
-        f"between the dashed lines, {growth.bound:g} doublings per decade up or down.",
+        caption=f"Growth rate of {named.symbol} in a sliding window: doublings per decade "
+        "(tenfold) of compute, over the last third of the decades up to each budget. Neighbouring "
+        f"points overlap. Bars: {findings.frontier.confidence:.0%} interval. {named.symbol} has "
+        "stopped if the bar of the last point lies between the dashed lines, at "
+        f"{growth.bound:g} and -{growth.bound:g}.",
         x=x,
         y=Axis(title=f"doublings of {named.symbol} per decade"),
         series=(
@@ -178,10 +176,14 @@ def _best_generations_caption(findings: Findings) -> str:
             ". Thin orange bars, a little to the right of their budget: that of n_d, the smallest "
             f"n that is good enough, at most {saturation.reason.margin:g} of reward below the best"
         )
-    text += ". A triangle at an end: it may lie beyond the grid."
+    text += ". A triangle at an end: it may lie further out. Dashed: the edges of the grid."
     named = _NAMED[saturation.quantity]
     if saturation.curve:
-        text += f" Line and band: {named.symbol} by the laws, median and {confidence} interval."
+        text += (
+            f" Line and band: the fitted trend of {named.symbol}, the laws of the table below "
+            f"weighed by their probabilities, median and {confidence} interval. No verdict rests "
+            "on the trend."
+        )
     if saturation.plateau is not None:
         text += f" Green: the plateau of {named.symbol}, and the compute from which on it stays."
     return text
@@ -193,7 +195,9 @@ def _law(saturation: Saturation) -> tuple[list[Band], list[Series]]:
         return [], []
     named = _NAMED[saturation.quantity]
     at, medians = saturation.compute, tuple(value.median for value in saturation.curve)
-    line = Series(x=at, y=medians, label=f"law of {named.symbol}", color=named.color, width=1.4)
+    line = Series(
+        x=at, y=medians, label=f"fitted trend of {named.symbol}", color=named.color, width=1.4
+    )
     return [band_of(at, saturation.curve, color=named.color)], [line]
 
 
@@ -246,12 +250,11 @@ def _ends(interval: Interval) -> tuple[float, float, float]:
 
 
 def _open_ends(ranges: Mapping[Quantity, _Ranges]) -> list[Series]:
-    """Triangles at the ends of intervals beyond which an n may lie: named once in the legend."""
+    """Triangles at the ends of intervals beyond which an n may lie: the caption names them."""
     # Off the edge, so that square and dot on it stay readable.
     sides = (("triangle-up-open", "larger", 1.16), ("triangle-down-open", "smaller", 1 / 1.16))
     found = []
     for marker, word, away in sides:
-        label: str | None = f"may be {word}"
         for quantity, known in ranges.items():
             named = _NAMED[quantity]
             ends = [
@@ -266,8 +269,7 @@ def _open_ends(ranges: Mapping[Quantity, _Ranges]) -> list[Series]:
             if points:
                 look = Look(color=named.color, dash=None, marker=marker)
                 size = 9 if quantity == "best" else 5
-                found.append(points_of(points, label=label, size=size, **look))
-                label = None
+                found.append(points_of(points, size=size, **look))
     return found
 
 
@@ -356,6 +358,8 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Mean reward of every (n, B) at the largest budget that some run has reached."""
     if not findings.frontier.budgets:
         return NO_BUDGET
+    if len(data.generations) == 1 or len(data.batches) == 1:
+        return LeftOut(reason="it takes several n and several B")
     at = findings.frontier.budgets[-1]
     means = {Pair.of(cell): cell.mean for cell in at.cells}
     rejected = {Pair.of(r) for r in data.plan.rejected if r.budget == at.budget}

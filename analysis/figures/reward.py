@@ -1,16 +1,14 @@
-"""Figures of reward against compute: single runs, and the best n at every budget."""
+"""The figure of reward against compute: the best n and every n at each budget, and every run."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.axes import (
     amount,
-    budget_axis,
     choice_text,
     compute_axis,
     generation_colors,
@@ -38,43 +36,43 @@ from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean, Choi
 
 # States of a run that is no reason for a mark where its records end.
 _ENDED_WELL = ("finished", None)
-_BEST_BATCH = "best B of each n"
+_EXPECTED, _BEST_BATCH = "expected of every n", "every run, best B of each n"
 # More runs than lines that can be told apart.
 _MANY_RUNS = 60
 
 
 def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """Reward against compute: every run, the mean over seeds, and the frontier.
-
-    With several B one group of lines for each, and first one with each n at its best B.
-    """
+    """Reward against compute: first what is expected of every n and of the best, then every run
+    and the means over seeds, with several B one B at a time."""
     frontier = findings.frontier
     if not any(np.any(curve.compute > 0) for curve in data.curves):
         return LeftOut(reason="no run has left a record past step 0")
     colors = generation_colors(data.generations)
-    groups = (_BEST_BATCH, *(f"B = {B}" for B in data.batches)) if len(data.batches) > 1 else ()
+    of_batches = [f"B = {B}" for B in data.batches] if len(data.batches) > 1 else []
+    groups = (*([_EXPECTED] if frontier.budgets else []), _BEST_BATCH, *of_batches)
     best = _best_batches(data, frontier)
     thin, thick = [], []
     for pair, curves in by_pair(data.curves, lambda curve: curve.run).items():
-        own: tuple[str, ...] = (f"B = {pair.problems_per_batch}",) if groups else ()
-        if groups and best.get(pair.num_generations) == pair.problems_per_batch:
+        own: tuple[str, ...] = (f"B = {pair.problems_per_batch}",) if of_batches else ()
+        if best.get(pair.num_generations) == pair.problems_per_batch:
             own = (_BEST_BATCH, *own)
         color = colors[pair.num_generations]
         thin += _runs_series(data, curves, color, own)
         thick.append(_mean_series(data, frontier, pair, color, own))
-    marked, about_marks = _marks(data, colors)
-    if frontier.budgets:
-        marked.append(_frontier_series(data, frontier.budgets, label="best n", width=1.4, size=7.0))
-    limits = padded([y for each in (*thin, *thick, *marked) for y in (*each.y, *_known_ends(each))])
-    choice = " At first each n is at its best B." if groups else ""
+    ends, about_ends = _marks(data, colors, groups)
+    expected = _expected_series(data, frontier, colors)
+    losing = _losing_series(data, frontier, colors)
+    diamonds = _best_series(data, frontier.budgets, colors)
+    drawn = (*thin, *thick, *expected, *losing, *ends, *diamonds)
     return Figure(
         title="Held-out reward against compute",
-        caption="Thin lines: single runs. Thick lines: mean over seeds, at the budgets."
-        f"{choice} {_about_best(findings)}{about_marks}",
+        caption=f"{_about_best(findings, losing)} Every run: thin lines are single runs, thick "
+        f"ones their mean over seeds.{about_ends}",
         x=compute_axis(data),
-        y=replace(reward_axis(data), limits=limits),
-        series=(*thin, *thick, *marked),
-        labels=_line_labels(data, thin, thick, limits),
+        # Of what is shown: single runs go down where means do not.
+        y=reward_axis(data),
+        series=drawn,
+        labels=_line_labels(data, drawn, thin, [*thick, *expected[1:]]),
         groups=groups,
     )
 
@@ -92,40 +90,49 @@ def _known_ends(series: Series) -> list[float]:
 
 
 def _line_labels(
-    data: SweepData, thin: Sequence[Series], thick: Sequence[Series], limits: tuple[float, float]
+    data: SweepData, drawn: Sequence[Series], thin: Sequence[Series], thick: Sequence[Series]
 ) -> tuple[EndLabel, ...]:
     """`n = 8` at the end of every mean; of an n that has none, at the end of its runs."""
     names = {color: f"n = {n}" for n, color in generation_colors(data.generations).items()}
     lines = [line for line in thick if line.x]
     told = {(line.color, line.groups) for line in lines}
     lines += [line for line in thin if (line.color, line.groups) not in told]
-    # Each line is in one or two groups, and its label has a place in each of them.
-    labels = [
-        EndLabel(x=line.x[-1], y=line.y[-1], text=names[line.color], color=line.color, groups=group)
-        for line in lines
-        for group in _single(line.groups)
-    ]
-    return spread(labels, limits)
+    labels: list[EndLabel] = []
+    for group in dict.fromkeys(name for line in lines for name in line.groups):
+        mine = [
+            EndLabel(
+                x=line.x[-1],
+                y=line.y[-1],
+                text=names[line.color],
+                color=line.color,
+                groups=(group,),
+            )
+            for line in lines
+            if group in line.groups
+        ]
+        shown = [each for each in drawn if not each.groups or group in each.groups]
+        labels += spread(mine, padded([y for s in shown for y in (*s.y, *_known_ends(s))]))
+    return tuple(labels)
 
 
-def _about_best(findings: Findings) -> str:
-    """What the diamonds are."""
+def _about_best(findings: Findings, losing: Sequence[Series]) -> str:
+    """What the lines of every n, the diamonds and the triangles are."""
     if not findings.frontier.budgets:
         return "No run has reached a budget yet."
     if findings.surface is None:
         return (
-            "Diamonds: the best measured mean at each budget, which favours a lucky cell; without "
-            "a spread between seeds there is no surface, and no interval."
+            "Lines: measured mean of every n at its best B. Diamonds: the best one at each budget, "
+            "in the colour of its n, which favours a lucky cell. Without a spread between seeds "
+            "no interval is known."
         )
-    return (
-        "Diamonds: the expected reward of the best n at each budget and its "
-        f"{findings.frontier.confidence:.0%} interval, by the reward surface. It draws the "
-        "luckiest cells towards their neighbours, so that a diamond may lie below the best mean."
+    text = (
+        "Lines: the reward to expect of every n at its best B, by the reward surface, which "
+        "smooths over neighbouring n, B and budgets. Diamonds: the best n at each budget, in its "
+        f"colour, with its {findings.frontier.confidence:.0%} interval."
     )
-
-
-def _single(groups: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [(name,) for name in groups] if groups else [()]
+    if losing:
+        text += " Triangles: from this budget on, an n that may have been the best is not any more."
+    return text
 
 
 def _runs_series(
@@ -150,8 +157,11 @@ def _runs_series(
     return [points_of(points, width=1.0, marker=marker, size=4, **look)]
 
 
-def _marks(data: SweepData, colors: dict[int, str]) -> tuple[list[Series], str]:
-    """Marks where runs collapsed or stopped early, and the words that explain them."""
+def _marks(
+    data: SweepData, colors: dict[int, str], groups: tuple[str, ...]
+) -> tuple[list[Series], str]:
+    """Marks where runs collapsed or stopped early, beside single runs, and the words that explain
+    them."""
     collapsed = [(c, c.collapsed_at) for c in data.curves if c.collapsed_at is not None]
     stopped = [
         (c, len(c.compute) - 1)
@@ -168,9 +178,11 @@ def _marks(data: SweepData, colors: dict[int, str]) -> tuple[list[Series], str]:
         words += f" Open circles: the last record of a run that has not finished ({states})."
     unseen = sum(not np.any(curve.compute > 0) for curve in data.curves)
     if unseen:
-        words += f" Not drawn, for want of a record past step 0: {unseen} of {len(data.curves)}"
-        words += " runs."
-    return series, words
+        words += (
+            f" Not drawn: {unseen} of {len(data.curves)} runs, which have no record past step 0."
+        )
+    of_runs = tuple(name for name in groups if name != _EXPECTED)
+    return [replace(each, groups=of_runs) for each in series], words
 
 
 def _mark_series(
@@ -241,31 +253,14 @@ def _reward_of(choice: Choice) -> float:
     return choice.cell.mean if choice.expected is None else choice.expected
 
 
-def _frontier_series(data: SweepData, budgets: Iterable[BudgetFrontier], **look: Any) -> Series:
-    """The best choice at each budget, as diamonds with intervals."""
-    return series_of(
-        budgets,
-        lambda at: at.budget,
-        lambda at: _reward_of(at.best),
-        ends=lambda at: at.best.interval,
-        text=lambda at: f"best: {choice_text(data, at.budget, at.best)}",
-        dash=None,
-        marker="diamond",
-        **look,
-    )
-
-
-def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """Reward of the best n at each budget, over that of every fixed n."""
-    budgets = findings.frontier.budgets
-    if len(budgets) < 2:
-        return LeftOut(reason="it takes two budgets that runs have reached")
-    colors = generation_colors(data.generations)
-    series = []
+def _expected_series(data: SweepData, frontier: Frontier, colors: dict[int, str]) -> list[Series]:
+    """What is expected of every n at its best B, and over it the best at each budget."""
+    budgets = frontier.budgets
+    look: Look = {"width": 3.0, "opacity": 0.35, "groups": (_EXPECTED,)}
+    outline = [(at.budget, at.best) for at in budgets]
+    series = [series_of(outline, lambda at: at[0], lambda at: _reward_of(at[1]), **look)]
     for n, color in colors.items():
         mine = [(at.budget, c) for at in budgets for c in at.choices if c.num_generations == n]
-        if not mine:
-            continue
         series.append(
             series_of(
                 mine,
@@ -274,38 +269,64 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
                 text=lambda at: choice_text(data, *at),
                 color=color,
                 marker="circle" if len(mine) == 1 else None,
+                width=1.4,
                 size=4,
+                groups=(_EXPECTED,),
             )
         )
-    look: Look = {"label": "best n", "width": 2.2, "opacity": 0.6}
-    outline = series_of(budgets, lambda at: at.budget, lambda at: _reward_of(at.best), **look)
-    # One series for each best n: the diamond has its colour.
-    diamonds = [
-        _frontier_series(data, best, color=color, width=2.0, size=10)
-        for n, color in colors.items()
-        if (best := [at for at in budgets if at.best.num_generations == n])
-    ]
-    if findings.surface is None:
-        what = "Measured means, for without a spread between seeds there is no reward surface"
-    else:
-        what = (
-            f"Expected reward by the reward surface, with {findings.frontier.confidence:.0%} "
-            "intervals of the best n"
+    return [each for each in series if each.x]
+
+
+def _losing_series(data: SweepData, frontier: Frontier, colors: dict[int, str]) -> list[Series]:
+    """Where every n that may once have been the best no longer may, and the legend's entry."""
+    found = []
+    for n, color in colors.items():
+        mine = [(at.budget, c) for at in frontier.budgets for c in at.choices if n == _n_of(c)]
+        good = [i for i, (_, choice) in enumerate(mine) if choice.indistinguishable]
+        if good and good[-1] + 1 < len(mine):
+            found.append((*mine[good[-1] + 1], color))
+    if not found:
+        return []
+    look: Look = {"dash": None, "marker": "triangle-down-open", "size": 10, "groups": (_EXPECTED,)}
+    legend = Series(x=(), y=(), label="begins to lose", color=GREY, **look)
+    marks = [
+        series_of(
+            [(budget, choice)],
+            lambda at: at[0],
+            lambda at: _reward_of(at[1]),
+            text=lambda at: f"begins to lose: {choice_text(data, *at)}",
+            color=color,
+            **look,
         )
-    drawn = (outline, *series, *diamonds)
-    limits = padded([y for each in drawn for y in (*each.y, *_known_ends(each))])
-    return Figure(
-        title="What the best n reaches, and what a fixed n would",
-        caption=f"{what}. Diamonds have the colour of the n that is best there; thin lines: every "
-        "n at its best B.",
-        x=budget_axis(data),
-        y=replace(reward_axis(data), limits=limits),
-        series=drawn,
-        labels=_line_labels(data, (), series, limits),
-    )
+        for budget, choice, color in found
+    ]
+    return [legend, *marks]
 
 
-FIGURES = (
-    ReportFigure(name="reward", section="Reward", describe=reward_figure),
-    ReportFigure(name="envelope", section="Reward", describe=envelope_figure),
-)
+def _n_of(choice: Choice) -> int:
+    return choice.num_generations
+
+
+def _best_series(
+    data: SweepData, budgets: Sequence[BudgetFrontier], colors: dict[int, str]
+) -> list[Series]:
+    """The best choice at each budget, as diamonds in the colour of its n, with intervals."""
+    look: Look = {"dash": None, "marker": "diamond", "size": 9}
+    series = [
+        series_of(
+            [at for at in budgets if at.best.num_generations == n],
+            lambda at: at.budget,
+            lambda at: _reward_of(at.best),
+            ends=lambda at: at.best.interval,
+            text=lambda at: f"best: {choice_text(data, at.budget, at.best)}",
+            color=color,
+            width=1.6,
+            **look,
+        )
+        for n, color in colors.items()
+    ]
+    drawn = [each for each in series if each.x]
+    return [Series(x=(), y=(), label="best n", color=GREY, **look), *drawn] if drawn else []
+
+
+FIGURES = (ReportFigure(name="reward", section="Reward", describe=reward_figure),)

@@ -63,10 +63,10 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         series.append(steps_asked(points, milestone, milestones, color, smallest=5.0))
     asked = {step.run_id for step in steps}
     return Figure(
-        title="What the search asked for",
-        caption=f"{len(steps)} steps of {len(asked)} runs. Each trains a run of this n up to the "
-        "compute that the legend names, and the larger the mark, the further; seeds and B asked "
-        "for at once lie on each other.",
+        title="What the search trained, in order",
+        caption=f"{len(steps)} steps of {len(asked)} runs. Each mark trains a run of this n up to "
+        "the compute that the legend names: the larger the mark, the further. Seeds and B chosen "
+        "at the same time lie on each other.",
         x=_spent_axis(data.course, whole),
         y=generations_axis(run.num_generations for run in data.plan.runs),
         series=tuple(series),
@@ -125,17 +125,16 @@ def known_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ]
     losses = [known.loss for known in course.known if known.loss is not None]
     lost = (
-        f" The n that seemed best were expected to lose {losses[0]:.2g} of reward at the worst "
-        f"budget at first, and {losses[-1]:.2g} at last."
+        f" Expected loss of the n that seemed best, at the budget where it is largest: "
+        f"{losses[0]:.2g} of reward at first, {losses[-1]:.2g} at the end."
         if losses
         else ""
     )
     return Figure(
-        title="What was known when",
-        caption="What the search believed that the best n does with compute, when it decided."
-        + lost,
+        title="Probability of each verdict during the search",
+        caption=f"Probability of each verdict at the time of each decision.{lost}",
         x=_spent_axis(course, whole),
-        y=Axis(title="chance of each verdict", limits=(-0.03, 1.03)),
+        y=Axis(title="probability of each verdict", limits=(-0.03, 1.03)),
         series=tuple(series),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from isosweep import words
-from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
+from isosweep.analysis.columns import MISSING, PageTable, page_table, span
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
@@ -46,7 +46,8 @@ def write_comparison(
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),
         kind=comparison.kind,
         reports=reports,
-        summary=summarise(comparison),
+        headline=headline(comparison),
+        summary=[each for each in summarise(comparison) if each != headline(comparison)],
         drawn=figures,
         best=_best_table(comparison),
         laws=_law_table(comparison),
@@ -63,9 +64,21 @@ def doubts(comparison: Comparison) -> list[str]:
         return []
     shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
     return [
-        f"The {comparison.kind}s differ in {shown}: each is scored on held-out problems of its "
-        "own, or in a way of its own, and the rewards of one are no measure of another's."
+        f"Rewards are not comparable: the {comparison.kind}s differ in {shown}, so each is scored "
+        "on held-out problems of its own, or in a way of its own."
     ]
+
+
+def headline(comparison: Comparison) -> str:
+    """Which entry reaches the highest reward, or why that is not said, in a sentence."""
+    if found := doubts(comparison):
+        return found[0]
+    budget, rows = _last_shared(comparison)
+    if budget is None:
+        return _nothing_shared(comparison)
+    best = max((at for at in rows if at.budget == budget), key=lambda at: at.reward)
+    where = f"At {short(budget)} {UNITS[comparison.unit]}"
+    return f"{where}, {best.entry} reaches the highest reward: {_reward(best)}."
 
 
 def summarise(comparison: Comparison) -> list[str]:
@@ -75,6 +88,29 @@ def summarise(comparison: Comparison) -> list[str]:
     Variants: at the largest that the first has reached; of one that came less far, by a collapse
     say, at the largest that it has.
     """
+    sentences = doubts(comparison)
+    budget, rows = _last_shared(comparison)
+    if budget is None:
+        return [*sentences, _nothing_shared(comparison)]
+    for at in rows:
+        where = f"At {short(at.budget)} {UNITS[comparison.unit]}"
+        if at.budget < budget:
+            where += ", the largest budget at which it was read"
+        better = ""
+        if at.better is not None and not comparison.scored_otherwise:
+            better = f"; better than {rows[0].entry} with a probability of {_chance(at.better)}"
+        reached_by, verdict = "", ""
+        if not comparison.one_pair:
+            reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
+            verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
+        sentences.append(f"{where}, {at.entry} reaches {_reward(at)}{reached_by}{better}.{verdict}")
+    laws = *comparison.size_laws, *comparison.reuse_laws, *comparison.updates_laws
+    one, unit = comparison.one_pair, comparison.unit
+    return sentences + [words.line("comparison", "sentence", law, one, unit) for law in laws]
+
+
+def _last_shared(comparison: Comparison) -> tuple[float | None, list[AtBudget]]:
+    """The largest budget of `summarise`, None where there is none, and each entry up to it."""
     reached = [
         {at.budget for at in comparison.frontiers if at.entry == name}
         for name in comparison.verdicts
@@ -83,33 +119,28 @@ def summarise(comparison: Comparison) -> list[str]:
     if comparison.kind == "variant" and all(reached):
         shared = reached[0]
     if not shared:
-        kind = comparison.kind
-        apart = f"No budget has been reached by all {kind}s, so their rewards are not compared."
-        return [*doubts(comparison), apart]
+        return None, []
     budget = max(shared)
     last = {at.entry: at for at in comparison.frontiers if at.budget <= budget}
-    rows = list(last.values())
-    sentences = doubts(comparison)
-    for at in rows:
-        where = f"At {short(at.budget)} {UNITS[comparison.unit]}"
-        if at.budget < budget:
-            where += ", the largest that it was read at"
-        interval = "" if at.interval is None else f" ({at.interval[0]:.3f} to {at.interval[1]:.3f})"
-        better = ""
-        if at.better is not None:
-            better = f"; better than {rows[0].entry} with a probability of {at.better:.0%}"
-        reached_by, verdict = "", ""
-        if not comparison.one_pair:
-            reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
-            verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
-        reward = f"{where}, {at.entry} reaches {at.reward:.3f}{interval}"
-        sentences.append(f"{reward}{reached_by}{better}.{verdict}")
-    laws = *comparison.size_laws, *comparison.reuse_laws, *comparison.updates_laws
-    one, unit = comparison.one_pair, comparison.unit
-    return sentences + [words.line("comparison", "sentence", law, one, unit) for law in laws]
+    return budget, list(last.values())
+
+
+def _nothing_shared(comparison: Comparison) -> str:
+    kind = comparison.kind
+    return f"No budget has been reached by all {kind}s, so their rewards are not compared."
+
+
+def _reward(at: AtBudget) -> str:
+    ends = "" if at.interval is None else f" ({at.interval[0]:.3f} to {at.interval[1]:.3f})"
+    return f"{at.reward:.3f}{ends}"
+
+
+def _chance(share: float) -> str:
+    return words.line("verdict", "chance", share)
 
 
 def _best_table(comparison: Comparison) -> PageTable:
+    no_match = bool(comparison.scored_otherwise)
     rows = [
         (
             at.entry,
@@ -119,14 +150,14 @@ def _best_table(comparison: Comparison) -> PageTable:
             *(MISSING if found is None else found.words for found in (at.n_star, at.n_d)),
             f"{at.reward:.4f}",
             span(*(at.interval or (None, None))),
-            written(".1%")(at.better),
+            MISSING if no_match or at.better is None else _chance(at.better),
         )
         for at in _ordered(comparison)
     ]
     head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "n", "B")
     both = ("n*, the best n", "n_d, the smallest n that is good enough")
     return page_table(
-        (*head, *both, "reward", "interval", "better than the first"), rows, left=(0,)
+        (*head, *both, "reward", "interval", "probability of beating the first"), rows, left=(0,)
     )
 
 
@@ -139,7 +170,7 @@ def _ordered(comparison: Comparison) -> Sequence[AtBudget]:
 
 
 def _law_table(comparison: Comparison) -> PageTable:
-    head = (comparison.kind, "n", "B", "seeds", "A", "exponent B", "C_mid")
+    head = (comparison.kind, "n", "B", "seeds", "A", "exponent", "C_mid")
     rows = [
         (
             law.entry,

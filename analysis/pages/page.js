@@ -37,23 +37,29 @@
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, darkened(part)]));
   }
 
+  // What a sheet of A4 or letter leaves between its margins.
+  const PAPER = 680;
+
   // The caption has the title; the legend goes below where there is no room beside.
-  function fitted(layout, data, place) {
-    const width = place.clientWidth, shown = data.filter((trace) => trace.showlegend);
+  function fitted(layout, data, place, paper) {
+    const width = paper ? PAPER : place.clientWidth;
+    const shown = data.filter((trace) => trace.showlegend && trace.visible !== false);
+    if (paper) layout.width = PAPER;
     delete layout.title;
     layout.margin = Object.assign({}, layout.margin, { t: 28 });
     layout.height = place.closest(".small") ? 300 : place.closest(".screen") ? 400 : 420;
     layout.xaxis.title.standoff = 18;
     const above = layout.legend.orientation === "h";
-    if (width < 700 && shown.length) {
-      // Plotly sets all names as wide as the longest.
-      const name = Math.max(...shown.map((trace) => trace.name.length)) * 7 + 48;
+    // Plotly sets all names as wide as the longest.
+    const name = Math.max(0, ...shown.map((trace) => trace.name.length)) * 7 + 48;
+    const room = above ? 700 : Math.max(700, 4 * name);
+    if (width < room && shown.length) {
       const rows = Math.ceil(shown.length / Math.max(1, Math.floor((width - 80) / name)));
       layout.height += 20 * rows - (place.closest(".small") ? 20 : 50);
       const below = { orientation: "h", x: 0, xanchor: "left", y: 0, yref: "container" };
       layout.legend = Object.assign({}, layout.legend, below, { yanchor: "bottom" });
       layout.margin.b = 62 + 20 * rows;
-      layout.font.size = 12;
+      if (width < 700) layout.font.size = 12;
     } else if (above) layout.margin.t = 40;
     const axis = layout.xaxis;
     const letters = (axis.ticktext || []).reduce((sum, text) => sum + text.length * 8 + 8, 0);
@@ -74,16 +80,17 @@
     labels.forEach((groups, i) => { copy.layout.annotations[i].visible = has(groups); });
   }
 
-  function drawOne({ place, described }, dark) {
+  function drawOne({ place, described }, dark, paper) {
     // Plotly writes into what it is given.
     const plain = JSON.parse(described), copy = dark ? darkened(plain) : plain;
     choose(copy, place);
-    fitted(copy.layout, copy.data, place);
+    fitted(copy.layout, copy.data, place, paper);
     // With the same uirevision a reader's zoom outlives a change of colours.
     copy.layout.uirevision = "kept";
     // Nothing of a sweep leaves the reader's machine: no button that uploads a figure.
     const kept = { showSendToCloud: false, plotlyServerURL: "" };
-    const config = { displaylogo: false, responsive: true, ...kept };
+    const unused = ["select2d", "lasso2d", "autoScale2d"];
+    const config = { displaylogo: false, responsive: !paper, modeBarButtonsToRemove: unused, ...kept };
     Plotly.react(place, copy.data, copy.layout, config);
     // Numbers of ticks without their axes say nothing: the caption, and tables, are there to be read.
     place.querySelectorAll(".main-svg").forEach((svg) => svg.setAttribute("aria-hidden", "true"));
@@ -105,7 +112,7 @@
 
   function drawForPaper() {
     latest++;
-    figures.forEach((figure) => drawOne(figure, false));
+    figures.forEach((figure) => drawOne(figure, false, true));
   }
 
   function isDark() {

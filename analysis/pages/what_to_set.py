@@ -82,7 +82,7 @@ def _tried_table(at: TunedAt) -> PageTable:
         for tried in at.tried
     ]
     names = " x ".join(at.best.values)
-    head = (names, "mean", "seeds", "fell", "expected", "interval", "lost", "chance best")
+    head = (names, "mean", "seeds", "collapsed", "expected", "interval", "lost", "probability best")
     return page_table(head, rows)
 
 

@@ -334,6 +334,7 @@ def store_plan(
     What a sweep was launched with stays as it is, unless it is launched (`launches`) anew. Raises
     SettingError if the directory is another plan's.
     """
+    from isosweep.modes.plan_facts import plan_facts
     from isosweep.plan.output import plan_csv, plan_page
     from isosweep.plan.study import plan_document
 
@@ -354,7 +355,8 @@ def store_plan(
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
-        write_text(paths.plan_page, plan_page(plan, paths.root.name, study.device_hours))
+        facts = plan_facts(study, paths, places)
+        write_text(paths.plan_page, plan_page(plan, paths.root.name, facts))
         # Last: whoever finds a plan.json finds the rest.
         write_json(paths.plan, plan_document(study, places))
     except OSError as error:

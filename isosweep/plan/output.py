@@ -5,14 +5,14 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
-from isosweep.words.numbers import price
+from isosweep.words.numbers import predicted_time, price_parts
 
 _HERE = Path(__file__).parent
 # Where the page's template takes its data.
@@ -62,11 +62,26 @@ def plan_rows(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def plan_page(plan: Plan, title: str, device_hours: float) -> str:
-    """One HTML page that needs nothing but itself: the plan as a map of n and B to look through.
+@dataclass(frozen=True, kw_only=True)
+class PlanFacts:
+    """What the page says beside its map.
 
-    `device_hours`: of all runs.
+    `device_hours` of all runs; `hours` that they take with `at_once` at a time; `lines`: what the
+    plan could find, and what evaluation takes; `command`: what launches it.
     """
+
+    model: str
+    task: str
+    hardware: str
+    device_hours: float
+    hours: float
+    at_once: int
+    lines: tuple[str, ...]
+    command: str
+
+
+def plan_page(plan: Plan, title: str, facts: PlanFacts) -> str:
+    """One HTML page that needs nothing but itself: the plan as a map of n and B to look through."""
     combinations = {json.dumps(item.axes): item.axes for item in _candidates(plan)}
     broken = {rule for rejection in plan.rejected for rule in rejection.rules}
     data = {
@@ -77,8 +92,10 @@ def plan_page(plan: Plan, title: str, device_hours: float) -> str:
         "totals": {
             "flops": math.fsum(predicted(run.planned_flops) for run in plan.runs),
             "sharing": plan.sharing if plan.cells else None,
-            "price": price(device_hours, plan.pricing),
+            "price": price_parts(facts.device_hours, plan.pricing),
+            "time": predicted_time(facts.hours, plan.pricing),
         },
+        "facts": asdict(facts),
     }
     # Inside a script element only "<" can end the data or begin a comment.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -156,9 +156,11 @@ def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -
     )
     warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))
     hours = replace(others[0], device_hours=0.5), replace(others[1], device_hours=0.25)
+    hours = replace(hours[0], evaluation_hours=0.125), hours[1]
     answer = conclude(replace(full.data, curves=(*warned, *hours, *others[2:])), full.findings)
     runs = answer.runs
     assert answer.spent.device_hours == 0.75
+    assert answer.spent.evaluation_hours == 0.125
     one, other = (
         NamedRun(num_generations=2, problems_per_batch=2, seed=curve.run.seed)
         for curve in (first, second)

@@ -20,7 +20,7 @@ from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import Record, append_warning, attempt_file
+from isosweep.store.records import Record, append_record, append_warning, attempt_file
 from isosweep.store.state import claim_attempt
 from isosweep.store.submissions import close, submit
 from isosweep.store.warnings import HealthWarning
@@ -30,6 +30,7 @@ from tests.analysis.sweeps import (
     REWARD,
     SMALL,
     make_plan,
+    make_record,
     paths_in,
     records_file,
     rewrite,
@@ -209,6 +210,17 @@ def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(small: SweepP
     assert damaged.curves[1].warnings == ()
     (problem,) = damaged.problems
     assert problem.startswith(f"{files.warnings}: ")
+
+
+def test_evaluation_takes_all_devices_of_a_run(small: SweepPaths) -> None:
+    run = load_sweep(small).plan.runs[0].run_id
+    spec = {"run_id": run, "devices": 2, "generation": {"extra_devices": 1}}
+    write_json(small.run(run).spec, spec)
+    record = replace(make_record(40, 1000, 0.5, np.random.default_rng(0)), seconds=60.0)
+    append_record(small.run(run).records, 1, record)
+    first, *others = load_sweep(small).curves
+    assert first.evaluation_hours == pytest.approx(3 * 60 / 3600)
+    assert {curve.evaluation_hours for curve in others} == {None}
 
 
 def test_records_of_another_run_are_left_out_and_reported(small: SweepPaths) -> None:

@@ -40,7 +40,7 @@ def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
     rate = handed["recipe.learning_rate"]
     page = found.with_name("report.html").read_text()
     assert f"recipe.learning_rate={rate:g}" in page
-    assert "What was asked for" in page
+    assert "What was trained, in order" in page
     attempts = {run.root.name: highest(run.attempts) for run in runs(tmp_path)}
     listed = in_process(("mode=list",), tmp_path).stdout
     assert f"verdict: recipe.learning_rate={rate}" in listed

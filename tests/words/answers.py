@@ -147,9 +147,12 @@ CHECKPOINTS = CheckpointPlan(
 )
 END = OpenEnd(kind="above", edge=64)
 CAVEATS = (
+    kinds.NotForNewProblems(verdict="not identified", num_problems=256),
+    kinds.NoGain(factor=2.0, gain=-0.004),
     kinds.AtEdge(end=END),
     kinds.Behind(n=(32, 64), budget=1e20),
     kinds.Collapsed(fallen=(FALLEN,)),
+    kinds.Searched(begun=12, runs=30, share=0.31),
     kinds.RewardsOnly(runs=12, without_errors=12, single=2),
     kinds.BrokenRecords(
         records=(
@@ -158,9 +161,6 @@ CAVEATS = (
             ),
         )
     ),
-    kinds.NotForNewProblems(verdict="not identified", num_problems=256),
-    kinds.NoGain(factor=2.0, gain=-0.004),
-    kinds.Searched(begun=12, runs=30, share=0.31),
 )
 STEPS = (
     kinds.GoOn(n=(32, 64), budget=1e20),
@@ -247,6 +247,7 @@ ANSWER = Answer(
     spent=kinds.Spent(
         compute=2.5e21,
         device_hours=12.5,
+        evaluation_hours=2.5,
         planned=3e21,
         budgets=BUDGETS,
         left=5e20,

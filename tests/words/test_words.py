@@ -180,11 +180,22 @@ def test_every_kind_is_worded_and_no_two_read_alike() -> None:
         assert len(set(said)) == len(said) == len(get_args(every))
 
 
+@pytest.mark.parametrize("kind", REASONS)
+def test_an_answer_is_given_in_25_words_or_fewer(kind: str) -> None:
+    said = words.line("verdict", "finding", REASONS[kind].document())
+    assert len(said.split()) <= 25
+    assert said.endswith(".")
+    assert words.line("verdict", "headline", REASONS[kind].document()).startswith(said)
+    plain = words.line("verdict", "finding", replace(REASONS[kind], caveats=()).document())
+    assert len(plain) <= len(said)
+    assert "held-out" not in plain
+
+
 @pytest.mark.parametrize("kind", ["missing", "above", "below"])
 def test_an_open_end_says_what_closes_it(kind: str) -> None:
     end = OpenEnd(kind=kind, edge=64, n=(8,) if kind == "missing" else ())  # type: ignore[arg-type]
     said = words.line("verdict", "open_end", end)
-    assert ("they would tell first" if kind == "missing" else "add ") in said
+    assert ("Train the runs of n = 8 " if kind == "missing" else "add a ") in said
     assert END.further == 128
 
 

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.course import read_course
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import SweepData, TrainingCourse
+from isosweep.analysis.figures import forecasts
 from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
+from isosweep.analysis.figures.axes import generation_colors
 from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
 from isosweep.analysis.figures.description import Axis, Figure, Series
 from isosweep.analysis.figures.draw_matplotlib import _LIGHT, _draw, dark, write_figures
 from isosweep.analysis.figures.draw_plotly import to_plotly
+from isosweep.analysis.figures.health import METRICS
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.store.paths import SweepPaths
@@ -75,10 +78,9 @@ def sweep_of(**of_plan: Any) -> Callable[[Path], SweepPaths]:
 
 
 ALWAYS = {
-    *("reward", "best_n", "heat_map", "mechanism", "interference", "evenness", "compute"),
-    "curves",
+    *("reward", "best_n", "mechanism", "interference", "evenness", "compute"),
 }
-OF_B = ALWAYS | {"envelope", "slices", "batch", "tradeoff"}
+OF_B = ALWAYS | {"heat_map", "slices", "batch", "tradeoff"}
 
 
 def checked(data: SweepData, findings: Findings, names: set[str]) -> dict[str, Figure]:
@@ -88,7 +90,7 @@ def checked(data: SweepData, findings: Findings, names: set[str]) -> dict[str, F
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
     )
-    assert len(REPORT_FIGURES) == 24
+    assert len(REPORT_FIGURES) == 23
     assert all(figures.left_out.values())
     for name, figure in figures.drawn.items():
         values = figure.heat_map.values if figure.heat_map else ()
@@ -105,9 +107,9 @@ def checked(data: SweepData, findings: Findings, names: set[str]) -> dict[str, F
 @pytest.mark.parametrize(
     ("sweep", "names"),
     [
-        (one_run, ALWAYS | {"envelope"}),
+        (one_run, ALWAYS),
         (all_failed, set()),
-        (sweep_of(budgets=BUDGETS[:1]), ALWAYS - {"curves"} | {"slices"}),
+        (sweep_of(budgets=BUDGETS[:1]), ALWAYS | {"slices"}),
         pytest.param(sweep_of(seeds=(0,), batches=(2, 4, 8)), OF_B, marks=pytest.mark.long),
         pytest.param(
             sweep_of(generations=MANY, batches=MANY, budgets=[1000 * b for b in BUDGETS[:2]]),
@@ -124,8 +126,41 @@ def test_no_figure_is_empty(
 
 
 def test_every_figure_of_a_whole_sweep_is_drawn(full: Analysed, tmp_path: Path) -> None:
-    figures = checked(full.data, full.findings, OF_B | {"growth"})
+    figures = checked(full.data, full.findings, OF_B | {"growth", "curves"})
     assert len(write_figures(figures, tmp_path / "figures", ["svg"])) == len(figures)
+
+
+@pytest.mark.parametrize("doubt", [None, "n"])
+def test_a_forecast_is_drawn_only_where_the_text_relies_on_it(
+    doubt: str | None, full: Analysed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "doubt_beyond", lambda _: doubt)
+    curves = drawn_of(full)["curves"]
+    forecast = [s for s in curves.series if s.dash == "dot"]
+    assert bool(forecast) == bool(curves.bands) == (doubt is None)
+    assert ("No forecast is drawn" in curves.caption) == (doubt is not None)
+
+
+def test_a_metric_that_never_changes_has_no_figure(full: Analysed) -> None:
+    def course(*clipped: float) -> TrainingCourse:
+        values = dict.fromkeys(METRICS, (1.0, 2.0)) | {"clipped_share": clipped}
+        return TrainingCourse(run=full.data.plan.runs[0], compute=(1e6, 2e6), values=values)
+
+    flat = describe_figures(replace(full.data, training=(course(0.0, 0.0),)), full.findings)
+    assert flat.left_out["clipped"] == "it is 0 in every run"
+    assert "entropy" in flat.drawn
+    moving = describe_figures(replace(full.data, training=(course(0.0, 0.1),)), full.findings)
+    assert "clipped" in moving.drawn
+
+
+def test_compute_is_checked_at_budgets_that_runs_go_to_alone(full: Analysed) -> None:
+    between = tuple(
+        replace(reading, cell=replace(reading.cell, budget=reading.cell.budget * 1.3))
+        for reading in full.data.readings
+    )
+    both = replace(full.data, readings=(*full.data.readings, *between))
+    drawn = describe_figures(both, full.findings).drawn["compute"]
+    assert drawn == drawn_of(full)["compute"]
 
 
 def test_every_dark_colour_stands_out_and_is_its_own() -> None:
@@ -230,7 +265,7 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
     assert saturation.settles_at is not None
     figure = figures["best_n"]
     labels = {series.label: series for series in figure.series if series.label}
-    assert labels["law of n_d"].y == tuple(value.median for value in saturation.curve)
+    assert labels["fitted trend of n_d"].y == tuple(value.median for value in saturation.curve)
     plateau = labels[f"plateau of n_d, {saturation.plateau.median:.3g}"]
     assert plateau.y[0] == saturation.plateau.median
     (upright,) = [s for label, s in labels.items() if label.startswith("from ")]
@@ -247,7 +282,7 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
         at.enough.interval.median for at in saturation.optima if at.enough is not None
     ]
     assert len(enough) == len(LONG)
-    assert {bar.color for bar in enough} == {labels["law of n_d"].color} != {bars[0].color}
+    assert {bar.color for bar in enough} == {labels["fitted trend of n_d"].color} != {bars[0].color}
     assert all(n_d.x > n_star.x for n_d, n_star in zip(enough, bars, strict=True))
 
 
@@ -257,7 +292,7 @@ def test_law_plateau_and_growth_are_named_for_the_n_that_is_judged(tmp_path: Pat
     config = replace(CONFIG, quantity="best")
     figures = describe_figures(data, find(data, config)).drawn
     labels = {series.label for series in figures["best_n"].series if series.label}
-    assert {"law of n*", "n*, the best n", "n_d, smallest good enough"} <= labels
+    assert {"fitted trend of n*", "n*, the best n", "n_d, smallest good enough"} <= labels
     assert not any("of n_d" in label for label in labels)
     assert "n*, the best n" in figures["growth"].title
     judged = describe_figures(data, find(data, CONFIG)).drawn["growth"]
@@ -272,10 +307,43 @@ def test_the_legend_of_a_narrow_figure_is_not_cut_off(full: Analysed) -> None:
     assert 0 <= box.x0 < box.x1 <= drawn.bbox.width
 
 
+def test_long_names_are_listed_below_a_figure_not_beside_it() -> None:
+    def width(name: str) -> float:
+        line = Series(x=(1.0, 2.0), y=(1.0, 2.0), label=name)
+        axis = Axis(title="")
+        figure = Figure(title="", caption="", x=axis, y=axis, series=(line,))
+        drawn = _draw(figure, _LIGHT, "two_columns")
+        drawn.canvas.draw()
+        share: float = drawn.axes[0].get_position().width
+        return share
+
+    assert width("a name as long as that of many a comparison's variant") > 0.8
+    assert width("a name") > 0.7
+
+
 def test_diamonds_are_the_best_n_and_their_bars_its_intervals(full: Analysed) -> None:
-    (best,) = (s for s in drawn_of(full)["reward"].series if s.marker == "diamond")
-    choices = [at.best for at in full.findings.frontier.budgets]
-    assert list(zip(best.low, best.high, strict=True)) == [each.interval for each in choices]
+    drawn = drawn_of(full)["reward"].series
+    best = [s for s in drawn if s.marker == "diamond" and s.x]
+    found = {x: (s.color, ends) for s in best for x, *ends in zip(s.x, s.low, s.high, strict=True)}
+    colors = generation_colors(full.data.generations)
+    assert found == {
+        at.budget: (colors[at.best.num_generations], list(at.best.interval or ()))
+        for at in full.findings.frontier.budgets
+    }
+
+
+def test_an_n_is_marked_where_it_begins_to_lose(full: Analysed) -> None:
+    budgets = full.findings.frontier.budgets
+    may_be_best = [set(at.candidates) for at in budgets]
+    expected = {
+        (budgets[last + 1].budget, n)
+        for n in full.data.generations
+        if any(n in found for found in may_be_best)
+        and (last := max(i for i, found in enumerate(may_be_best) if n in found)) + 1 < len(budgets)
+    }
+    names = {color: n for n, color in generation_colors(full.data.generations).items()}
+    marks = [s for s in drawn_of(full)["reward"].series if s.marker == "triangle-down-open" and s.x]
+    assert {(s.x[0], names[s.color]) for s in marks} == expected != set()
 
 
 def test_slices_follow_the_surface(full: Analysed) -> None:

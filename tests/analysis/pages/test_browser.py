@@ -18,6 +18,7 @@ from tests.analysis.sweeps import BUDGETS, paths_in, peaked, write_plan, write_s
 from tests.analysis.sweeps import make_plan as make_small_plan
 from tests.browser import start_browser
 from tests.conftest import make_config, plan_of
+from tests.plan.test_output import FACTS
 
 pytestmark = pytest.mark.browser
 
@@ -96,7 +97,7 @@ def test_every_figure_of_a_report_is_drawn(tmp_path: Path, browser: Any) -> None
         prefer(browser, scheme)
         assert all_on(browser, WHITE if scheme == "light" else BLACK)
         drawn = figures(browser)
-        assert len(drawn) == 13
+        assert len(drawn) == 11
         for figure in drawn:
             assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
             assert figure.size["width"] > 400
@@ -174,6 +175,32 @@ def test_no_button_of_a_figure_uploads_it(small_report: Path, browser: Any) -> N
     assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
 
 
+def test_a_printed_report_keeps_its_legends_inside_the_sheet(
+    small_report: Path, browser: Any
+) -> None:
+    prefer(browser, "light")
+    load(browser, small_report)
+    assert all_on(browser, WHITE)
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    script = """
+    return Array.from(document.querySelectorAll("figure .main-svg .legend"), (legend) => {
+      const svg = legend.closest("svg").getBoundingClientRect();
+      const box = legend.querySelector(".legendtext").getBoundingClientRect();
+      return [svg.width, box.width, box.left >= svg.left && box.bottom <= svg.bottom];
+    });
+    """
+    try:
+        found = browser.execute_script(script)
+        buttons = browser.find_element(By.CSS_SELECTOR, ".modebar").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert found
+    assert all(sheet <= 700 and shown > 0 and inside for sheet, shown, inside in found)
+    assert not buttons
+
+
 def test_pointing_at_a_run_shows_its_name(small_report: Path, browser: Any) -> None:
     prefer(browser, "light")
     load(browser, small_report)
@@ -203,7 +230,7 @@ def test_a_report_without_any_record_says_so(tmp_path: Path, browser: Any) -> No
 def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: Any) -> None:
     plan = plan_of(make_config("model=qwen-1.5b", "budget=[1e19,1e20]"))
     page = tmp_path / "plan.html"
-    page.write_text(plan_page(plan, "a plan", 12.0), encoding="utf-8")
+    page.write_text(plan_page(plan, "a plan", FACTS), encoding="utf-8")
     load(browser, page)
 
     def cell(row: int, column: int) -> Any:
@@ -224,6 +251,9 @@ def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: 
     assert "n = 8, B = 32" in details
     assert rejected.rule in details
     assert rejected.reason in details
+    said = browser.find_element(By.TAG_NAME, "body").text
+    for fact in ("tiny", "6 runs at once", "Can find: little.", "Launch it: python -m isosweep"):
+        assert fact in said
     assert complaints(browser) == []
 
 
@@ -270,7 +300,7 @@ def test_contents_lead_to_every_section_and_a_group_shows_one_batch(
     assert numbers == list(range(1, len(captions) + 1))
     groups = browser.find_elements(By.CSS_SELECTOR, "#contents ~ main .groups input")
     assert [each.get_attribute("value") for each in groups] == [
-        *("best B of each n", "B = 4", "B = 8")
+        *("expected of every n", "every run, best B of each n", "B = 4", "B = 8")
     ]
     script = """
     return document.getElementById("figure-reward").data.filter((each) => each.visible && each.meta)

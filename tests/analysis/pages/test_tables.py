@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from isosweep.analysis.pages.tables import all_fallen
+from isosweep.analysis.pages.tables import all_fallen, missing_runs
+from isosweep.store.warnings import HealthWarning
 from tests.analysis.conftest import Analysed
 
 
@@ -22,3 +23,16 @@ def test_an_n_all_of_whose_runs_fell_is_named_with_the_budgets_it_has_no_row_at(
     )
     assert all_fallen(full.data) == {}
     assert all_fallen(replace(full.data, readings=readings)) == {first: [last]}
+
+
+def test_reasons_and_warnings_have_a_column_where_there_are_any(full: Analysed) -> None:
+    first, *others = full.data.curves
+    low = HealthWarning.without_value(3, "entropy_collapse", "")
+    plain = replace(full.data, curves=(replace(first, status="failed"), *others))
+    warned = replace(plain, curves=(replace(plain.curves[0], warnings=(low,)), *others))
+    (row,) = missing_runs(plain).rows
+    assert dict(zip(missing_runs(plain).head, row, strict=True))["status"] == "failed"
+    assert not {"reason", "warnings"} & set(missing_runs(plain).head)
+    table = missing_runs(warned)
+    assert table.rows[0][table.head.index("warnings")] == "entropy_collapse (step 3)"
+    assert table.head.index("warnings") in table.left
