@@ -182,3 +182,72 @@ RECORDS: Columns = (
     ),
     number("evaluation_seconds", "record.seconds", "What the evaluation took. Seconds."),
 )
+
+# Of an estimate of n at one budget.
+BEST_N: Columns = (
+    number("budget", "budget", BUDGET),
+    number("median", "median", "Rollouts per problem. A count."),
+    number("low", "low", "Lower end of its interval. A count."),
+    number("high", "high", "Upper end of its interval. A count."),
+    flag("open_below", "open_below", "Whether n may lie below all that were run."),
+    flag("open_above", "open_above", "Whether n may lie above all that were run."),
+)
+
+
+def _range(name: str, what: str) -> Columns:
+    """An n of a `Range`, with its interval; missing without a spread between seeds."""
+
+    def read(part: str) -> Any:
+        return lambda row: getattr(getattr(row, name), part, None)
+
+    def end(part: str) -> Any:
+        return lambda row: getattr(getattr(getattr(row, name), "interval", None), part, None)
+
+    return (
+        number(name, end("median"), f"{what}. A count."),
+        number(f"{name}_low", end("low"), "Lower end of its interval. A count."),
+        number(f"{name}_high", end("high"), "Upper end of its interval. A count."),
+        other(f"{name}_open_below", read("open_below"), "Whether it may lie below all n run."),
+        other(f"{name}_open_above", read("open_above"), "Whether it may lie above all n run."),
+    )
+
+
+# Of `AtBudget` of a comparison.
+COMPARED: Columns = (
+    label("sweep", "entry", "The sweep or variant, by what tells it from the others. No unit."),
+    number("budget", "budget", BUDGET),
+    count("n", "best_n", "The n that ran and is expected to reach the highest reward. A count."),
+    count("B", "best_batch", "Problems per batch with it. A count."),
+    *_range("n_star", "n*, the best n"),
+    *_range("n_d", "n_d, the smallest n that is good enough"),
+    number("reward", "reward", "Reward to expect with n and B. Reward."),
+    number("low", lambda row: row.interval and row.interval[0], "Lower end of its interval."),
+    number("high", lambda row: row.interval and row.interval[1], "Upper end of its interval."),
+    number(
+        "better",
+        "better",
+        "Probability that this reward is above the first sweep's at that budget. A share.",
+    ),
+)
+
+# Of a step of `mode=next`'s document, with its `dollars`.
+NEXT: Columns = (
+    label("run_id", "run_id", "Name of the run. No unit."),
+    count("n", "num_generations", "Rollouts per problem. A count."),
+    count("B", "problems_per_batch", "Problems per batch. A count."),
+    count("seed", "seed", "Seed of the training run. No unit."),
+    number(
+        "reached", "reached", "Budget that the run has reached; 0 if it is new. In budget_unit."
+    ),
+    number("milestone", "milestone", "Budget to train it to. In budget_unit."),
+    number("compute", "compute", "Compute that this adds. In budget_unit."),
+    number("device_hours", "device_hours", "Device time that it adds. Device-hours."),
+    number("dollars", "dollars", "What the device time costs. US dollars."),
+    number("loss_saved", "loss_saved", "Reward it is expected to save, over all budgets. Reward."),
+    number(
+        "verdict_decided",
+        "verdict_decided",
+        "Expected rise of the chance that two draws of the verdict agree. A share.",
+    ),
+    number("agree", "agree", "That chance after this run and all above it. A share."),
+)
