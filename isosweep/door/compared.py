@@ -163,9 +163,10 @@ def _entries(opened: list[Sweep]) -> "list[Entry]":
     labels = dict.fromkeys(first, "")
     if len(first) > 1:
         documents = [next(iter(s.variants.values())).data.config_document for s in first.values()]
-        labels = dict(
-            zip(first, sweep_labels([s.name for s in first.values()], documents), strict=True)
-        )
+        names = [path.name for path in first]
+        # Directories of one name are shown with their parents.
+        shown = names if len(set(names)) == len(names) else [str(path) for path in first]
+        labels = dict(zip(first, sweep_labels(shown, documents), strict=True))
     entries = []
     for sweep in opened:
         for part in sweep.variants.values():
