@@ -1,7 +1,7 @@
-"""A sweep in its directory, to be read: nothing in it is changed."""
+"""A sweep, read from its directory. Nothing in it is changed."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,10 +113,10 @@ class Sweep:
 
     @property
     def report_path(self) -> Path | None:
-        """Its report, `report.html`, as `mode=analyse` wrote it last; None where it did not.
+        """The path of its newest report, `report.html`; None where `mode=analyse` wrote none.
 
-        Each variant, and each metric, has a report of its own; a sweep with variants has a page
-        that compares them. A selection has none.
+        Each variant and each metric has its own report. A sweep with variants has a page that
+        compares them. A selection has no report.
         """
         path = self._written.report
         return path if self.chosen is None and path.is_file() else None
@@ -149,8 +149,9 @@ class Sweep:
     ) -> "Sweep":
         """The same sweep with some of its runs and budgets, analysed anew; nothing is written.
 
-        Each takes a number or several; None takes all. With `budgets`, every run is read as though
-        it had ended at the largest of them. Raises SettingError for a value that the sweep has not.
+        Each argument takes one number or several; None takes all. With `budgets`, every run is read
+        as though it had ended at the largest of them. Raises SettingError for a value that the
+        sweep does not have, with the nearest.
 
         >>> small.select(seeds=[0, 1], n=[16, 32, 64, 128])
         <Sweep few_problems (few_problems), seeds=[0, 1], n=[16, 32, 64, 128]: 8 runs, ...>
@@ -164,13 +165,12 @@ class Sweep:
     def view(self, **settings: Any) -> "Sweep":
         """The same sweep analysed by other settings of `analysis`, such as `metric="best"`.
 
-        Raises SettingError for a setting or value that there is none of, with those that there are.
+        Raises SettingError for an unknown setting or value, with those that exist.
 
         >>> sweep.view(metric="best").analysis.metric
         'best'
         """
-        if settings.get("metric") not in (None, *METRICS):
-            _refuse_metric(settings["metric"])
+        _require_known(settings)
         return replace(self, analysis=replace(self.analysis, **settings))
 
     def refresh(self) -> "Sweep":
@@ -238,12 +238,12 @@ class Sweep:
         return Verdict.of(self.data, self.findings)
 
     def next_runs(self, max_compute: float | None = None) -> "NextRuns":
-        """The runs that would decide the sweep, with what each is worth, their price, and the
-        command that plans them: what `mode=next` proposes. Nothing is written.
+        """The runs to train next, with the worth and price of each, and the command that plans
+        them. `mode=next` proposes the same. Nothing is written.
 
-        `max_compute`: the most that all may add, in the sweep's unit; None: a third of what the
-        sweep has spent. Raises SettingError for a sweep without records, one of another version of
-        isosweep, and a selection.
+        `max_compute`: the most compute that they may add together, in the sweep's unit; None: a
+        third of what the sweep has spent. Raises SettingError for a sweep without records, for one
+        of another version of isosweep, and for a selection.
         """
         from isosweep.door.proposed import NextRuns
 
@@ -283,11 +283,11 @@ class Sweep:
         """
         from isosweep.analysis.figures.all import describe_figures
         from isosweep.analysis.figures.draw_plotly import to_plotly
-        from isosweep.analysis.figures.health import METRICS
+        from isosweep.analysis.figures.health import METRICS as COURSES
         from isosweep.analysis.load import read_training
 
         one_of("figure", name, tuple(self.figures))
-        training = read_training(self.stored.paths, self.data, METRICS)
+        training = read_training(self.stored.paths, self.data, COURSES)
         figures = describe_figures(replace(self.data, training=training), self.findings)
         if name in figures.left_out:
             rule = f"has nothing to show: {figures.left_out[name]}"
@@ -373,8 +373,16 @@ _COLUMNS = {
 }
 
 
-def _refuse_metric(given: object) -> None:
-    """Raise SettingError for what is no metric, with those there are and the column of each."""
+def _require_known(settings: Mapping[str, object]) -> None:
+    """Raise SettingError for an unknown setting or metric, with all that exist and the nearest."""
+    known = [field.name for field in fields(AnalysisConfig)]
+    for name, value in settings.items():
+        if name not in known:
+            rule = f"no such setting; here are {', '.join(known)}"
+            raise SettingError(f"analysis.{name}", value, rule, meant(name, known, "{}=..."))
+    given = settings.get("metric", "avg")
+    if given in METRICS:
+        return
     named = ", ".join(f"{m} (column {_COLUMNS[m]})" if m in _COLUMNS else m for m in METRICS)
     by_column = {column: name for name, column in _COLUMNS.items()}
     nearest = by_column.get(str(given)) or meant(str(given), tuple(METRICS))

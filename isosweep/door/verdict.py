@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from isosweep import words
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.columns import MISSING
 from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.findings import Findings
@@ -13,7 +12,7 @@ from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import Verdict as Kind
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import Quantity
-from isosweep.door.best_n import BestN
+from isosweep.door.best_n import BestN, NAt, Symbol, of_symbol
 from isosweep.door.display import Shown
 from isosweep.words.numbers import UNITS, short
 
@@ -110,7 +109,7 @@ class Verdict:
                 f"n_d, the smallest n that is good enough {sure}",
             )
             rows = (
-                (short(at.budget), at.words, at.enough.words if at.enough else MISSING)
+                (short(at.budget), _shown_n(at, "n*") or at.listed, _shown_n(at, "n_d"))
                 for at in self.optima
             )
             tables.append([head, *rows])
@@ -122,5 +121,13 @@ class Verdict:
             tables.append([("that", "probability"), *claims])
         others = (sentence for sentence in self.summary if sentence != self.sentence)
         return Shown(
-            heading=self.kind, sentences=(*self.caveats, self.reason, *others), tables=tuple(tables)
+            heading=self.kind,
+            sentences=(self.sentence, *self.caveats, self.reason, *others),
+            tables=tuple(tables),
         )
+
+
+def _shown_n(at: BestGenerations, symbol: Symbol) -> str:
+    """An n with its interval; "" where no spread between seeds is known."""
+    found = of_symbol(at, symbol)
+    return "" if found is None else str(NAt.of(at.budget, found))
