@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from isosweep import words
+from isosweep.config import overrides
 from isosweep.door.columns import NEXT
 from isosweep.door.display import Shown
 from isosweep.door.frames import frame, rows_of
@@ -40,7 +41,7 @@ class NextRuns:
 
         search = sweep.config.search
         found = next_of(sweep, replace(search, max_compute=max_compute or search.max_compute))
-        most = "" if max_compute is None else f" search.max_compute={max_compute:g}"
+        most = "" if max_compute is None else f" search.max_compute={overrides.typed(max_compute)}"
         where = f"{typed('from', sweep.paths.root)} {typed('sweeps_dir', sweep.config.sweeps_dir)}"
         planned = found.steps and found.study is not None
         command = f"python -m isosweep mode=next {where}{most}" if planned else None
@@ -122,15 +123,30 @@ class NextRuns:
         more = [f"And {len(steps) - _SHOWN} more: runs has all."] if len(steps) > _SHOWN else []
         told = [f"To plan them: {self.command}"] if self.command else []
         unit = numbers.UNITS[self.document["budget_unit"]]
-        head = ("n", "B", "seed", f"train to ({unit})", f"adds ({unit})", "reward saved", "decides")
+        head: tuple[str, ...] = (
+            "n",
+            "B",
+            "seed",
+            f"train to ({unit})",
+            f"adds ({unit})",
+            "reward saved",
+            "decides",
+        )
+        labels = [
+            variant_label(variant["axes"])
+            for variant in self.document["variants"]
+            for _ in variant["steps"]
+        ]
+        head = ("variant", *head) if any(labels) else head
         rows = [
             (
+                *([label] if label else []),
                 *(str(step[name]) for name in ("num_generations", "problems_per_batch", "seed")),
                 *(numbers.short(step[name]) for name in ("milestone", "compute")),
                 f"{step['loss_saved']:.2g}",
                 numbers.percent(step["verdict_decided"]),
             )
-            for step in steps[:_SHOWN]
+            for label, step in list(zip(labels, steps, strict=True))[:_SHOWN]
         ]
         return Shown(
             heading=f"Next: {self._heading}",
