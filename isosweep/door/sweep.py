@@ -242,8 +242,9 @@ class Sweep:
         them. `mode=next` proposes the same. Nothing is written.
 
         `max_compute`: the most compute that they may add together, in the sweep's unit; None: a
-        third of what the sweep has spent. Raises SettingError for a sweep without records, for one
-        of another version of isosweep, and for a selection.
+        third of what the sweep has spent. The command of a variant plans for all variants. Raises
+        SettingError for a sweep without records, for one of another version of isosweep, and for a
+        selection.
         """
         from isosweep.door.proposed import NextRuns
 
