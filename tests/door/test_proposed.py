@@ -8,7 +8,7 @@ import pytest
 import isosweep
 from isosweep.modes.directory import read_sweep
 from tests.door.conftest import FRAMES
-from tests.modes.test_next import planned, proposed, train
+from tests.modes.test_next import planned, proposed, said, train
 
 
 def test_a_proposal_is_that_of_the_command_line_and_nothing_is_written(tmp_path: Path) -> None:
@@ -31,7 +31,9 @@ def test_a_proposal_is_that_of_the_command_line_and_nothing_is_written(tmp_path:
     assert more.device_hours == pytest.approx(runs.device_hours.sum())
     assert more.dollars == pytest.approx(36 * runs.device_hours.sum())
     assert "$" in repr(more)
-    assert more.summary[0].startswith("believed now: ")
+    told = said(tmp_path, f"from=[{name}]", "search.max_compute=1e11")
+    assert more.summary
+    assert all(line in " ".join(told.split()) for line in more.summary)
     assert more._repr_html_().count("<tr>") == 1 + min(8, len(runs))
 
 
@@ -57,5 +59,6 @@ def test_where_nothing_is_proposed_the_reason_is_told(studies: Path) -> None:
     more = isosweep.from_frame(records, where, columns={"reward": "reward"}).next_runs()
     assert repr(more) == "<NextRuns: nothing is proposed>"
     assert (len(more.runs), more.command, more.compute) == (0, None, 0)
-    assert any("nothing is proposed: it is decided" in line for line in more.summary)
+    assert more.document["variants"][0]["stop"]["kind"] == "decided"
+    assert any("decided" in line for line in more.summary)
     assert "<table>" not in more._repr_html_()
