@@ -103,9 +103,9 @@ def column(
 count, number = partial(column, "int64"), partial(column, "float64")
 label, flag, other = partial(column, "str"), partial(column, "bool"), partial(column, "object")
 # What several tables have: the meaning, and the unit.
-BUDGET = "Compute that one cell may spend. In budget_unit."
-MEASURED = "Mean of the rewards that were measured. Reward."
-EXPECTED = "Reward to expect of a new run, by the surface over compute, n and B. Reward."
+BUDGET = "Compute budget. In budget_unit."
+MEASURED = "Mean of the measured rewards. Reward."
+EXPECTED = "Reward to expect of a new run, from the fit over compute, n and B. Reward."
 OF_EXPECTED = "the interval of expected, at analysis.confidence. Reward."
 # By the name that tables have for it: the field of a cell or a run, its type and meaning.
 _PLANNED: Mapping[str, tuple[str, Dtype, str]] = {

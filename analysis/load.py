@@ -1,7 +1,7 @@
 """Reads a sweep from its files: the plan, every run's records, and the reading of every cell."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,12 +57,14 @@ def load_sweep(
     difficulty: tuple[float, float] | None = None,
     evaluation_set: str | None = None,
     ladder: tuple[int, float] = (0, 0.0),
+    part: Callable[[Plan], Plan] | None = None,
 ) -> SweepData:
     """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
 
     `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer
     different questions, so they are never mixed. `metric`, `compute_axis`, `difficulty` and
     `evaluation_set`: see `AnalysisConfig`, whose `readings_per_decade` and `decades` are `ladder`.
+    `part`: the plan to read instead, some of this one's runs and budgets; a run ends at its last.
     Runs without records are data: their curves are empty and their cells missing. Raises
     RecordError when there is no plan, or it lacks what its format promises; SettingError where no
     problem is of that difficulty, and no record has that set.
@@ -72,6 +74,9 @@ def load_sweep(
         plan = plan.of_axes(axes)
     elif len(plan.axes) > 1:
         raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
+    ends = {run.run_id: run.milestones[-1] for run in plan.runs}
+    plan = plan if part is None else part(plan)
+    cut = {run.run_id for run in plan.runs if run.milestones[-1] < ends[run.run_id]}
     problems: list[str] = []
     if isinstance(read := document.get("imported"), dict):
         problems += words.lines("import", "notes", read["notes"], plan.budget_unit)
@@ -79,7 +84,7 @@ def load_sweep(
     health = settings.get("health")
     stop = health.get("stop", ()) if isinstance(health, dict) else ()
     unit = compute_axis or plan.budget_unit
-    asked = _Asked(metric, difficulty, evaluation_set, plan.budget_unit, unit, stop)
+    asked = _Asked(metric, difficulty, evaluation_set, plan.budget_unit, unit, stop, cut)
     runs = [_load_run(paths.run(run.run_id), run, asked) for run in plan.runs]
     curves = [run.curves[plan.budget_unit] for run in runs]
     problems += [problem for run in runs for problem in run.problems]
@@ -108,9 +113,12 @@ def load_sweep(
 
 
 def load_view(
-    paths: SweepPaths, config: AnalysisConfig, axes: dict[str, Any] | None = None
+    paths: SweepPaths,
+    config: AnalysisConfig,
+    axes: dict[str, Any] | None = None,
+    part: Callable[[Plan], Plan] | None = None,
 ) -> SweepData:
-    """The sweep as `config` asks to see it."""
+    """The sweep, or a `part` of it, as `config` asks to see it."""
     return load_sweep(
         paths,
         axes,
@@ -119,6 +127,7 @@ def load_view(
         difficulty=config.difficulty,
         evaluation_set=config.evaluation_set,
         ladder=(config.readings_per_decade, config.decades),
+        part=part,
     )
 
 
@@ -185,7 +194,8 @@ def _read_optional(path: Path, problems: list[str]) -> JsonObject:
 @dataclass(frozen=True)
 class _Asked:
     """What of the records is loaded: see `load_sweep`. `planned` and `unit`: of compute, the plan's
-    and the one asked for; `stop`: health rules that end a run."""
+    and the one asked for; `stop`: health rules that end a run; `cut`: runs that are read as though
+    they had ended at their last milestone."""
 
     metric: MetricName
     difficulty: tuple[float, float] | None
@@ -193,6 +203,7 @@ class _Asked:
     planned: BudgetUnit
     unit: BudgetUnit
     stop: Collection[str]
+    cut: Collection[str]
 
 
 class _Loaded(NamedTuple):
@@ -213,11 +224,19 @@ def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
     if owner != run.run_id:
         problems.append(f"{paths.spec}: of run {owner}, so its records are left out")
         records = ()
+    end = run.milestones[-1]
+    past = [i for i, r in enumerate(records, 1) if r.compute.has_reached(end, asked.planned)]
+    stopped = run.run_id in asked.cut and bool(past)
+    if stopped:
+        records = records[: past[0]]
     sets, where = set_readings(records), str(paths.records)
     if asked.evaluation_set is not None:
         records = of_set(records, asked.evaluation_set, where, problems)
     kept = comparable(records, asked.metric, where, problems)
     ending, warnings = _ending(paths, run, asked, problems), _warnings(paths, problems)
+    if stopped:
+        ending = Ending(status="finished", standing=Standing.DONE)
+        warnings = tuple(warning for warning in warnings if warning.step <= records[-1].step)
     curves = {
         unit: make_curve(run, kept, unit, ending, warnings, _devices(spec)).scored_by(
             asked.metric, asked.difficulty

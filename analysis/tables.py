@@ -58,7 +58,7 @@ _CELL: Columns = (
     number(
         "budget",
         "cell.budget",
-        "Compute at which the run is read. In budget_unit.",
+        "Compute budget. In budget_unit.",
         heading="budget",
         show=".3g",
     ),
@@ -67,7 +67,7 @@ _CELL: Columns = (
     number(
         "planned_compute",
         "cell.planned_compute",
-        "What T steps were planned to spend. In budget_unit.",
+        "Predicted compute of T steps. In budget_unit.",
         heading="planned",
         show=".4g",
     ),
@@ -76,19 +76,24 @@ _READING: Columns = (
     number(
         "measured_compute",
         "measured_compute",
-        "Spent at the record nearest to the budget; missing without a reward. In budget_unit.",
+        "Measured compute at the record nearest to the budget; missing without a reward. "
+        "In budget_unit.",
         heading="measured",
         show=".4g",
     ),
     number(
         "reward",
         "reward",
-        "Held-out reward, by analysis.metric; missing where the run has not come that far, or has "
-        "fallen. Reward.",
+        "Held-out reward by analysis.metric; missing where the run has not reached this budget, or "
+        "collapsed or diverged before it. Reward.",
         heading="reward",
         show=_reward,
     ),
-    label("reading", "reading", "exact, interpolated, collapsed, diverged or missing."),
+    label(
+        "reading",
+        "reading",
+        "How reward was read: exact, interpolated, collapsed, diverged or missing.",
+    ),
 )
 CELLS = _CELL + _READING
 
@@ -150,17 +155,17 @@ CHOICES: Columns = (
     count(
         "seeds",
         "choice.cell.num_seeds",
-        "Seeds that measured counts. A count.",
+        "Seeds in measured. A count.",
         heading="seeds",
         show=lambda row: _seeds(row.choice.cell.num_seeds, row.choice.cell.num_fallen),
     ),
     count(
         "fallen",
         "choice.cell.num_fallen",
-        "Further seeds, which had collapsed or diverged. A count.",
+        "Further seeds, which had collapsed or diverged by then. A count.",
     ),
     number("measured", "choice.cell.mean", MEASURED, heading="measured", show=".4f"),
-    number("standard_error", "choice.cell.standard_error", "Of measured. Reward."),
+    number("standard_error", "choice.cell.standard_error", "Standard error of measured. Reward."),
     number("expected", "choice.expected", EXPECTED, heading="expected", show=".4f"),
     *interval(
         lambda row: row.choice.interval or (None, None), "interval ({confidence})", OF_EXPECTED
@@ -168,7 +173,7 @@ CHOICES: Columns = (
     number(
         "loss",
         "choice.loss",
-        "Expected to be lost against the best n. Reward.",
+        "Reward expected to be lost against the best n. Reward.",
         heading="loss to best",
         show=".4f",
     ),
@@ -182,14 +187,14 @@ CHOICES: Columns = (
     number(
         "probability_best",
         "choice.probability_best",
-        "That no other n is better here. A share; missing where one n was read.",
+        "Probability that no other n is better at this budget; missing with a single n. A share.",
         heading="P(best)",
         show=".2f",
     ),
     flag(
         "may_be_best",
         "choice.indistinguishable",
-        "Whether it cannot be told from the best.",
+        "Whether this n cannot be distinguished from the best.",
         heading="may be best",
     ),
 )
@@ -246,22 +251,22 @@ FRONTIER: Columns = (
     _n_star(
         "n_star",
         "median",
-        "Median of the best n, planned or not: n*(C). A count.",
+        "n*(C): median of the best n, which may lie between those that were run. A count.",
         heading="n*, the best n ({confidence})",
         show=lambda row: row.optimum.words,
     ),
     _n_star("n_star_low", "low", "Lower end of its interval. A count."),
     _n_star("n_star_high", "high", "Upper end of its interval. A count."),
-    flag(
-        "open_below", "optimum.left_censored", "Whether the best n may lie below all that were run."
-    ),
+    flag("open_below", "optimum.left_censored", "Whether n* may lie below all n that were run."),
     flag(
         "open_above",
         "optimum.right_censored",
-        "Whether the best n may lie beyond all that were run.",
+        "Whether n* may lie above all n that were run.",
     ),
     other(
-        "candidates", "optimum.candidates", "The n that cannot be told from the best, ascending."
+        "candidates",
+        "optimum.candidates",
+        "The n that cannot be distinguished from the best, ascending.",
     ),
     number("measured", "best.cell.mean", MEASURED),
     number("expected", "best.expected", EXPECTED, heading="expected", show=".4f"),
@@ -271,14 +276,14 @@ FRONTIER: Columns = (
     _n_d(
         "n_d",
         "median",
-        "Median of the smallest n that is good enough: n_d(C). A count.",
+        "n_d(C): median of the smallest n that is good enough. A count.",
         heading="n_d, the smallest n that is good enough ({confidence})",
         show=lambda row: row.optimum.enough.words if row.optimum.enough else MISSING,
     ),
     _n_d("n_d_low", "low", "Lower end of its interval. A count."),
     _n_d("n_d_high", "high", "Upper end of its interval. A count."),
-    _n_d_open("n_d_open_below", "open_below", "Whether n_d may lie below all that were run."),
-    _n_d_open("n_d_open_above", "open_above", "Whether n_d may lie beyond all that were run."),
+    _n_d_open("n_d_open_below", "open_below", "Whether n_d may lie below all n that were run."),
+    _n_d_open("n_d_open_above", "open_above", "Whether n_d may lie above all n that were run."),
 )
 
 

@@ -6,6 +6,7 @@ from isosweep.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from isosweep.door.advice import advise as advise
+    from isosweep.door.compared import compare as compare
     from isosweep.door.imported import from_frame as from_frame
     from isosweep.door.planned import make_plan as make_plan
     from isosweep.door.sweep import open as open  # noqa: A004
@@ -15,6 +16,7 @@ else:
     # Whoever imports the package alone, as workers and nodes do, imports nothing else.
     _OFFERED = {
         "advise": "isosweep.door.advice",
+        "compare": "isosweep.door.compared",
         "from_frame": "isosweep.door.imported",
         "make_plan": "isosweep.door.planned",
         "open": "isosweep.door.sweep",
@@ -24,7 +26,11 @@ else:
 
     def __getattr__(name):
         if name not in _OFFERED:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from difflib import get_close_matches
+
+            likest = get_close_matches(name, _OFFERED, n=1)
+            hint = f"; did you mean isosweep.{likest[0]}?" if likest else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         from importlib import import_module
 
         return getattr(import_module(_OFFERED[name]), name)

@@ -1,1 +1,1 @@
-"""Sweeps and plans in Python and notebooks: what `import isosweep` offers, imported when asked."""
+"""Sweeps and plans in Python and notebooks: the calls that `import isosweep` offers."""

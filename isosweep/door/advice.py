@@ -1,4 +1,4 @@
-"""What is published about the best n at a budget, in Python."""
+"""Published advice on the best n at a budget, in Python."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ _MODE = "mode=advise"
 
 
 def advise(overrides: Overrides = (), /, **settings: object) -> "AdviceDocument":
-    """What published laws and points choose for n at each budget, before any run: every source with
-    its own answer, where they disagree, and the cheapest sweep that would decide.
+    """The n that published results choose at each budget: every source with its answer, where they
+    disagree, and the cheapest sweep that would decide.
 
-    Overrides as of `make_plan`. Raises SettingError for settings that break a rule, `grid.axes`,
-    and device-hours of hardware that is not named.
+    `overrides` and `settings`: as in `make_plan`. Raises SettingError for a setting that breaks a
+    rule, for `grid.axes`, and for device-hours of hardware without a name.
 
     >>> (at,) = isosweep.advise(budget=1e20, model="qwen-7b").advice
     >>> at.disagreement.smallest.n < at.disagreement.largest.n

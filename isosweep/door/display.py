@@ -1,4 +1,4 @@
-"""What notebooks show of an object: a heading, sentences and tables, as Markdown or HTML."""
+"""How notebooks show an object: a heading, sentences and tables, as Markdown or HTML."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from html import escape
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Parts of what is shown; `tables`: each with its head first, and rows as wide as that."""
+    """A heading, sentences and tables; each table has its head first."""
 
     heading: str
     sentences: tuple[str, ...] = ()
     tables: tuple[Sequence[Sequence[str]], ...] = ()
 
     def markdown(self) -> str:
-        """For Markdown; what a sentence has of its signs is text."""
+        """The parts as Markdown, in which signs of the sentences are escaped."""
         parts = [f"**{_plain(self.heading)}**", *map(_plain, self.sentences)]
         for head, *rows in self.tables:
             lines = [head, ["---"] * len(head), *rows]
@@ -22,7 +22,7 @@ class Shown:
         return "\n\n".join(parts)
 
     def html(self) -> str:
-        """For HTML."""
+        """The parts as HTML."""
         parts = [f"<p><strong>{_escaped(self.heading)}</strong></p>"]
         parts += [f"<p>{_escaped(sentence)}</p>" for sentence in self.sentences]
         for head, *rows in self.tables:
@@ -36,13 +36,12 @@ def _line(cells: Iterable[str], tag: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as HTML, in which notebooks find no formula between two dollars: none goes beyond a
-    tag."""
+    """Text as HTML. Each dollar has its own tag: notebooks would read a formula between two."""
     return escape(text).replace("$", "<span>$</span>")
 
 
 def _plain(text: str) -> str:
-    """Text whose characters Markdown takes for nothing else."""
+    """Text with the signs of Markdown escaped."""
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>#|~$" else sign for sign in text)
 
 

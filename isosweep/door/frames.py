@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
@@ -61,6 +61,13 @@ def _row(columns: Columns, item: object, axes: Row, **further: Any) -> Row:
     values = {column.name: column.read(item) for column in columns}
     named = {f"axis_{name}" if name in values else name: axes[name] for name in axes}
     return {**values, **further, **named}
+
+
+def rows_of(
+    columns: Columns, items: Iterable[object], axes: Row = MappingProxyType({})
+) -> Iterator[Row]:
+    """One row an item, with these columns and one for each axis."""
+    return (_row(columns, item, axes) for item in items)
 
 
 def sweep_rows(listed: Iterable[Row]) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""A frame of runs that were trained elsewhere, as a sweep."""
+"""Runs of another trainer, given as a frame, as a sweep."""
 
 import sys
 from collections.abc import Mapping
@@ -24,12 +24,13 @@ def from_frame(
     columns: Mapping[str, object] | None = None,
     **settings: object,
 ) -> Sweep:
-    """The sweep that the frame's runs make, one row an evaluation, stored in `sweep_dir`.
+    """A sweep made of the runs in a frame, and written to `sweep_dir`.
 
-    `sweep_dir`: null: `imported-frame` in `sweeps_dir`, or `name`. `columns`: the settings of
-    `import`, by name: a column, or a number that all rows share; those left out are found by their
-    usual names. `settings`: others by name, as `budget` and `budget_unit`. What the answer may
-    depend on is written to standard error. Raises SettingError for a frame that cannot be read so.
+    `frame`: one row for each held-out evaluation. `sweep_dir`: None for `imported-frame` in
+    `sweeps_dir`. `columns`: which column holds `n`, `B`, `step`, `reward` and the other settings of
+    `import`, or a number that all rows share; columns with a usual name are found without it.
+    `settings`: other settings by name, such as `budget` and `budget_unit`. Warnings go to standard
+    error. Raises SettingError for a frame that cannot be read this way.
 
     >>> isosweep.from_frame(frame, "sweeps/ours", columns={"n": "rollout.n", "reward": "val"})
     <Sweep ours: 24 runs, 7 budgets from 1.2e+06 to 3.2e+07 rollouts>

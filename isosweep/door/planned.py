@@ -1,4 +1,4 @@
-"""A plan made in Python: what it would train, and take. Nothing is written or launched."""
+"""A plan made in Python: what it would train, and its price. Nothing is written or launched."""
 
 import math
 import shlex
@@ -29,15 +29,16 @@ _MODE = "mode=plan"
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What a plan is predicted to take.
+    """The predicted cost of a plan, in FLOPs, device-hours, dollars and hours.
 
-    `cells`, `rejected`, `runs`: counts of candidates that are planned, of those that are not, and
-    of training runs. `flops`: of training and generation. `device_hours`: evaluation included;
-    `device_hours_left`: of what no run on the disk has trained yet. `dollars`, `dollars_left`: what
-    both cost by `hardware.dollars_per_hour`; None without it. `hours`: wall time with `places` runs
-    at once (None: all of them), longest first. `spread`: between which multiples of all these the
-    measured ones are expected to lie. `evaluation_share`: evaluation's part
-    of the device time. `checkpoint_bytes`: on the disk while it runs, at most.
+    `cells`, `rejected`, `runs`: counts of planned candidates, of rejected ones, and of training
+    runs. `flops`: FLOPs of training and generation. `device_hours`: device time, with evaluation;
+    `device_hours_left`: the part that runs on the disk have not trained yet. `dollars`,
+    `dollars_left`: the price of both, by `hardware.dollars_per_hour`; None without it. `hours`:
+    wall time with `places` runs at once (None: all at once). `spread`: lowest and highest factor
+    by which measured times and prices are expected to differ from these. `evaluation_share`:
+    evaluation's share of the device time. `checkpoint_bytes`: most bytes of checkpoints on the disk
+    at once.
     """
 
     cells: int
@@ -57,7 +58,11 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PlannedSweep:
-    """What `overrides` plan. `study`: all that they come to."""
+    """A plan that is not launched: its candidates, runs, price and the command that launches it.
+
+    `overrides`: the settings it was made from, as typed. `study`: every setting, and what follows
+    from it.
+    """
 
     overrides: tuple[str, ...]
     study: Study
@@ -72,20 +77,20 @@ class PlannedSweep:
 
     @property
     def plan(self) -> "pandas.DataFrame":
-        """Every candidate, planned or rejected with its reason."""
+        """A frame of every candidate: planned, or rejected with the reason."""
         plan = self.study.plan
         return frame(PLAN, candidate_rows(plan), plan.budget_unit)
 
     @property
     def runs(self) -> "pandas.DataFrame":
-        """Every run; of those that another sweep has trained already, how far they are."""
+        """A frame of every run, with its progress where another sweep has trained it already."""
         study, plan = self.study, self.study.plan
         sweep = StoredSweep(config=study.config, plan=plan, paths=sweep_paths(study))
         return frame(RUNS, run_rows(sweep), plan.budget_unit)
 
     @cached_property
     def price(self) -> Price:
-        """What it is predicted to take."""
+        """The predicted cost of the plan."""
         study, places = self.study, places_of(self.study)
         plan, evaluation = study.plan, evaluation_of(study)
         seconds = [predicted(run.seconds) for run in plan.runs]
@@ -108,8 +113,8 @@ class PlannedSweep:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What `mode=plan` says of it: evaluation, what it could find, what it warns of, and
-        whether it is asked or refused for its price."""
+        """Sentences of `mode=plan`: the cost of evaluation, what the sweep could find, warnings,
+        and whether launching it would ask first or be refused for its price."""
         study = self.study
         price = described_price(study)
         parts = described_findings(study), described_cautions(study)
@@ -117,7 +122,7 @@ class PlannedSweep:
 
     @property
     def command(self) -> str:
-        """What to type, from this directory, to launch it."""
+        """The command that launches the plan, to be typed in this directory."""
         return shlex.join(["python", "-m", "isosweep", *self.overrides])
 
     def _repr_markdown_(self) -> str:
@@ -143,9 +148,11 @@ class PlannedSweep:
 
 
 def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:
-    """The plan that these overrides make: text as typed, a list of overrides, or settings by name.
+    """The plan that these settings make, with its price. Nothing is written or launched.
 
-    Raises SettingError for settings that break a rule, and a grid of which nothing is feasible.
+    `overrides`: those of the command line, as text, as a list, or as a mapping from names to
+    values. `settings`: further ones by name, such as `budget=1e20`. Raises SettingError for a
+    setting that breaks a rule, and for a grid without a feasible candidate.
 
     >>> isosweep.make_plan(budget=[1e10, 2e10])
     <PlannedSweep 'budget=[1e10,2e10]': 12 runs, 21 cells, 15 rejected, device time ...>

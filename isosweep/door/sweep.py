@@ -1,14 +1,16 @@
-"""A sweep in its directory, to be read: nothing in it is changed."""
+"""A sweep, read from its directory. Nothing in it is changed."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.choices import meant, one_of
 from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.figures import Figures
 from isosweep.door.frames import (
     Row,
     candidate_rows,
@@ -20,9 +22,12 @@ from isosweep.door.frames import (
     run_rows,
     sweep_rows,
 )
+from isosweep.door.selection import Selection, selection
 from isosweep.errors import SettingError
+from isosweep.metrics import METRICS
 from isosweep.modes.directory import StoredSweep, named_root, read_sweep, sweep_roots
 from isosweep.plan.cells import Plan, variant_label
+from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     import pandas
@@ -31,14 +36,17 @@ if TYPE_CHECKING:
     from isosweep.analysis.curves import SweepData
     from isosweep.analysis.recommend import Recommendation
     from isosweep.analysis.statistics.findings import Findings
+    from isosweep.door.paper import PaperTable
+    from isosweep.door.proposed import NextRuns
     from isosweep.door.verdict import Verdict
 
 
 def open(sweep_dir: str | Path, sweeps_dir: str | Path = "sweeps") -> "Sweep":  # noqa: A001
-    """The sweep in a directory, or of that name, or whose name begins so, in `sweeps_dir`.
+    """The sweep in a directory, ready to be read.
 
-    Raises SettingError where there is none, naming the likest, or where several begin so;
-    RecordError where its files cannot be read.
+    `sweep_dir`: the directory, or the sweep's name in `sweeps_dir`, or how that name begins. Raises
+    SettingError where no sweep or more than one fits, naming the nearest; RecordError where its
+    files cannot be read.
 
     >>> isosweep.open("few_problems", "sweeps/studies")
     <Sweep few_problems: 153 runs, 3 budgets from 8.1e+10 to 3.24e+11 flops, 3 variants>
@@ -49,7 +57,9 @@ def open(sweep_dir: str | Path, sweeps_dir: str | Path = "sweeps") -> "Sweep":  
 
 
 def sweeps(sweeps_dir: str | Path = "sweeps") -> "pandas.DataFrame":
-    """The sweeps of a directory, one a row, the newest first; one that cannot be read has a fault.
+    """A frame of the sweeps in a directory, one a row, the newest first.
+
+    One that cannot be read says why in `fault`.
 
     >>> isosweep.sweeps("sweeps/studies")[["name", "runs", "budget_unit"]]
                name   runs budget_unit
@@ -63,16 +73,20 @@ def sweeps(sweeps_dir: str | Path = "sweeps") -> "pandas.DataFrame":
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Sweep:
-    """A sweep that was planned or launched, or one variant of `grid.axes` of it (`axes`).
+    """A sweep to be read: its frames, verdict, figures and advice. Nothing in it is changed.
 
-    `stored` is what its directory holds, `analysis` what is asked of the records: by default what
-    the sweep was launched with. `runs` and `records` say how its files are at that moment; what
-    the analysis says is worked out once, when it is first asked for: `refresh` does it again.
+    `stored`: what its directory holds. `analysis`: the settings that its records are analysed by;
+    those of the sweep's launch unless `view` changes them. `axes`: values of `grid.axes` of one
+    variant; None for the whole sweep. `chosen`: the part that `select` has taken; None for all.
+
+    `runs` and `records` read the files each time. The analysis is done once, when something of it
+    is first needed; `refresh` gives a sweep that reads everything again.
     """
 
     stored: StoredSweep
     analysis: AnalysisConfig
     axes: dict[str, Any] | None = None
+    chosen: Selection | None = None
 
     def __repr__(self) -> str:
         plan = self._plan
@@ -82,13 +96,14 @@ class Sweep:
             budgets = f"{len(plan.budgets)} budgets from {plan.budgets[0]:g} to {last}"
         several = f", {len(plan.axes)} variants" if len(plan.axes) > 1 else ""
         variant = f" ({variant_label(self.axes)})" if self.axes else ""
+        part = f", {self.selected}" if self.selected else ""
         # Variants may share some.
         runs = len({run.run_id for run in plan.runs})
-        return f"<Sweep {self.name}{variant}: {runs} runs, {budgets}{several}>"
+        return f"<Sweep {self.name}{variant}{part}: {runs} runs, {budgets}{several}>"
 
     @property
     def name(self) -> str:
-        """Its directory's own name."""
+        """The name of its directory."""
         return self.stored.name
 
     @property
@@ -96,61 +111,108 @@ class Sweep:
         """Its directory."""
         return self.stored.paths.root
 
+    @property
+    def report_path(self) -> Path | None:
+        """The path of its newest report, `report.html`; None where `mode=analyse` wrote none.
+
+        Each variant and each metric has its own report. A sweep with variants has a page that
+        compares them. A selection has no report.
+        """
+        path = self._written.report
+        return path if self.chosen is None and path.is_file() else None
+
+    @property
+    def selected(self) -> str:
+        """What `select` has chosen, as typed; "" for all."""
+        return "" if self.chosen is None else str(self.chosen)
+
     @cached_property
     def variants(self) -> dict[str, "Sweep"]:
-        """Its variants of `grid.axes`, by what figures call them; itself alone without axes."""
+        """Its variants of `grid.axes`, by name; the sweep itself where it has no axes."""
         axes = self._plan.axes
         if len(axes) == 1:
             return {variant_label(axes[0]): self}
         return {variant_label(values): replace(self, axes=values) for values in axes}
 
     def variant(self, name: str) -> "Sweep":
-        """One of `variants`. Raises SettingError for a name that none has."""
-        known = tuple(self.variants)
-        if name not in known:
-            rule = f"must be one of {', '.join(known)}"
-            raise SettingError("variant", name, rule)
+        """The variant of that name. Raises SettingError for a name that is none of `variants`."""
+        one_of("variant", name, tuple(self.variants))
         return self.variants[name]
 
-    def view(self, **settings: Any) -> "Sweep":
-        """The same sweep asked differently: settings of `analysis`, such as `metric="best"`.
+    def select(
+        self,
+        *,
+        seeds: int | Iterable[int] | None = None,
+        n: int | Iterable[int] | None = None,
+        B: int | Iterable[int] | None = None,
+        budgets: float | Iterable[float] | None = None,
+    ) -> "Sweep":
+        """The same sweep with some of its runs and budgets, analysed anew; nothing is written.
 
-        Raises SettingError as the command line does.
+        Each argument takes one number or several; None takes all. With `budgets`, every run is read
+        as though it had ended at the largest of them. Raises SettingError for a value that the
+        sweep does not have, with the nearest.
+
+        >>> small.select(seeds=[0, 1], n=[16, 32, 64, 128])
+        <Sweep few_problems (few_problems), seeds=[0, 1], n=[16, 32, 64, 128]: 8 runs, ...>
+        """
+        new = selection(self._plan, seeds=seeds, n=n, B=B, budgets=budgets)
+        chosen = new if self.chosen is None else self.chosen.narrowed(new)
+        # Before anything is read: whether any run is all of that.
+        chosen.of(self._plan)
+        return replace(self, chosen=chosen)
+
+    def view(self, **settings: Any) -> "Sweep":
+        """The same sweep analysed by other settings of `analysis`, such as `metric="best"`.
+
+        Raises SettingError for an unknown setting or value, with those that exist.
 
         >>> sweep.view(metric="best").analysis.metric
         'best'
         """
+        _require_known(settings)
         return replace(self, analysis=replace(self.analysis, **settings))
 
     def refresh(self) -> "Sweep":
-        """The sweep as its files are now."""
+        """The same sweep, read and analysed again from its files as they are now."""
         return replace(self, stored=read_sweep(self.path))
 
     @property
     def plan(self) -> "pandas.DataFrame":
-        """Every candidate, planned or rejected with its reason."""
+        """A frame of every candidate: planned, or rejected with the reason."""
         return self._frame(PLAN, candidate_rows(self._plan))
 
     @property
     def runs(self) -> "pandas.DataFrame":
-        """Every run, with how it stands: by its files, no scheduler is asked."""
+        """A frame of every run and its progress, by its files; no scheduler is asked."""
         return self._frame(RUNS, run_rows(replace(self.stored, plan=self._plan)))
 
     @property
     def records(self) -> "pandas.DataFrame":
-        """Every held-out evaluation of every run, of those that count."""
-        return self._frame(RECORDS, record_rows(self._plan, self.stored.paths))
+        """A frame of every held-out evaluation of every run."""
+        rows = record_rows(self._plan, self.stored.paths)
+        if self.chosen is None or self.chosen.budgets is None:
+            return self._frame(RECORDS, rows)
+        # As though runs had ended at the largest budget chosen: records past their reading of it.
+        ends = {
+            curve.run.run_id: curve.steps[-1]
+            for one in self.variants.values()
+            for curve in one.data.curves
+            if curve.steps.size
+        }
+        return self._frame(RECORDS, (r for r in rows if r["step"] <= ends.get(r["run_id"], 0)))
 
     @property
     def cells(self) -> "pandas.DataFrame":
-        """Every run as it is read at every budget, smaller ones that are read as well included."""
+        """A frame of every run's reward at every budget, smaller budgets than planned included."""
         from isosweep.analysis.tables import CELLS
 
         return self._read_frame(CELLS, (cell_rows(one.data) for one in self.variants.values()))
 
     @property
     def choices(self) -> "pandas.DataFrame":
-        """Every n at every budget, at its best B: what to expect, and how likely it is the best."""
+        """A frame of every n at every budget, with its best B, its reward to expect, and the
+        probability that it is the best n."""
         from isosweep.analysis.tables import CHOICES
 
         rows = (choice_rows(one.data, one.findings) for one in self.variants.values())
@@ -158,7 +220,8 @@ class Sweep:
 
     @property
     def frontier(self) -> "pandas.DataFrame":
-        """The best n at every budget, n*(C) and n_d(C) with intervals, and the reward to expect."""
+        """A frame of the best n at every budget: n* and n_d with intervals, and the reward to
+        expect."""
         from isosweep.analysis.tables import FRONTIER
 
         rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
@@ -166,7 +229,7 @@ class Sweep:
 
     @property
     def verdict(self) -> "Verdict":
-        """Where the n that is judged stops growing, or that the data cannot tell.
+        """The answer: whether the best n still grows with compute, or that it is not identified.
 
         Raises SettingError where there are several variants, each with a verdict of its own.
         """
@@ -174,28 +237,58 @@ class Sweep:
 
         return Verdict.of(self.data, self.findings)
 
+    def next_runs(self, max_compute: float | None = None) -> "NextRuns":
+        """The runs to train next, with the worth and price of each, and the command that plans
+        them. `mode=next` proposes the same. Nothing is written.
+
+        `max_compute`: the most compute that they may add together, in the sweep's unit; None: a
+        third of what the sweep has spent. The command of a variant plans for all variants. Raises
+        SettingError for a sweep without records, for one of another version of isosweep, and for a
+        selection.
+        """
+        from isosweep.door.proposed import NextRuns
+
+        if self.chosen is not None:
+            rule = "next_runs proposes for a whole sweep or variant"
+            raise SettingError("select", self.selected, rule, "next_runs() before select")
+        asked = replace(self.stored.config, analysis=self.analysis)
+        return NextRuns.of(replace(self.stored, plan=self._plan, config=asked), max_compute)
+
     @property
-    def figures(self) -> tuple[str, ...]:
-        """Names of all figures of the report; one may have nothing to show of this sweep."""
+    def figures(self) -> Figures:
+        """The report's figures, by name, each with its files (png, svg, pdf) where written."""
         from isosweep.analysis.figures.all import REPORT_FIGURES
 
-        return tuple(figure.name for figure in REPORT_FIGURES)
+        return Figures([figure.name for figure in REPORT_FIGURES], self._written.figures)
+
+    def to_latex(self, table: "PaperTable" = "frontier") -> str:
+        r"""A LaTeX table for a paper, by the package booktabs, one row a planned budget.
+
+        `frontier`: n* and n_d with intervals, and the reward to expect. `settings`: n, B, T and
+        learning rate to set. Raises SettingError for another name.
+
+        >>> print(small.to_latex())
+        \begin{table}
+        ...
+        """
+        from isosweep.door.paper import to_latex
+
+        return to_latex(table, self.name, self.data, self.findings, self.analysis.margin)
 
     def plot(self, name: str) -> "plotly.graph_objects.Figure":
-        """A figure of the report, by name. Raises SettingError for one that there is none of.
+        """A figure of the report, drawn now. Raises SettingError for a name that is none of
+        `figures`, and for a figure that has nothing to show of this sweep.
 
         >>> small.plot("best_n").layout.title.text
         'Best n, and smallest n that is good enough, against compute'
         """
         from isosweep.analysis.figures.all import describe_figures
         from isosweep.analysis.figures.draw_plotly import to_plotly
-        from isosweep.analysis.figures.health import METRICS
+        from isosweep.analysis.figures.health import METRICS as COURSES
         from isosweep.analysis.load import read_training
 
-        if name not in self.figures:
-            rule = f"must be one of {', '.join(self.figures)}"
-            raise SettingError("figure", name, rule)
-        training = read_training(self.stored.paths, self.data, METRICS)
+        one_of("figure", name, tuple(self.figures))
+        training = read_training(self.stored.paths, self.data, COURSES)
         figures = describe_figures(replace(self.data, training=training), self.findings)
         if name in figures.left_out:
             rule = f"has nothing to show: {figures.left_out[name]}"
@@ -203,10 +296,10 @@ class Sweep:
         return to_plotly(figures.drawn[name])
 
     def recommend(self, budget: float) -> "Recommendation":
-        """How to split a budget, in the sweep's unit: n, B, T, learning rate, reward to expect.
+        """How to split a budget: n, B, T, learning rate, and the reward to expect.
 
-        Raises SettingError beyond what forecasts were checked for, unless asked by
-        `view(extrapolate=True)`.
+        `budget`: in the sweep's unit. Raises SettingError for a budget above those that forecasts
+        were checked for; `view(extrapolate=True)` answers there too.
 
         >>> split = small.recommend(2e11)
         >>> split.num_generations, split.problems_per_batch, split.num_steps
@@ -219,7 +312,7 @@ class Sweep:
 
     @cached_property
     def data(self) -> "SweepData":
-        """What was read of the records: every run's curve, and the reading of every cell.
+        """Everything that was read of the records: curves of runs, and rewards at every budget.
 
         Raises SettingError where there are several variants; PreflightError where this
         installation cannot analyse.
@@ -230,12 +323,14 @@ class Sweep:
         from isosweep.analysis.load import load_view
         from isosweep.modes.display_search import stored_course
 
-        data = load_view(self.stored.paths, self.analysis, self._one_variant())
-        return replace(data, course=stored_course(self.stored))
+        chosen = self.chosen
+        part = None if chosen is None else chosen.of
+        data = load_view(self.stored.paths, self.analysis, self._one_variant(), part)
+        return replace(data, course=None if chosen else stored_course(self.stored))
 
     @cached_property
     def findings(self) -> "Findings":
-        """All that the analysis has found, as the report has it."""
+        """Everything that the analysis has found, as the report has it."""
         from isosweep.analysis.statistics.findings import find
 
         return find(self.data, self.analysis)
@@ -243,7 +338,15 @@ class Sweep:
     @property
     def _plan(self) -> Plan:
         plan = self.stored.plan
-        return plan if self.axes is None else plan.of_axes(self.axes)
+        plan = plan if self.axes is None else plan.of_axes(self.axes)
+        return plan if self.chosen is None else self.chosen.of(plan)
+
+    @property
+    def _written(self) -> SweepPaths:
+        """What `mode=analyse` writes of it as it is asked here."""
+        axes = self._plan.axes
+        view = self.analysis.view(axes[0]) if len(axes) == 1 else ""
+        return replace(self.stored.paths, view=view)
 
     def _one_variant(self) -> dict[str, Any]:
         axes = self._plan.axes
@@ -260,3 +363,32 @@ class Sweep:
         """Of what was read, whose compute is in `analysis.compute_axis`."""
         unit = self.analysis.compute_axis or self.stored.plan.budget_unit
         return frame(columns, (row for part in parts for row in part), unit)
+
+
+# Columns of `records` that hold each metric.
+_COLUMNS = {
+    "avg": "reward",
+    "best": "best_at_k",
+    "worst": "worst_at_k",
+    "majority": "majority_at_k",
+}
+
+
+def _require_known(settings: Mapping[str, object]) -> None:
+    """Raise SettingError for an unknown setting or metric, with all that exist and the nearest."""
+    known = [field.name for field in fields(AnalysisConfig)]
+    for name, value in settings.items():
+        if name not in known:
+            rule = f"no such setting; here are {', '.join(known)}"
+            raise SettingError(f"analysis.{name}", value, rule, meant(name, known, "{}=..."))
+    given = settings.get("metric", "avg")
+    if given in METRICS:
+        return
+    named = ", ".join(f"{m} (column {_COLUMNS[m]})" if m in _COLUMNS else m for m in METRICS)
+    by_column = {column: name for name, column in _COLUMNS.items()}
+    nearest = by_column.get(str(given)) or meant(str(given), tuple(METRICS))
+    if str(given).startswith("reward_"):
+        works = f'evaluation_set="{str(given).removeprefix("reward_")}"'
+    else:
+        works = f'metric="{nearest}"' if nearest else ""
+    raise SettingError("analysis.metric", given, f"must be one of {named}", works)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from isosweep import words
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.columns import MISSING
 from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.findings import Findings
@@ -13,6 +12,7 @@ from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import Verdict as Kind
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import Quantity
+from isosweep.door.best_n import BestN, NAt, Symbol, of_symbol
 from isosweep.door.display import Shown
 from isosweep.words.numbers import UNITS, short
 
@@ -29,16 +29,16 @@ _CLAIMS = {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
-    """What a sweep says of the n that is judged: `kind`, and `sentence` with its numbers.
+    """A sweep's answer: whether the best n still grows with compute, and which n to use.
 
-    `reason`: what it rests on, in sentences; `caveats`: what it must not be read without;
-    `summary`: what to use, how sure, whether that n grows. `quantity`: the n that is judged:
-    "enough", n_d, the smallest that is good enough, or "best", n* (`analysis.quantity`).
-    `answer`: all of it as kinds and numbers.
-    `probabilities`: of "grew", "fell", "unchanged", "stopped", "settled" and "rising", each a
-    share; empty where the sweep is too small to be judged. `rate`: growth of that n at the largest
-    budgets, in doublings per decade of compute, with its interval at `confidence`; None likewise.
-    `optima`: n*(C), and n_d(C) as `enough`, one a budget, in `budget_unit`.
+    `kind`: the answer in a word or two, such as "growing". `sentence`: the same with its numbers.
+    `reason`: what it rests on. `caveats`: what it must not be read without. `summary`: what to use,
+    and how sure that is. `quantity`: the n that is judged (`analysis.quantity`): "enough", n_d, the
+    smallest n that is good enough, or "best", n*. `probabilities`: of "grew", "fell", "unchanged",
+    "stopped", "settled" and "rising", from 0 to 1; empty where the sweep is too small.
+    `rate`: growth of that n at the largest budgets, in doublings per decade of compute, with its
+    interval at `confidence`; None where the sweep is too small. `optima`: n* and n_d at every
+    budget, in `budget_unit`, as the analysis has them. `answer`: all of this as kinds and numbers.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class Verdict:
 
     @classmethod
     def of(cls, data: SweepData, findings: Findings) -> "Verdict":
-        """What was found in `data`."""
+        """The verdict on what was found in `data`."""
         answer = conclude(data, findings)
         document, growth = answer.document(), answer.growth
         return cls(
@@ -73,6 +73,22 @@ class Verdict:
             budget_unit=answer.budget_unit,
             answer=answer,
         )
+
+    @property
+    def n_star(self) -> BestN | None:
+        """n*, the best n, with its interval at every budget, and first at the largest.
+
+        None where it is not identified: no spread between seeds is known.
+        """
+        return BestN.found("n*", self.optima, self.budget_unit, self.confidence)
+
+    @property
+    def n_d(self) -> BestN | None:
+        """n_d, the smallest n that is good enough, with its interval at every budget.
+
+        None as for `n_star`.
+        """
+        return BestN.found("n_d", self.optima, self.budget_unit, self.confidence)
 
     def __repr__(self) -> str:
         return f"{self.kind}: {self.sentence}"
@@ -93,7 +109,7 @@ class Verdict:
                 f"n_d, the smallest n that is good enough {sure}",
             )
             rows = (
-                (short(at.budget), at.words, at.enough.words if at.enough else MISSING)
+                (short(at.budget), _shown_n(at, "n*") or at.listed, _shown_n(at, "n_d"))
                 for at in self.optima
             )
             tables.append([head, *rows])
@@ -105,5 +121,13 @@ class Verdict:
             tables.append([("that", "probability"), *claims])
         others = (sentence for sentence in self.summary if sentence != self.sentence)
         return Shown(
-            heading=self.kind, sentences=(*self.caveats, self.reason, *others), tables=tuple(tables)
+            heading=self.kind,
+            sentences=(self.sentence, *self.caveats, self.reason, *others),
+            tables=tuple(tables),
         )
+
+
+def _shown_n(at: BestGenerations, symbol: Symbol) -> str:
+    """An n with its interval; "" where no spread between seeds is known."""
+    found = of_symbol(at, symbol)
+    return "" if found is None else str(NAt.of(at.budget, found))

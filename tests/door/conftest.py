@@ -1,4 +1,4 @@
-"""The directory that the examples of docs/python.md are run in."""
+"""The directory that the examples of docs/python.md are run in, and the columns of frames."""
 
 import tarfile
 from pathlib import Path
@@ -6,17 +6,26 @@ from pathlib import Path
 import pytest
 
 from isosweep.analysis.tables import CELLS, CHOICES, FRONTIER
-from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
 
-# By the name that a frame has in docs/python.md.
+# By the call that makes the frame, as docs/columns_reference.md has it.
+FRAMES = {
+    "isosweep.sweeps()": SWEEPS,
+    "sweep.plan": PLAN,
+    "sweep.runs": RUNS,
+    "sweep.records": RECORDS,
+    "sweep.cells": CELLS,
+    "sweep.choices": CHOICES,
+    "sweep.frontier": FRONTIER,
+    "sweep.verdict.n_star.by_budget": BEST_N,
+    "sweep.next_runs().runs": NEXT,
+    "isosweep.compare().frontier": COMPARED,
+}
+# Of those, the ones that every sweep has, by attribute.
 COLUMNS = {
-    "sweeps": SWEEPS,
-    "plan": PLAN,
-    "runs": RUNS,
-    "records": RECORDS,
-    "cells": CELLS,
-    "choices": CHOICES,
-    "frontier": FRONTIER,
+    name.removeprefix("sweep."): columns
+    for name, columns in FRAMES.items()
+    if name.count(".") == 1 and "(" not in name
 }
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,6 +13,7 @@ import isosweep
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
 from isosweep.analysis.tables import FRONTIER
+from isosweep.door.best_n import NAt
 from isosweep.door.columns import RUNS
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
@@ -30,7 +31,7 @@ from tests.analysis.sweeps import (
     write_sweep,
 )
 from tests.conftest import make_config
-from tests.door.conftest import COLUMNS
+from tests.door.conftest import COLUMNS, FRAMES
 
 # What is analysed in a second, and has a verdict.
 PLAN = make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0, 1))
@@ -58,7 +59,7 @@ def sweep(paths: SweepPaths) -> Sweep:
 
 
 def frames(sweep: Sweep) -> dict[str, Any]:
-    return {name: getattr(sweep, name) for name in COLUMNS if name != "sweeps"}
+    return {name: getattr(sweep, name) for name in COLUMNS}
 
 
 def snapshot(root: Path) -> dict[Path, tuple[int, bytes]]:
@@ -78,15 +79,20 @@ def same(shown: Any, written: str) -> bool:
 
 
 def test_frames_have_the_columns_that_are_documented(sweep: Sweep) -> None:
-    made = frames(sweep) | {"sweeps": isosweep.sweeps(sweep.path.parent)}
-    assert made.keys() == COLUMNS.keys()
+    n_star = sweep.verdict.n_star
+    assert n_star is not None
+    made = {f"sweep.{name}": frame for name, frame in frames(sweep).items()}
+    made["isosweep.sweeps()"] = isosweep.sweeps(sweep.path.parent)
+    made["sweep.verdict.n_star.by_budget"] = n_star.by_budget
+    made["isosweep.compare().frontier"] = isosweep.compare(sweep, sweep.select(n=[2, 4])).frontier
+    assert made.keys() == FRAMES.keys() - {"sweep.next_runs().runs"}
     for name, frame in made.items():
         assert [(each, str(dtype)) for each, dtype in frame.dtypes.items()] == [
-            (column.name, column.dtype) for column in COLUMNS[name]
+            (column.name, column.dtype) for column in FRAMES[name]
         ]
-        assert frame.attrs["columns"] == {column.name: column.text for column in COLUMNS[name]}
+        assert frame.attrs["columns"] == {column.name: column.text for column in FRAMES[name]}
         assert len(frame)
-        assert frame.attrs.get("budget_unit") == (None if name == "sweeps" else "flops")
+        assert frame.attrs.get("budget_unit") == ("flops" if "sweeps" not in name else None)
 
 
 def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_path: Path) -> None:
@@ -246,9 +252,17 @@ def test_a_view_asks_differently_and_is_checked_like_a_setting(sweep: Sweep) -> 
     assert best.cells.reward.mean() > sweep.cells.reward.mean()
     rollouts = sweep.view(compute_axis="rollouts").cells
     assert rollouts.attrs["budget_unit"] == "rollouts"
-    with pytest.raises(SettingError, match=r"analysis\.metric=bst: must be 'avg', 'best'"):
-        sweep.view(metric="bst")
-    with pytest.raises(SettingError, match=r"analysis\.margn=.*no such setting; here are .*margin"):
+    for typed, nearest in (
+        ("bst", 'metric="best"'),
+        ("worst_at_k", 'metric="worst"'),
+        ("reward_aime", 'evaluation_set="aime"'),
+    ):
+        rule = rf"analysis\.metric={typed}: .*avg \(column reward\).*works: {nearest}$"
+        with pytest.raises(SettingError, match=rule):
+            sweep.view(metric=typed)
+    with pytest.raises(
+        SettingError, match=r"analysis\.margn=.*here are .*, margin, .*works: margin="
+    ):
         sweep.view(margn=0.1)
 
 
@@ -276,3 +290,82 @@ def test_a_notebook_shows_a_verdict_as_text_of_its_own(sweep: Sweep) -> None:
     assert r"n \< 4 & \<script\>\*\[x\]\*" in verdict._repr_markdown_()
     assert verdict._repr_html_().count("<tr>") == 2 + len(verdict.optima) + 6
     assert repr(verdict) == f"{verdict.kind}: {verdict.sentence}"
+
+
+def test_n_is_a_number_with_its_interval_at_every_budget(sweep: Sweep) -> None:
+    verdict = sweep.verdict
+    of_n_star = [at.of("best") for at in verdict.optima]
+    of_n_d = [at.enough for at in verdict.optima]
+    for found, ranges in ((verdict.n_star, of_n_star), (verdict.n_d, of_n_d)):
+        assert found is not None
+        assert [at.median for at in found.estimates] == [r.interval.median for r in ranges if r]
+        assert [at.open_above for at in found.estimates] == [r.open_above for r in ranges if r]
+        last = ranges[-1]
+        assert last is not None
+        assert (found.low, found.high) == (last.interval.low, last.interval.high)
+        assert found.budget == PLAN.budgets[-1]
+        assert found.at(PLAN.budgets[0] * 1.001) == found.estimates[0]
+        with pytest.raises(SettingError, match=r"budget=9e6: was not read.*works: budget=8e6$"):
+            found.at(9e6)
+        assert found._repr_html_().count("<tr>") == 1 + len(PLAN.budgets)
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "text", "latex"),
+    [
+        (False, True, "76 (54 to 128+)", "76 (54--128+)"),
+        (True, False, "4.4 (4 or less to 7.5)", r"4.4 ($\le$4--7.5)"),
+    ],
+)
+def test_an_open_interval_is_written_as_one(
+    below: bool, above: bool, text: str, latex: str
+) -> None:
+    n = (76.1, 54.2, 128.0) if above else (4.36, 4.0, 7.54)
+    at = NAt(
+        budget=1e9,
+        **dict(zip(("median", "low", "high"), n, strict=True)),
+        open_below=below,
+        open_above=above,
+    )
+    assert (str(at), at.latex) == (text, latex)
+
+
+def test_the_report_and_the_files_of_figures_are_found(sweep: Sweep, tmp_path: Path) -> None:
+    copy = SweepPaths(tmp_path / "sweep", sweep.stored.paths.runs)
+    write_plan(copy, PLAN)
+    own = replace(sweep, stored=replace(sweep.stored, paths=copy))
+    assert (own.report_path, any(own.figures.values())) == (None, False)
+    written = analyse(copy, replace(sweep.analysis, formats=["png", "dark_png", "pdf"]))
+    assert own.report_path == written.report
+    assert sorted(f for files in own.figures.values() for f in files.values()) == sorted(
+        written.figures
+    )
+    assert own.figures["best_n"]["dark_png"].name == "best_n-dark.png"
+    assert own.figures._repr_html_().count("<a href=") == len(written.figures)
+    assert own.view(metric="best").report_path is None
+    assert own.select(n=2).report_path is None
+
+
+def test_tables_for_a_paper_have_what_the_frames_have(sweep: Sweep) -> None:
+    head, *rows = rows_of_latex(sweep.to_latex())
+    assert len(rows) == len(PLAN.budgets)
+    assert {len(row) for row in (head, *rows)} == {4}
+    n_star = sweep.verdict.n_star
+    assert n_star is not None
+    assert [row[1] for row in rows] == [at.latex for at in n_star.estimates]
+    head, *rows = rows_of_latex(sweep.to_latex("settings"))
+    frontier = sweep.frontier
+    shown = [tuple(map(int, row[1:4])) for row in rows]
+    assert shown == list(zip(frontier.n, frontier.B, frontier["T"], strict=True))
+    assert {row[4] for row in rows} == {"0.0001"}
+    with pytest.raises(SettingError, match=r"table=setting: .*works: table=settings$"):
+        sweep.to_latex("setting")  # type: ignore[arg-type]
+
+
+def rows_of_latex(text: str) -> list[list[str]]:
+    """Cells of a table's head and rows."""
+    assert text.count("{") == text.count("}")
+    for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}"):
+        assert text.count(rule) == 1
+    lines = [line.strip() for line in text.splitlines()]
+    return [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"\\")]

@@ -1,0 +1,187 @@
+"""Sweeps, and variants of each, side by side in Python: what `mode=compare` says."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isosweep.config.choices import one_of
+from isosweep.door.columns import COMPARED
+from isosweep.door.display import Shown
+from isosweep.door.frames import frame, rows_of
+from isosweep.door.latex import number, reward, table, text
+from isosweep.door.sweep import Sweep
+from isosweep.door.sweep import open as open_sweep
+from isosweep.errors import SettingError
+from isosweep.words.numbers import UNITS, short
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects
+
+    from isosweep.analysis.figures.description import Figure
+    from isosweep.analysis.statistics.compare import AtBudget, Comparison
+    from isosweep.analysis.statistics.entries import Entry
+    from isosweep.analysis.statistics.optima import Range
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ComparedSweeps:
+    """Sweeps side by side: their best rewards, n and verdicts, and what sets them apart.
+
+    `answer`: all of it as kinds and numbers, as `comparison.json` has it. `entries`: each sweep or
+    variant with what was read and found.
+    """
+
+    answer: "Comparison"
+    entries: "tuple[Entry, ...]"
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """Sentences: what sets them apart at the largest budget that all have reached."""
+        from isosweep.analysis.pages.comparison import summarise
+
+        return tuple(summarise(self.answer))
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdict of each, such as "growing", by its name."""
+        return dict(self.answer.verdicts)
+
+    @property
+    def frontier(self) -> "pandas.DataFrame":
+        """A frame of the best n and its reward, one row a sweep and budget."""
+        rows = rows_of(COMPARED, self.answer.frontiers)
+        return frame(COMPARED, rows, self.answer.unit)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures that `plot` draws."""
+        return tuple(self._figures)
+
+    def plot(self, name: str) -> "plotly.graph_objects.Figure":
+        """A figure of the comparison. Raises SettingError for a name that is none of `figures`."""
+        from isosweep.analysis.figures.draw_plotly import to_plotly
+
+        one_of("figure", name, self.figures)
+        return to_plotly(self._figures[name])
+
+    def to_latex(self) -> str:
+        """A LaTeX table of `frontier` at planned budgets, by the package booktabs."""
+        unit = UNITS[self.answer.unit]
+        runs = (run for entry in self.entries for run in entry.data.plan.runs)
+        planned = {budget for run in runs for budget in run.milestones}
+        return table(
+            ("sweep", f"compute ({unit})", "$n$", "$B$", "$n^*$", "$n_d$", "held-out reward"),
+            [
+                (
+                    text(at.entry),
+                    number(at.budget),
+                    f"{at.best_n}",
+                    f"{at.best_batch}",
+                    *(_latex(at.budget, found) for found in (at.n_star, at.n_d)),
+                    reward(at.reward, at.interval),
+                )
+                for at in self.answer.frontiers
+                if at.budget in planned
+            ],
+            caption="The best rollouts per problem $n$ and problems per batch $B$ of each sweep, "
+            "with medians and intervals.",
+            label="tab:comparison",
+            left=1,
+        )
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())
+        return f"<ComparedSweeps {told}>"
+
+    def _repr_markdown_(self) -> str:
+        return self._shown().markdown()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    @cached_property
+    def _figures(self) -> "dict[str, Figure]":
+        from isosweep.analysis.figures.comparison import comparison_figures
+
+        return comparison_figures(self.answer, self.entries)
+
+    def _shown(self) -> Shown:
+        last = {at.entry: at for at in self.answer.frontiers}
+        head = (self.answer.kind, f"largest budget ({UNITS[self.answer.unit]})", "n", "B", "reward")
+        rows = [_shown_row(at) for at in last.values()]
+        return Shown(
+            heading=f"{len(self.entries)} {self.answer.kind}s compared",
+            sentences=self.summary,
+            tables=([(*head, "verdict"), *((*row, self.verdicts[row[0]]) for row in rows)],),
+        )
+
+
+def compare(
+    *sweeps: Sweep | str | Path, sweeps_dir: str | Path = "sweeps", **settings: Any
+) -> ComparedSweeps:
+    """The sweeps side by side, with all variants of each: what `mode=compare` says.
+
+    `sweeps`: opened ones, also variants and selections, or names and directories as `open` takes
+    them. All are analysed by the settings of the first one, with those of `settings` instead, such
+    as `metric="best"`. Nothing is written. Raises SettingError for fewer than two, for the same one
+    twice, and for budgets in different units.
+
+    >>> isosweep.compare(sweep.variant("few_problems"), sweep.variant("many_problems"))
+    <ComparedSweeps few_problems: growing, many_problems: ...>
+    """
+    opened = [each if isinstance(each, Sweep) else open_sweep(each, sweeps_dir) for each in sweeps]
+    if opened:
+        asked = opened[0].view(**settings).analysis
+        opened = [replace(each, analysis=asked) for each in opened]
+    parts = [(each, variant) for each in opened for variant in each.variants.values()]
+    if len(parts) < 2:
+        raise SettingError("sweeps", len(parts), "a comparison takes two sweeps or variants")
+    units = sorted({part.data.plan.budget_unit for _, part in parts})
+    if len(units) > 1:
+        rule = f"their budgets are in {' and '.join(units)}"
+        raise SettingError("compute_axis", None, rule, 'compute_axis="flops"')
+    from isosweep.analysis.statistics.compare import compare as compare_entries
+
+    entries = _entries(opened)
+    names = Counter(entry.name for entry in entries)
+    if twice := [name for name, times in names.items() if times > 1]:
+        raise SettingError("sweeps", ", ".join(twice), "is given twice")
+    alone = len({each.path for each in opened}) == 1
+    of_one = alone and not any(each.selected for each in opened)
+    found = compare_entries(entries, asked, "variant" if of_one else "sweep")
+    return ComparedSweeps(answer=found, entries=tuple(entries))
+
+
+def _entries(opened: list[Sweep]) -> "list[Entry]":
+    """One for every variant of every sweep, named by what tells it from the others."""
+    from isosweep.analysis.statistics.entries import Entry, sweep_labels
+
+    first = {each.path: each for each in opened}
+    labels = dict.fromkeys(first, "")
+    if len(first) > 1:
+        documents = [next(iter(s.variants.values())).data.config_document for s in first.values()]
+        names = [path.name for path in first]
+        # Directories of one name are shown with their parents.
+        shown = names if len(set(names)) == len(names) else [str(path) for path in first]
+        labels = dict(zip(first, sweep_labels(shown, documents), strict=True))
+    entries = []
+    for sweep in opened:
+        for part in sweep.variants.values():
+            (axes,) = part.data.plan.axes
+            entry = Entry.of_variant(axes, part.data, part.findings, sweep=labels[sweep.path])
+            name = " ".join(filter(None, (entry.name, sweep.selected))) or sweep.name
+            entries.append(replace(entry, name=name))
+    return entries
+
+
+def _shown_row(at: "AtBudget") -> tuple[str, ...]:
+    return at.entry, short(at.budget), f"{at.best_n}", f"{at.best_batch}", f"{at.reward:.3f}"
+
+
+def _latex(budget: float, found: "Range | None") -> str:
+    from isosweep.door.best_n import NAt
+
+    return number(None) if found is None else NAt.of(budget, found).latex
