@@ -122,7 +122,7 @@ def _judged(
     try:
         now = file_now(directory)
         for path in mere_plans(roots, now):
-            why = "planned more than a day ago, never launched"
+            why = "never launched; the same command plans it again"
             judged.found.append(Superfluous(path, "plan", why, bytes_of(path)))
         for path in leftovers(directory, now):
             judged.found.append(Superfluous(path, "leftover", "left by a kill", bytes_of(path)))

