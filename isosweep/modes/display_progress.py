@@ -1,4 +1,4 @@
-"""The progress of a sweep: a picture on a terminal, a line for each run that is over elsewhere."""
+"""The progress of a sweep: a line for each run that is over, below them on a terminal a picture."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from isosweep import words
 from isosweep.modes.look import of_planned
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import Plan, PlannedRun, predicted
@@ -17,7 +18,7 @@ from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
-from isosweep.words.numbers import duration
+from isosweep.words.numbers import amount, duration
 
 # Runs that a picture shows; the others are counted.
 _SHOWN = 20
@@ -90,6 +91,14 @@ class Progress:
         if self._shown:
             self._live.stop()
 
+    def beginning(self, *, detaches: bool) -> str | None:
+        """What is about to be trained and how long that takes; None where nothing is left."""
+        left = self._estimate.left
+        if not left:
+            return None
+        seconds = makespan(left, self._places or len(left))
+        return words.line("terminal", "training", len(left), self._places, seconds, detaches)
+
     def asked_for_more(self, plan: Plan) -> "Progress":
         """The progress of `plan`, of which more is wanted than of this one's: what is over is
         told, and goes on to count."""
@@ -116,8 +125,6 @@ class Progress:
         if not (standing.ended or failed is not None) or run_id in self._told:
             return
         self._told.add(run_id)
-        if self._shown:
-            return
         state = view.state
         reward = "" if state is None or state.reward is None else f", reward {state.reward:.3f}"
         what = "" if standing is Standing.DONE else f": {standing}"
@@ -125,10 +132,10 @@ class Progress:
         counted, far = f"{self._counted()} done", ""
         if self._steps:
             counted = f"{self._counted()} steps done"
-            far = f" to {run.milestones[-1]:.4g} {self._plan.budget_unit}"
+            far = f" to {amount(run.milestones[-1], self._plan.budget_unit)}"
         line = (
             f"{counted}: {run.label}{far}{reward}"
-            f", {duration(seconds)}{what}{why}; {self._eta(time.monotonic())}"
+            f", {duration(seconds)}{what}{why}{self._eta(time.monotonic())}"
         )
         say(self._console, line)
 
@@ -151,7 +158,7 @@ class Progress:
 
     def _eta(self, now: float) -> str:
         seconds = self._estimate.seconds_left(now)
-        return "ETA ..." if seconds is None else f"ETA {duration(seconds)}"
+        return "" if seconds is None else f", about {duration(seconds)} left"
 
     def _has_passed(self, run: PlannedRun) -> bool:
         """Whether the step is over, though the run may be at its next one already."""
@@ -191,19 +198,23 @@ class Progress:
         diverged = standings.count(Standing.DIVERGED)
         what = "steps" if self._steps else "runs"
         line = f"{self._counted()} {what}, {self._spent / self._total:.0%} of the compute"
-        line += f", {self._eta(now)}"
+        line += self._eta(now)
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
         return Group(table, *([", ".join(more)] if more else []), line)
 
     def _add_row(self, table: Table, run: PlannedRun) -> None:
         state, done = self._views[run.run_id].state, self._behind[run.run_id]
-        reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
+        unit = self._plan.budget_unit
+        if state is None or state.reward is None:
+            doing = (state and state.activity) or "starting"
+        else:
+            doing = f"reward {state.reward:.3f}"
         table.add_row(
             run.label,
             f"step {of_planned(state.step if state else 0, run.num_steps)}",
-            f"reward {reward}",
-            f"{done:.2e}/{run.milestones[-1]:.2e} {self._plan.budget_unit}",
+            doing,
+            f"{done / run.milestones[-1]:.0%} of {amount(run.milestones[-1], unit)}",
             ProgressBar(total=run.milestones[-1], completed=done, width=24),
             Text(", ".join(state.warnings) if state else "", style="yellow"),
         )
@@ -223,6 +234,11 @@ class Estimate:
         self._scheduled = -_SCHEDULED_S
         self._makespan = 0.0
 
+    @property
+    def left(self) -> list[float]:
+        """Predicted seconds that are left of each run that is not over."""
+        return [seconds for seconds in self._left.values() if seconds > 0]
+
     def came_forward(self, run: PlannedRun, share: float) -> None:
         """`share` more of a run's compute is behind it."""
         self._left[run.run_id] = max(0.0, self._left[run.run_id] - predicted(run.seconds) * share)
@@ -241,6 +257,6 @@ class Estimate:
             return None
         if now - self._scheduled >= _SCHEDULED_S:
             self._scheduled = now
-            self._makespan = makespan([s for s in self._left.values() if s > 0], self._places)
+            self._makespan = makespan(self.left, self._places)
         slower = (self._measured + _PRIOR_S) / (self._predicted + _PRIOR_S)
         return self._makespan * slower

@@ -118,7 +118,10 @@ class _Followed:
                 self._ask()
                 self._others_ask()
                 followed = self.watching.sweeps
-                with self._progress(progress) as progress:
+                first, progress = progress is None, self._progress(progress)
+                if first and (line := progress.beginning(detaches=self._detaches)) is not None:
+                    say(self._console, line)
+                with progress:
                     done = self._until_something_is_done(progress, signals)
                 if signals.asked:
                     return self._leave(signals)
@@ -127,6 +130,10 @@ class _Followed:
                 analysed += self._finish(done, signals)
         _over_all_budgets(analysed, self._console)
         return self._worst
+
+    @property
+    def _detaches(self) -> bool:
+        return any(queue.launcher.detaches for queue in self._queues.all)
 
     def _look_who(self) -> None:
         for sweep in self.watching.overtaken():

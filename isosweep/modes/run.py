@@ -52,11 +52,11 @@ def plan_sweep(study: Study, console: Console) -> int:
             asked = parts or task.difficulty
             say(
                 console,
-                f"task.difficulty={asked}: {model} has not been measured on these "
-                "problems; planned as if enough of them were that hard. Before mode=run: the same "
-                "command with mode=difficulty",
+                f"task.difficulty={asked}: the difficulty of these problems for {model} has not "
+                "been measured; the plan assumes that enough of them are that hard. Run the same "
+                "command with mode=difficulty before mode=run",
             )
-    say(console, f"plan: {paths.plan}; as a map: {paths.plan_page}")
+    say(console, f"files: {paths.plan}; as a page: {paths.plan_page}")
     return 0
 
 

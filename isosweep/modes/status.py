@@ -27,6 +27,7 @@ from isosweep.modes.terminal import printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
+from isosweep.store.records import read_records
 
 # Raised when a field goes or changes its meaning; fields may be added.
 STATUS_VERSION: Final = 1
@@ -106,6 +107,10 @@ def status_document(
         "unanswered_runs": count,
         "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
         "device_hours": math.fsum(map(_device_hours, sights)),
+        "evaluation_device_hours": math.fsum(
+            _evaluation_seconds(sight) * sweep.config.hardware.devices_per_run / 3600
+            for sight in sights
+        ),
         "pricing": asdict(sweep.plan.pricing),
         "search": search,
     }
@@ -146,6 +151,13 @@ def _checkpoint_bytes(sight: Sight) -> int:
 def _device_hours(sight: Sight) -> float:
     """Device-hours that training it has spent, as far as its worker has recorded them."""
     return 0.0 if sight.state is None else sight.state.compute.spent("device_hours")
+
+
+def _evaluation_seconds(sight: Sight) -> float:
+    """What its records say that evaluation has taken, which is no part of its training."""
+    if sight.state is None:
+        return 0.0
+    return math.fsum(record.seconds for record in read_records(sight.paths.records).records)
 
 
 def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:

@@ -69,7 +69,25 @@ def test_a_terminal_shows_the_running_and_counts_the_others(tmp_path: Path) -> N
     assert "n=2 B=4 seed=0" in watched.text
     assert "reward 0.250" in watched.text
     total = watched.total
-    assert f"1/{total} runs, {1.25 / total:.0%} of the compute, ETA ..." in watched.text
+    assert f"1/{total} runs, {1.25 / total:.0%} of the compute" in watched.text
+
+
+def test_on_a_terminal_a_run_that_is_over_stays_as_a_line(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, screen=True)
+    with watched.progress() as progress:
+        watched.ends(watched.goes(progress, 0.1), 1.0)
+        progress.update([], {})
+        progress._drawn = 0.0
+        progress.update([], {})
+    assert watched.text.count(f"1/{watched.total} done: {watched.first.label}, reward 0.250") == 1
+
+
+def test_a_run_without_a_reward_shows_what_it_does(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, screen=True)
+    submitted(watched.run)
+    with watched.progress() as progress:
+        progress.update([(watched.first, view_run(watched.run))], {})
+    assert "starting" in watched.text or "queued" in watched.text
 
 
 def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> None:
@@ -93,9 +111,9 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
     one, two = watched.text.splitlines()
     counted = f"1/{watched.total} done: n="
     assert one.startswith(f"{counted}{first.num_generations} B=4 seed=0, reward 0.250, ")
-    assert "; ETA " in one
+    assert one.endswith(" left")
     assert f"{counted}{second.num_generations}" in two
-    assert ": failed (planted (tried 3 times)); ETA " in two
+    assert ": failed (planted (tried 3 times)), about " in two
 
 
 def test_a_run_that_waits_to_be_tried_again_is_no_line(tmp_path: Path) -> None:
