@@ -42,7 +42,7 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
 from isosweep.modes.terminal import Terminal, printable
-from isosweep.modes.usage import MODES, help_text, version_text
+from isosweep.modes.usage import MODES, help_about, help_text, version_text
 
 _jobs: list[SweepConfig] = []
 
@@ -104,7 +104,7 @@ def _compose() -> None:
 def main() -> None:
     """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
     if {"-h", "--help"} & set(sys.argv[1:]):
-        return print(help_text(config_directory()))
+        return _help([word for word in sys.argv[1:] if not word.startswith("-")])
     if "--version" in sys.argv[1:]:
         return print(version_text())
     if "--completion" in sys.argv[1:]:
@@ -136,6 +136,14 @@ def main() -> None:
         print(printable(f"isosweep: {error.filename or ''}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
+
+
+def _help(words: list[str]) -> None:
+    try:
+        about = [help_about(config_directory(), word.partition("=")[0]) for word in words[:1]]
+        print(*(about or [help_text(config_directory())]))
+    except IsosweepError as error:
+        _leave(error)
 
 
 def _complete(given: list[str]) -> None:

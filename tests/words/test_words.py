@@ -203,8 +203,8 @@ def test_numbers_read_well() -> None:
         *("under 5", "about 35", "over 95")
     ]
     assert [numbers.percent(each) for each in (0.0001, 0.034, 0.2)] == ["under 0.1%", "3.4%", "20%"]
-    assert numbers.interval(23, 8, 51) == "23 [8, 51]"
-    assert numbers.interval(4, 4, 7, below=True) == "4 [4 or less, 7]"
+    assert numbers.interval(23, 8, 51) == "23 (8 to 51)"
+    assert numbers.interval(4, 4, 7, below=True) == "4 (4 or less to 7)"
     assert [numbers.short(each) for each in (23, 1020, 1e18, 3.162e19)] == [
         *("23", "1020", "1e18", "3.16e19")
     ]

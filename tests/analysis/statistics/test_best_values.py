@@ -89,7 +89,7 @@ def test_optima_at_edges_bound_the_exponent_on_one_side_or_leave_it_open() -> No
     assert 0.5 < known(tuning.exponent).low < 0.9
     assert agreeing(tuning) == ["linear"]
     said = summary(tuning).replace("\n", " ")
-    assert "or more], which agrees with the rule linear and not with constant or sqrt" in said
+    assert "+), which agrees with the rule linear and not with constant or sqrt" in said
     assert "so that larger values are to be tried (grid.axes)" in said
     both = tuned(cell_of(SMALL, peak(8.5)), cell_of(LARGE, peak(8.5)))
     assert both.exponent is None
