@@ -101,7 +101,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 def _written(text: str) -> Iterator[str]:
     """The lines that a terminal would show of `text` in the end."""
-    for line in text.replace("\r\n", "\n").split("\n"):
+    for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
         states = [state for state in line.split("\r") if state.strip()]
         shown = states[-1] if states else line.rpartition("\r")[2]
         # tqdm writes every state that it draws: a bar at 100% says nothing more.

@@ -66,7 +66,7 @@ def show_site(config: "SweepConfig", console: Console) -> None:
         return
     for variable, value in with_site(config, os.environ)[1].items():
         setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
-        say(console, f"{setting}={value} is taken from {variable} in the environment")
+        say(console, f"{setting}={value} comes from {variable} in the environment")
 
 
 def show_launch(study: Study, console: Console) -> int:

@@ -70,7 +70,7 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if search is not None:
         say(console, *described_search(sweep.plan, search))
     elif (fault := search_fault(sweep)) is not None:
-        say(console, f"what the search has asked for is not known: {fault}", style="yellow")
+        say(console, f"the runs that the search chose are not known: {fault}", style="yellow")
     shown = sights
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]
@@ -257,7 +257,7 @@ def _quote(sights: list[Sight], console: Console) -> None:
         if not lines:
             continue
         if quoted == _QUOTED:
-            say(console, "the others' logs: mode=logs runs=RUN")
+            say(console, "more logs: mode=logs runs=RUN")
             return
         quoted += 1
         head = f"{sight.standing}: {sight.run.run_id}, the end of its log:"

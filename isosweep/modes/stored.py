@@ -61,7 +61,10 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     store_plan(study, paths, places)
     asked = Path(study.config.sweeps_dir).absolute()
     if paths.runs.parent.resolve() != asked.resolve():
-        say(console, f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come")
+        say(
+            console,
+            f"the runs of this sweep are in {paths.runs}; sweeps_dir={asked} applies to new sweeps",
+        )
     plan, config = study.plan, study.config
     _show_plan(plan, config, places, console)
     stored = StoredSweep(config=config, plan=plan, paths=paths)

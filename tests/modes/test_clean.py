@@ -75,7 +75,7 @@ def test_a_run_goes_once_its_sweep_is_said_to_be_gone_and_that_is_confirmed(
     kept, gone = needed(sweep), of_no_sweep(sweep.paths.runs)
     status, said = cleaned(tmp_path)
     assert status == 1
-    assert "1 run kept, which some sweep may need:" in said
+    assert "1 run kept, since a sweep may need them:" in said
     assert "of-no-sweep: gone uses it and cannot be read; forget=gone if that is gone" in said
     status, said = cleaned(tmp_path, "forget=gone", confirm=False)
     assert (status, gone.root.exists()) == (0, True)
@@ -159,7 +159,7 @@ def test_a_plan_that_was_never_launched_goes_after_an_hour(tmp_path: Path) -> No
     drive(launched.paths.drivers)
     simulated.paths.simulation.write_text("{}")
     for sweep in (plan, launched, simulated):
-        os.utime(sweep.paths.plan, YESTERDAY)
+        os.utime(sweep.paths.plan, LATELY)
     status, said = cleaned(tmp_path)
     assert status == 0
     assert f"{plan.paths.root}  (never launched; the same command plans it again)" in said
@@ -231,7 +231,7 @@ def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: P
     run, last = an_ended_run(sweep)
     status, said = cleaned(tmp_path)
     assert (status, last.stat().st_nlink) == (0, 2)
-    assert "nothing is there that no sweep needs" in said
+    assert "nothing to remove: every file belongs to a sweep" in said
     assert "optimiser states of ended runs take 2 GB; checkpoint.keep=weights lists them" in said
     status, said = cleaned(tmp_path, "checkpoint.keep=weights", confirm=False)
     assert status == 0

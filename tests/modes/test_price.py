@@ -250,7 +250,7 @@ def test_a_plan_and_its_files_have_dollars_beside_hours(tmp_path: Path) -> None:
     assert re.search(
         r"device time on cpu: \d+ s \(\d+ to \d+\), \$[\d.]+ \(\$[\d.]+ to \$[\d.]+\)", said
     )
-    assert re.search(r"end after \d+ s \(\d+ to \d+\)", said)
+    assert re.search(r"time: about \d+ s \(\d+ to \d+\)", said)
     (plan,) = tmp_path.glob("sweeps/*/plan.json")
     pricing = json.loads(plan.read_text())["pricing"]
     assert pricing == {"dollars_per_hour": 36, "spread": [0.75, 1.5]}
