@@ -21,7 +21,7 @@ def calibrate_sweep(config: SweepConfig, console: Console) -> int:
     console.print(_settings(calibration))
     say(
         console,
-        f"{calibration.file}: every later plan on this hardware uses it, unless hardware.calibrated=false",
+        f"{calibration.file}: later plans on this hardware use it; hardware.calibrated=false: not",
     )
     return 0
 

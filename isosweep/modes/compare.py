@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Rows of the table, which fits a screen of 40 lines with what is said beside it.
 _ROWS = 18
+_NAMED = 12
 # And what the report's summary begins with, doubts first.
 _SENTENCES = 5
 _HEADING = ("", "n", "B", "n*", "reward", "better")
@@ -43,6 +44,9 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
         raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
     runs = sum(len(sweep.plan.runs) for _, sweep in sweeps)
     variants = sum(len(sweep.plan.axes) for _, sweep in sweeps)
+    if variants < 2:
+        rule = "names one sweep; a comparison needs two"
+        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
     say(console, words.line("terminal", "analysing", runs, analysis_seconds(runs, variants)))
     entries, places = _entries(config, sweeps)
     _require_comparable(config, entries)
@@ -55,10 +59,10 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
     letters = _lettered(comparison.verdicts)
-    for name, verdict in list(comparison.verdicts.items())[:_ROWS]:
+    for name, verdict in list(comparison.verdicts.items())[:_NAMED]:
         say(console, f"{letters[name]}: {name}{places[name]}; verdict: {verdict}")
-    if more := len(comparison.verdicts) - _ROWS:
-        say(console, *([f"and {more} more"] if more > 0 else []))
+    if (more := len(comparison.verdicts) - _NAMED) > 0:
+        say(console, f"and {more} more, in the report")
     for sentence in summarise(comparison)[:_SENTENCES]:
         for name in sorted(letters, key=len, reverse=True):
             sentence = sentence.replace(name, letters[name])
@@ -92,9 +96,6 @@ def _entries(
 
 
 def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
-    if len(entries) < 2:
-        rule = "names one sweep; a comparison needs two"
-        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
     units = sorted({entry.data.plan.budget_unit for entry in entries})
     if len(units) > 1:
         rule = f"the sweeps' budgets are in {' and '.join(units)}"

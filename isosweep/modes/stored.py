@@ -131,7 +131,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
 def _plan_rows(plan: Plan, letters: dict[str, str]) -> list[list[str]]:
     """n and B, and what is planned of them at each budget, or the letters of what keeps them out;
     over all B of an n where that would be many rows."""
-    items = [*plan.cells, *plan.rejected]
+    items: list[Cell | Rejection] = [*plan.cells, *plan.rejected]
     pairs = sorted({(item.num_generations, item.problems_per_batch) for item in items})
     if len(pairs) > _ROWS:
         groups = {n: [pair for pair in pairs if pair[0] == n] for n, _ in pairs}
