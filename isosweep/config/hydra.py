@@ -65,7 +65,7 @@ def require_public(overrides: Sequence[str]) -> None:
         group, choice = match["name"], match["value"]
         if choice.startswith("_") and (config_directory() / group / f"{choice}.yaml").is_file():
             known = ", ".join(choices_of(config_directory(), group))
-            rule = f"is a part that other choices are built on: {known}"
+            rule = f"is only a part of other choices: {known}"
             raise SettingError(match["sign"] + group, choice, rule)
 
 
@@ -163,7 +163,7 @@ def _composed(overrides: Sequence[str], choices: Mapping[str, str]) -> dict[str,
         plain: Any = OmegaConf.to_container(composed, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         (group, choice), *_ = choices.items()
-        rule = f"cannot be composed with what else is asked ({str(error).splitlines()[0]})"
+        rule = f"cannot be combined with the other overrides ({str(error).splitlines()[0]})"
         raise SettingError(f"grid.axes.{group}", choice, rule) from None
     return dict(plain)
 

@@ -210,7 +210,7 @@ class SweepConfig:
             raise SettingError("name", self.name, rule)
         self._check_search()
         if self.trainer.name == "command" and self.unit == "device_hours":
-            rule = "is known of no run in advance, and trainer=command is told T"
+            rule = "cannot be predicted for a run, and trainer=command needs T in advance"
             raise SettingError("budget_unit", self.unit, rule, "budget_unit=rollouts")
         self._check_vllm()
         self._check_interruption()

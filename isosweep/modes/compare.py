@@ -45,7 +45,7 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     runs = sum(len(sweep.plan.runs) for _, sweep in sweeps)
     variants = sum(len(sweep.plan.axes) for _, sweep in sweeps)
     if variants < 2:
-        rule = "names one sweep; a comparison needs two"
+        rule = "is one sweep; a comparison needs two"
         raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
     say(console, words.line("terminal", "analysing", runs, analysis_seconds(runs, variants)))
     entries, places = _entries(config, sweeps)

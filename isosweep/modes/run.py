@@ -202,7 +202,7 @@ def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None
         name = next(name for name in asked if asked[name] != known[name])
         setting = "search" if name in ("name", "kind") else f"search.{name}"
         own, given = hidden(str(known[name])), hidden(str(asked[name]))
-        rule = f"mode=resume goes on as the sweep was begun, with {setting}={own}"
+        rule = f"mode=resume continues the sweep as it began, with {setting}={own}"
         nearest = f"mode=run, the sweep's own command, with {setting}={given}"
         raise SettingError(setting, given, rule, nearest)
 

@@ -51,7 +51,7 @@ class Watching:
         before, self._away = self._away, next((p for p in places if not there(p)), None)
         if self._away is not None and before is None:
             why = "renamed, or its file system does not answer"
-            self._print(f"{self._away} cannot be read ({why}): waiting until it can, or Ctrl-C")
+            self._print(f"{self._away} is away ({why}): waiting until it is back, or Ctrl-C")
         elif self._away is None and before is not None:
             self._print(f"{before} is back")
         return self._away is not None

@@ -45,7 +45,7 @@ LIMITED = (
 REFUSED = [
     # What Hydra does not compose.
     ("model=qwen-1.5", "model", "is none of the 21 choices, which --help lists"),
-    ("model=_llm", "model", "is a part that other choices are built on: llama-1b, "),
+    ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
     ("+experiment=playbook_joi", "+experiment", "choices, which --help lists"),
     ("+experiment=tiny/data_reus", "+experiment", "choices, which --help lists"),
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
@@ -324,7 +324,7 @@ REFUSED = [
             ("recipe.beta:[0,0.1,0]", "grid.axes.recipe.beta", "lists a value twice"),
             ("task.num_train_problems:[8,200000]", "task.num_train_problems", "has room for"),
             ("variant:{a:{},b:{recipe.beta:0.0}}", "grid.axes", "the same settings as variant=a"),
-            ("seed:{a:{}}", "grid.axes", "a name that runs are told apart by"),
+            ("seed:{a:{}}", "grid.axes", "a name that already distinguishes runs"),
             ("recipe:{a:{recipe.beta:1}}", "grid.axes.recipe", "lists choices of it, by name"),
             ("v:{a:{recipe.beta:1}},recipe.beta:[0,1]", "grid.axes", "which another axis sets"),
             ("generation.sleep:[false,true]", "generation.sleep", "only generation=vllm does"),
@@ -399,7 +399,7 @@ REFUSED = [
             (
                 "shares={a:1,b:0} task.mixture.schedule=[{at:0,a:0,b:1}]",
                 "schedule",
-                "stands in the place of task.mixture.shares",
+                "replaces task.mixture.shares",
             ),
             ("parts.b.template=x", "parts.b.template", "must contain {digits}"),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),

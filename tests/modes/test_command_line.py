@@ -30,7 +30,7 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
         (NOWHERE, "=nowhere:f: cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         (f"mode=plan {NOWHERE}", "=nowhere:f: no module 'nowhere' is on the import path"),
         ("model=huge", "model=huge: must be one of llama-1b, "),
-        ("model=_llm", "is a part that other choices are built on"),
+        ("model=_llm", "is only a part of other choices"),
         ("task.rewrd=1", "task.rewrd=1: no such setting"),
         ("budget=[1e20", "budget=[1e20: cannot be read: brackets and quotes are closed"),
         ("--halp", "unrecognized arguments: --halp"),

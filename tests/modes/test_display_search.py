@@ -20,6 +20,7 @@ from isosweep.plan.study import resolve
 from isosweep.search.expected import expected_cost
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy
+from isosweep.words.numbers import short
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import ended, printed, terminal
 
@@ -37,7 +38,7 @@ def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
     study = resolve(make_config(*SEARCH))
     *_, line = described_plan(study.plan, study.config)
     assert f"in {cost.sweeps} simulated sweeps" in line
-    assert f"here {cost.low * 2.56e10:.3g} to {cost.high * 2.56e10:.3g} flops" in line
+    assert f" ({short(cost.low * 2.56e10)} to {short(cost.high * 2.56e10)} FLOPs)" in line
     less = make_config(*SEARCH, "search.max_compute=1e8")
     assert "more than search.max_compute lets" in described_plan(study.plan, less)[-1]
 

@@ -105,7 +105,7 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     of = (f"from=[{name}]", "search.max_compute=1e12")
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
     offer = words.line("answer", "add_n", step, sweep.plan.pricing)
-    assert f"n = 32 comes first: {offer}" in said(tmp_path, *of)
+    assert f"first add n = 32: {offer}" in said(tmp_path, *of)
     (variant,) = proposed(tmp_path, *of)["variants"]
     assert variant["first"] == {**step, "end": None}
     assert {step["num_generations"] for step in variant["steps"]} == {32}

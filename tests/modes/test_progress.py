@@ -11,6 +11,7 @@ from isosweep.modes.display_progress import Estimate, Progress
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.state import view_run
 from isosweep.store.submissions import Submission, close
+from isosweep.words.numbers import amount
 from tests.modes.looked_after import ended, printed, reported, submitted, sweep_in, terminal
 
 
@@ -170,8 +171,8 @@ def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) 
     progress.update([], {})
     one, two = watched.text.splitlines()
     label, last = watched.first.label, watched.last
-    assert one.startswith(f"2/2 steps done: {label} to {last / 2:g} flops, reward ")
-    assert two.startswith(f"3/3 steps done: {label} to {last:g} flops, reward ")
+    assert one.startswith(f"2/2 steps done: {label} to {amount(last / 2, 'flops')}, reward ")
+    assert two.startswith(f"3/3 steps done: {label} to {amount(last, 'flops')}, reward ")
 
 
 def test_an_end_that_falls_together_with_a_new_step_is_told(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> No
     told = [driver.written for driver in drivers]
     # A line for each step that is asked for, by whoever asks.
     assert sorted("search: " in text for text in told) == [False, True], told
-    assert sorted("; watching. " in text for text in told) == [False, True], told
+    assert sorted("; this process only watches. " in text for text in told) == [False, True], told
     assert len({trial.user_attrs["run_id"] for trial in trials(tmp_path)}) == len(trials(tmp_path))
     _assert_trained_once(tmp_path)
 
