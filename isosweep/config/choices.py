@@ -25,7 +25,9 @@ def close(word: str, choices: Sequence[str], most: int) -> list[str]:
 def meant(word: str, choices: Sequence[str], shown: str = "{}") -> str:
     """The one of `choices` that `word` is most likely a slip for, as `shown`; "" if none is."""
     written = {choice.casefold(): choice for choice in reversed(choices)}
-    likest = difflib.get_close_matches(word.casefold(), written, n=1, cutoff=_SLIP)
+    # Letters that have changed places are the slip that difflib rates too low.
+    swapped = [each for each in written if sorted(each) == sorted(word.casefold())]
+    likest = swapped or difflib.get_close_matches(word.casefold(), written, n=1, cutoff=_SLIP)
     return shown.format(written[likest[0]]) if likest else ""
 
 

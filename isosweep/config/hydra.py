@@ -227,7 +227,7 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
             nearest = ", ".join(f"experiment={each}" for each in likest)
         nearest = re.sub(rf"(^|, ){group}=", rf"\g<1>{sign}{group}=", nearest)
         rule = f"must be one of {', '.join(options)}"
-        if nearest:
+        if nearest and nearest not in suggest.ANYTHING.values():
             rule = f"is none of the {len(options)} choices, which --help lists"
         return SettingError(f"{sign}{group}", choice, rule, nearest)
     words = " ".join(str(error).split())

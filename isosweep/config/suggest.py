@@ -83,7 +83,7 @@ _WITH_UNIT = re.compile(r"([\d.]+(?:e[+-]?\d+)?)\s*([kmgtpez]?)\s*(?:flops?|roll
 _POWER = re.compile(r"(?:([\d.]+)\s*[*x]\s*)?10\s*(?:\^|\*\*)\s*(\d+)")
 _MANY = 4
 # What takes anything, where no choice is like what was typed.
-_ANY = {
+ANYTHING = {
     "model": "model=local model.path=DIRECTORY, for any model on the disk",
     "task": "task=math_file task.math.path=FILE, for any problems in a file",
 }
@@ -156,7 +156,7 @@ def choice(group: str, given: str, options: Sequence[str], folder: Path) -> str:
         whole = re.compile(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])")
         likely = [each for each in options if whole.search(_text(folder / f"{each}.yaml"))]
     if not likely:
-        return _ANY.get(group, "")
+        return ANYTHING.get(group, "")
     more = ", ..." if likely[_MANY:] else ""
     return ", ".join(f"{group}={each}" for each in likely[:_MANY]) + more
 

@@ -205,7 +205,6 @@ class Progress:
 
     def _add_row(self, table: Table, run: PlannedRun) -> None:
         state, done = self._views[run.run_id].state, self._behind[run.run_id]
-        unit = self._plan.budget_unit
         if state is None or state.reward is None:
             doing = (state and state.activity) or "starting"
         else:
@@ -214,7 +213,7 @@ class Progress:
             run.label,
             f"step {of_planned(state.step if state else 0, run.num_steps)}",
             doing,
-            f"{done / run.milestones[-1]:.0%} of {amount(run.milestones[-1], unit)}",
+            f"{done / run.milestones[-1]:.0%}",
             ProgressBar(total=run.milestones[-1], completed=done, width=24),
             Text(", ".join(state.warnings) if state else "", style="yellow"),
         )

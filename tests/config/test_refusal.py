@@ -94,7 +94,11 @@ REFUSED = [
         "go together",
     ),
     (COMMANDED + "'\" trainer.log=/tmp/log.jsonl", "trainer.log", "it lies in {directory}"),
-    (COMMANDED + "'\" budget_unit=device_hours", "budget_unit", "trainer=command is told T"),
+    (
+        COMMANDED + "'\" budget_unit=device_hours",
+        "budget_unit",
+        "trainer=command needs T in advance",
+    ),
     # Bounds.
     ("budget=0", "budget", "must be a finite number above 0"),
     ("budget=nan", "budget", "must be a finite number above 0"),
@@ -333,7 +337,7 @@ REFUSED = [
             ("evaluation.sets:[null,{a:{}}]", "evaluation.sets", "all evaluated on the same sets"),
         ]
     ),
-    ("grid.axes={task:[sort,math]} task.sort.levels=[6]", "grid.axes.task", "cannot be composed"),
+    ("grid.axes={task:[sort,math]} task.sort.levels=[6]", "grid.axes.task", "cannot be combined"),
     # Evaluation sets.
     *(
         (f"evaluation.sets={{{typed}}}", f"evaluation.sets.{setting}", rule)
@@ -482,6 +486,7 @@ MEANT = [
     ("budget=1e11flops", "budget=1e11"),
     ("budget=1e11 FLOPs", "budget=1e11 budget_unit=flops"),
     ("budgets=1e11", "budget=1e11"),
+    ("modle=tiny", "model=tiny"),
     ("n=64", "grid.num_generations=64"),
     ("grid.n=64", "grid.num_generations=64"),
     ("T=100", "grid.max_steps=100; T follows from budget, n and B"),

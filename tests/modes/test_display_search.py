@@ -40,7 +40,7 @@ def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
     assert f"in {cost.sweeps} simulated sweeps" in line
     assert f" ({short(cost.low * 2.56e10)} to {short(cost.high * 2.56e10)} FLOPs)" in line
     less = make_config(*SEARCH, "search.max_compute=1e8")
-    assert "more than search.max_compute lets" in described_plan(study.plan, less)[-1]
+    assert "more than search.max_compute allows" in described_plan(study.plan, less)[-1]
 
 
 def planned(sweeps: Path, *overrides: str) -> tuple[StoredSweep, SearchStudy]:
@@ -122,7 +122,7 @@ def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:
     sweep, _ = planned(tmp_path, "search.max_compute=1e10")
     here = (f"sweeps_dir={tmp_path}", f"sweep_dir={sweep.paths.root}", "mode=resume")
     other = make_config(*here, "search=frontier", "search.max_compute=2e10")
-    with pytest.raises(SettingError, match=r"goes on as .* with search\.max_compute=10000000000"):
+    with pytest.raises(SettingError, match=r"continues the sweep .* with search\.max_compute=10000000000"):
         resume_sweep(other, terminal())
     with pytest.raises(SettingError, match="mode=resume goes on with the search as it was begun"):
         make_config(*here, "search.max_compute=2e10")

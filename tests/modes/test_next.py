@@ -90,7 +90,7 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
 
 def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:
     name = planned(tmp_path)
-    with pytest.raises(SettingError, match=r"^from=.*no run of it has records.*mode=resume"):
+    with pytest.raises(SettingError, match=r"^from=.*none of its runs has a record.*mode=resume"):
         proposed(tmp_path, f"from=[{name}]")
     with pytest.raises(SettingError, match=r"^from=.*a proposal is for one sweep"):
         proposed(tmp_path, f"from=[{name},{name}]")
