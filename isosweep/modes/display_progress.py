@@ -24,6 +24,9 @@ from isosweep.words.numbers import amount, duration
 _SHOWN = 20
 # Between two pictures.
 _REDRAW_S = 0.5
+# Seconds after which a silence is broken where there is no picture; the next one is twice as long,
+# so that a sweep of days fills no file.
+_SILENCE_S = 15.0
 # Until runs have come forward by so many predicted seconds, the prediction counts as much as what
 # is measured: a run's start-up is over then, as a rule, and its first evaluation.
 _PRIOR_S = 60.0
@@ -57,6 +60,7 @@ class Progress:
         self._live = Live(console=console, refresh_per_second=2, transient=True)
         self._shown = console.is_terminal
         self._drawn = 0.0
+        self._said, self._silence = time.monotonic(), _SILENCE_S
         self._runs = {run.run_id: run for run in plan.runs}
         self._standings: dict[str, Standing] = {}
         self._behind: dict[str, float] = {}
@@ -114,6 +118,7 @@ class Progress:
             plan, self._paths, self._stop, self._console, self._places, steps=self._steps
         )
         more._since = {name: since for name, since in self._since.items() if name in more._runs}
+        more._said, more._silence = self._said, self._silence
         more._told, more._before = (self._told & kept) | (more._told - kept), before
         return more
 
@@ -138,6 +143,7 @@ class Progress:
             f", {duration(seconds)}{what}{why}{self._eta(time.monotonic())}"
         )
         say(self._console, line)
+        self._said = time.monotonic()
 
     def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
         """The active runs of the plan, whose views count from now on."""
@@ -180,6 +186,9 @@ class Progress:
         self._estimate.step(now, running)
         if self._shown:
             self._live.update(self._picture(going, len(failed), now))
+        elif now - self._said >= self._silence:
+            say(self._console, f"{running} running: {self._summary(len(failed), now)}")
+            self._said, self._silence = now, 2 * self._silence
         # What that took is not counted, or a slow terminal would draw all the time.
         self._drawn = time.monotonic()
 
@@ -193,6 +202,9 @@ class Progress:
             more.append(f"{len(running) - _SHOWN} more are running")
         if queued := len(going) - len(running):
             more.append(f"{queued} queued")
+        return Group(table, *([", ".join(more)] if more else []), self._summary(failed, now))
+
+    def _summary(self, failed: int, now: float) -> str:
         standings = list(self._standings.values())
         warned = sum(bool(v.state.warnings) for v in self._views.values() if v.state)
         diverged = standings.count(Standing.DIVERGED)
@@ -201,7 +213,7 @@ class Progress:
         line += self._eta(now)
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
-        return Group(table, *([", ".join(more)] if more else []), line)
+        return line
 
     def _add_row(self, table: Table, run: PlannedRun) -> None:
         state, done = self._views[run.run_id].state, self._behind[run.run_id]

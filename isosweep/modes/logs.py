@@ -22,8 +22,10 @@ from isosweep.store.state import view_run
 _NAMED = 8
 # Bytes that a line of a log is taken to have at most, on average, when its end is looked for.
 _BYTES_A_LINE = 400
-# Bars of transformers and datasets, before a run does anything of its own.
-_LOADED = re.compile(r"(Loading (weights|checkpoint shards)|Map|Generating \w+ split).*\d+%\|")
+# Bars of transformers and datasets about files, which say nothing of a run.
+_LOADED = re.compile(
+    r"((Loading|Writing) (weights|checkpoint shards|model shards)|Map|Generating \w+ split).*\d+%\|"
+)
 
 
 def show_logs(config: SweepConfig, console: Console) -> int:
@@ -39,7 +41,7 @@ def show_logs(config: SweepConfig, console: Console) -> int:
         say(console, f"{run.run_id} has no log yet: {paths.logs}")
     for path in files:
         print(printable(f"==> {path} <=="), file=console.file)
-        for line in last_lines(path, config.lines):
+        for line in last_lines(path, config.lines) or ["(progress bars alone)"]:
             print(printable(line), file=console.file)
     return 0
 
@@ -85,7 +87,7 @@ def log_files(run: RunPaths) -> list[Path]:
 
 def last_lines(path: Path, count: int) -> list[str]:
     """The last `count` lines of a file, read from its end; of progress bars, which are drawn over
-    one another, each in its last state, and none of those of loading weights."""
+    one another, each in its last state, and none of those about files of models and data."""
     size = path.stat().st_size
     wanted = count * _BYTES_A_LINE
     with path.open("rb") as file:

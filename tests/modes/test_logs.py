@@ -44,7 +44,7 @@ def test_the_last_lines_of_a_file_are_found_however_long_they_are(tmp_path: Path
     assert len(last_lines(path, 2)) == 1
 
 
-def test_progress_bars_are_lines_in_their_last_state_and_none_of_loading_weights(
+def test_progress_bars_are_lines_in_their_last_state_and_none_about_files(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "log"
