@@ -27,7 +27,7 @@ from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
 from isosweep.config.recipe import own_loss
-from isosweep.config.settings import settings_in, typed_name
+from isosweep.config.settings import NO_SUCH, settings_in, typed_name
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine, flattened
 from isosweep.errors import SettingError
@@ -275,7 +275,7 @@ def _unread(word: str, words: Sequence[str]) -> SettingError:
 def _no_such(groups: Sequence[str], known: Sequence[str]) -> str:
     if groups:
         return f"no such setting; here are {', '.join(known)}"
-    return "no such setting; --help lists the groups, and --cfg job every setting"
+    return NO_SUCH
 
 
 def setting_names() -> Iterator[str]:

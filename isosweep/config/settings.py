@@ -69,6 +69,8 @@ def _accept_mappings(kind: Any, source: Any, handler: GetCoreSchemaHandler) -> C
     return schema  # type: ignore[no-any-return]
 
 
+# Of a name at the top, where there are dozens.
+NO_SUCH = "no such setting; --help lists the groups, and --cfg job every setting"
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 # What no command line has: it follows from others, or has another name there.
 _NOT_TYPED = ("given", "loss_sources", "from_sweep", "composed")
@@ -93,6 +95,8 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
     if broken in _UNKNOWN:
         own = settings_in(kind, loc[:-1])
         rule = f"no such setting; here are {', '.join(own)}"
+        if not kind.__settings_group__ and not loc[1:]:
+            rule = NO_SUCH
         nearest = meant(str(loc[-1]), own)
         if nearest:
             groups = (kind.__settings_group__, *map(str, loc[:-1]), nearest)

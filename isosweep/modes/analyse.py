@@ -81,9 +81,9 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
 
 
 def analysis_seconds(runs: int, variants: int) -> float:
-    """About how long an analysis takes: 10 s a variant for figures, 0.1 s a run, on one core of a
+    """About how long an analysis takes: 15 s a variant for figures, 0.1 s a run, on one core of a
     laptop. Seconds."""
-    return 10.0 * variants + 0.1 * runs
+    return 15.0 * variants + 0.1 * runs
 
 
 def _analyse_tuning(sweep: StoredSweep, console: Console) -> None:

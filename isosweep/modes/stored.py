@@ -133,15 +133,14 @@ def _plan_rows(plan: Plan, letters: dict[str, str]) -> list[list[str]]:
     over all B of an n where that would be many rows."""
     items: list[Cell | Rejection] = [*plan.cells, *plan.rejected]
     pairs = sorted({(item.num_generations, item.problems_per_batch) for item in items})
+    groups = [[pair] for pair in pairs]
     if len(pairs) > _ROWS:
-        groups = {n: [pair for pair in pairs if pair[0] == n] for n, _ in pairs}
-    else:
-        groups = {pair: [pair] for pair in pairs}
+        groups = [[pair for pair in pairs if pair[0] == n] for n in sorted({n for n, _ in pairs})]
     found = defaultdict[tuple[int, int, float], list[Cell | Rejection]](list)
     for item in items:
         found[item.num_generations, item.problems_per_batch, item.budget].append(item)
     rows = []
-    for group in groups.values():
+    for group in groups:
         batches = sorted({B for _, B in group})
         row = [str(group[0][0]), str(batches[0]) if len(batches) == 1 else f"{len(batches)} B"]
         for budget in plan.budgets:
