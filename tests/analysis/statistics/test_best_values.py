@@ -94,7 +94,7 @@ def test_optima_at_edges_bound_the_exponent_on_one_side_or_leave_it_open() -> No
     both = tuned(cell_of(SMALL, peak(8.5)), cell_of(LARGE, peak(8.5)))
     assert both.exponent is None
     assert {rule.agrees for rule in both.rules} == {None}
-    assert "how the best rate goes with n x B is not known" in summary(both)
+    assert "how the best rate changes with n x B is not established" in summary(both)
 
 
 def test_a_rule_that_leads_beyond_what_was_tried_has_no_loss() -> None:
@@ -158,7 +158,7 @@ def test_nothing_is_handed_on_where_nothing_is_learned_or_a_value_was_not_tried(
     empty = replace(ONE, data=lacking(ONE.data, lambda cell: True))
     for lacks, said in (
         (replace(tuning, base_reward=0.9), "no value learns anything"),
-        (replace(tuning, untried=({RATE: 1e-4},)), "Not every value was tried at every cell"),
+        (replace(tuning, untried=({RATE: 1e-4},)), "Not tried at every cell"),
         (tuned(empty, empty), "nothing is known of any value"),
     ):
         assert settings_for_the_grid(lacks, make_config().recipe, 0.02) == {}
