@@ -159,7 +159,7 @@ def test_nothing_is_handed_on_where_nothing_is_learned_or_a_value_was_not_tried(
     for lacks, said in (
         (replace(tuning, base_reward=0.9), "no value learns anything"),
         (replace(tuning, untried=({RATE: 1e-4},)), "Not tried at every cell"),
-        (tuned(empty, empty), "nothing is known of any value"),
+        (tuned(empty, empty), "no value can be judged"),
     ):
         assert settings_for_the_grid(lacks, make_config().recipe, 0.02) == {}
         assert said in summary(lacks).replace("\n", " ")
