@@ -104,7 +104,7 @@ def _compose() -> None:
 def main() -> None:
     """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
     if {"-h", "--help"} & set(sys.argv[1:]):
-        return _help([word for word in sys.argv[1:] if not word.startswith("-")])
+        return _help([word for word in sys.argv[1:] if not (word.startswith("-") or "=" in word)])
     if "--version" in sys.argv[1:]:
         return print(version_text())
     if "--completion" in sys.argv[1:]:
@@ -140,7 +140,7 @@ def main() -> None:
 
 def _help(words: list[str]) -> None:
     try:
-        about = [help_about(config_directory(), word.partition("=")[0]) for word in words[:1]]
+        about = [help_about(config_directory(), word) for word in words[:1]]
         print(*(about or [help_text(config_directory())]))
     except IsosweepError as error:
         _leave(error)

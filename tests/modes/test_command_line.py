@@ -69,6 +69,21 @@ def test_bad_input_is_reported_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_help_takes_a_word_and_no_override(tmp_path: Path) -> None:
+    whole = in_process(("--help",), tmp_path).stdout
+    assert in_process(("mode=plan", "--help"), tmp_path).stdout == whole
+    assert in_process(("--help", "status"), tmp_path).stdout.startswith("mode=status: how every")
+    grid = in_process(("--help", "grid"), tmp_path).stdout
+    assert "fix_batch, joint, tiny" in grid
+    assert "grid.num_generations" in grid
+    found = in_process(("--help", "temperature"), tmp_path).stdout
+    assert found.startswith("settings: recipe.temperature, evaluation.temperature")
+    refused = in_process(("--help", "lr"), tmp_path)
+    assert refused.returncode == 2
+    assert "--help=lr: is no mode, group or setting" in refused.stderr
+    assert "recipe.learning_rate" in refused.stderr
+
+
 def test_help_names_every_mode_and_choice_and_no_part_of_others(tmp_path: Path) -> None:
     shown = in_process(("--help",), tmp_path).stdout
     for name in (*get_args(Mode), "qwen-1.5b", "tune", "+experiment", "tiny/playbook_fix_B"):
