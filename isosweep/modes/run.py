@@ -29,6 +29,7 @@ from isosweep.plan.tally import Standing
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
+from isosweep.words.numbers import duration
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
@@ -91,11 +92,11 @@ def show_launch(study: Study, console: Console) -> int:
         command = f"{sys.executable} -P -m isosweep.training"
         scripts = [([run], f"{command} {paths.run(run.run_id).root}\n") for run in runs]
     for batch, text in scripts:
-        longest = max(predicted(run.seconds) for run in batch) / 3600
+        longest = max(predicted(run.seconds) for run in batch)
         about = f"{len(batch)} runs of up to" if len(batch) > 1 else "a run of"
         # As it is, so that it can be kept as a file: no terminal's width applies to a script.
         names = " ".join(run.run_id for run in batch)
-        sys.stdout.write(f"# {about} {longest:.3g} h: {names}\n{text}\n")
+        sys.stdout.write(f"# {about} {duration(longest)}: {names}\n{text}\n")
     return 0
 
 
