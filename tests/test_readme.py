@@ -75,4 +75,4 @@ def test_the_laptops_commands_follow_each_other(straight: Path, tmp_path: Path) 
     shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
     assert in_process(tuple(status), tmp_path).stdout.count("done") >= 2
     asked = tuple("budget=1e10" if word.startswith("budget=") else word for word in recommend)
-    assert "budget 1e+10 flops: n = " in in_process(asked, tmp_path).stdout
+    assert "at 1e10 FLOPs use n = " in in_process(asked, tmp_path).stdout

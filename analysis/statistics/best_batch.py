@@ -56,7 +56,7 @@ class BestBatch:
 
     @property
     def words(self) -> str:
-        """Median and interval, as 23 [8, 51]; the best of the grid where there is none."""
+        """Median and interval, as 23 (8 to 51); the best of the grid where there is none."""
         if self.interval is None:
             return str(self.best)
         return self.interval.open_words(below=self.left_censored, above=self.right_censored)

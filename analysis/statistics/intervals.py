@@ -38,11 +38,11 @@ class Interval:
 
     @property
     def words(self) -> str:
-        """Median and ends: 23 [8, 51]."""
+        """Median and ends: 23 (8 to 51)."""
         return self.open_words(below=False, above=False)
 
     def open_words(self, *, below: bool, above: bool) -> str:
-        """As `words`, of what may lie below or above all that was run: 4 [4 or less, 7]."""
+        """As `words`, of what may lie below or above all that was run: 4 (4 or less to 7)."""
         return interval(self.median, self.low, self.high, below=below, above=above)
 
     @classmethod

@@ -29,7 +29,7 @@ class Range:
 
     @property
     def words(self) -> str:
-        """Median and interval, as 23 [8, 51]."""
+        """Median and interval, as 23 (8 to 51)."""
         return self.interval.open_words(below=self.open_below, above=self.open_above)
 
     def holds(self, n: float) -> bool:
@@ -82,7 +82,7 @@ class BestGenerations:
 
     @property
     def words(self) -> str:
-        """Median and interval, as 23 [8, 51]; the candidates where there is none."""
+        """Median and interval, as 23 (8 to 51); the candidates where there is none."""
         if self.interval is None:
             return self.listed
         return self.interval.open_words(below=self.left_censored, above=self.right_censored)

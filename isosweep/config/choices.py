@@ -24,8 +24,11 @@ def close(word: str, choices: Sequence[str], most: int) -> list[str]:
 
 def meant(word: str, choices: Sequence[str], shown: str = "{}") -> str:
     """The one of `choices` that `word` is most likely a slip for, as `shown`; "" if none is."""
-    likest = difflib.get_close_matches(word, choices, n=1, cutoff=_SLIP)
-    return shown.format(likest[0]) if likest else ""
+    written = {choice.casefold(): choice for choice in reversed(choices)}
+    # Letters that have changed places are the slip that difflib rates too low.
+    swapped = [each for each in written if sorted(each) == sorted(word.casefold())]
+    likest = swapped or difflib.get_close_matches(word.casefold(), written, n=1, cutoff=_SLIP)
+    return shown.format(written[likest[0]]) if likest else ""
 
 
 def one_of(setting: str, value: str, choices: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -21,13 +21,14 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from isosweep.config.choices import meant, one_of
+from isosweep.config import suggest
+from isosweep.config.choices import close, one_of
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
 from isosweep.config.recipe import own_loss
-from isosweep.config.settings import settings_in, typed_name
-from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.settings import NO_SUCH, settings_in, typed_name
+from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine, flattened
 from isosweep.errors import SettingError
 
@@ -64,7 +65,7 @@ def require_public(overrides: Sequence[str]) -> None:
         group, choice = match["name"], match["value"]
         if choice.startswith("_") and (config_directory() / group / f"{choice}.yaml").is_file():
             known = ", ".join(choices_of(config_directory(), group))
-            rule = f"is a part that other choices are built on: {known}"
+            rule = f"is only a part of other choices: {known}"
             raise SettingError(match["sign"] + group, choice, rule)
 
 
@@ -162,7 +163,7 @@ def _composed(overrides: Sequence[str], choices: Mapping[str, str]) -> dict[str,
         plain: Any = OmegaConf.to_container(composed, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         (group, choice), *_ = choices.items()
-        rule = f"cannot be composed with what else is asked ({str(error).splitlines()[0]})"
+        rule = f"cannot be combined with the other overrides ({str(error).splitlines()[0]})"
         raise SettingError(f"grid.axes.{group}", choice, rule) from None
     return dict(plain)
 
@@ -213,19 +214,22 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     """What Hydra refuses of `overrides`, as an error of the setting."""
     typed = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
     if isinstance(error, OverrideParseException):
-        name, given, value = error.override.partition("=")
-        rule = "an override is SETTING=VALUE; with spaces it has quotes"
-        if given:
-            rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
-        return SettingError(name, value, rule)
+        return _unread(error.override, list(overrides))
     if isinstance(error, MissingConfigException) and error.options:
         # A choice may lie in a folder of its group, where Hydra lists none: tiny/data_reuse.
         group, _, choice = str(error.missing_cfg_file).partition("/")
         options = sorted({*error.options, *choices_of(config_directory(), group)})
-        public = ", ".join(option for option in options if not option.startswith("_"))
         sign = typed[group]["sign"] if group in typed else ""
-        nearest = meant(choice, options, f"{sign}{group}={{}}")
-        return SettingError(f"{sign}{group}", choice, f"must be one of {public}", nearest)
+        options = [option for option in options if not option.startswith("_")]
+        nearest = suggest.choice(group, choice, options, config_directory() / group)
+        if group == "experiment" and not nearest:
+            likest = close(choice, options, 3)
+            nearest = ", ".join(f"experiment={each}" for each in likest)
+        nearest = re.sub(rf"(^|, ){group}=", rf"\g<1>{sign}{group}=", nearest)
+        rule = f"must be one of {', '.join(options)}"
+        if nearest and nearest not in suggest.ANYTHING.values():
+            rule = f"is none of the {len(options)} choices, which --help lists"
+        return SettingError(f"{sign}{group}", choice, rule, nearest)
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
         *groups, name = match[1].split(".")
@@ -237,15 +241,41 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
             reason = " ".join(str(error.__cause__ or words).splitlines()[:1])
             return SettingError(f"{sign}{match[1]}", value, f"cannot be set so: {reason}")
         if not (config_directory() / name).is_dir():
-            rule = f"no such setting; here are {', '.join(known)}"
-            nearest = meant(name, known, f"{sign}{'.'.join([*groups, '{}'])}")
+            nearest = _chosen(name) or suggest.setting(name, value, groups, setting_names())
+            rule = "no such setting" if nearest else _no_such(groups, known)
             return SettingError(f"{sign}{match[1]}", value, rule, nearest)
         return SettingError(name, value, "is chosen beside the defaults", f"+{name}={value}")
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
         rule = "several values are a list in brackets, or with -m on the command line a sweep each"
-        return SettingError(name, value, rule)
+        return SettingError(name, value, rule, f"{name}=[{value.strip(',')}]")
     return SettingError("overrides", shlex.join(overrides), words)
+
+
+def _chosen(name: str) -> str:
+    """The group whose choice `name` is, with it: slurm=true."""
+    conf = config_directory()
+    groups = sorted(path.name for path in conf.iterdir() if path.is_dir())
+    fitting = [group for group in groups if name in choices_of(conf, group)]
+    return f"{fitting[0]}={name}" if len(fitting) == 1 else ""
+
+
+def _unread(word: str, words: Sequence[str]) -> SettingError:
+    """Of a word of the command that is no override, what it may have been meant to be."""
+    name, given, value = word.partition("=")
+    index = words.index(word) if word in words else 0
+    nearest = suggest.override(index, words or [word], get_args(Mode))
+    if given:
+        rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
+        return SettingError(name, value, rule, nearest)
+    rule = "is not SETTING=VALUE; a value with spaces has quotes"
+    return SettingError("overrides", word, rule, nearest)
+
+
+def _no_such(groups: Sequence[str], known: Sequence[str]) -> str:
+    if groups:
+        return f"no such setting; here are {', '.join(known)}"
+    return NO_SUCH
 
 
 def setting_names() -> Iterator[str]:

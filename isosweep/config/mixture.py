@@ -36,7 +36,7 @@ class MixtureConfig:
         if self.schedule is not None:
             self._check_schedule(self.schedule)
         if self.shares is not None and self.schedule is not None:
-            rule = "stands in the place of task.mixture.shares, which would have no effect"
+            rule = "replaces task.mixture.shares, which would have no effect"
             raise SettingError("task.mixture.schedule", self.schedule, rule)
 
     @property

@@ -4,6 +4,7 @@ Types, choices, bounds and defaults are on the fields; `__post_init__` checks on
 fields must be together, and raises SettingError itself.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform, get_args
@@ -12,6 +13,8 @@ from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs, CoreSchema
 
+from isosweep.config import suggest
+from isosweep.config.choices import meant
 from isosweep.errors import SettingError
 
 T = TypeVar("T")
@@ -66,6 +69,8 @@ def _accept_mappings(kind: Any, source: Any, handler: GetCoreSchemaHandler) -> C
     return schema  # type: ignore[no-any-return]
 
 
+# Of a name at the top, where there are dozens.
+NO_SUCH = "no such setting; --help lists the groups, and --cfg job every setting"
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 # What no command line has: it follows from others, or has another name there.
 _NOT_TYPED = ("given", "loss_sources", "from_sweep", "composed")
@@ -86,9 +91,16 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
     urgency = {**dict.fromkeys(_UNKNOWN, 0), "missing": 1}
     first = min(error.errors(include_url=False), key=lambda each: urgency.get(each["type"], 2))
     loc, broken = first["loc"], first["type"]
-    value = "" if broken == "missing" else first["input"]
+    value, nearest = "" if broken == "missing" else first["input"], ""
     if broken in _UNKNOWN:
-        rule = f"no such setting; here are {', '.join(settings_in(kind, loc[:-1]))}"
+        own = settings_in(kind, loc[:-1])
+        rule = f"no such setting; here are {', '.join(own)}"
+        if not kind.__settings_group__ and not loc[1:]:
+            rule = NO_SUCH
+        nearest = meant(str(loc[-1]), own)
+        if nearest:
+            groups = (kind.__settings_group__, *map(str, loc[:-1]), nearest)
+            nearest, rule = ".".join(filter(None, groups)), "no such setting"
     elif broken == "missing":
         rule = "has no value and no default"
     elif broken == "dataclass_type":
@@ -101,11 +113,19 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
         raised = first.get("ctx", {}).get("error")
         subject, _, wanted = first["msg"].partition(" should ")
         rule = str(raised) if raised else f"must {wanted}" if wanted else subject
+        nearest = getattr(raised, "nearest", "")
+        if broken == "literal_error":
+            words = re.findall("'([^']*)'", first["ctx"]["expected"])
+            place = (kind.__settings_group__, *map(str, loc))
+            nearest = suggest.literal(".".join(filter(None, place)), value, words)
+            if nearest and place == ("", "mode"):
+                rule = f"is none of the {len(words)} modes, which --help lists"
     # A list's setting is named, not the place in the list; a number as a name is in no list.
     names = (
         typed_name(str(each)) for each in loc if broken in _UNKNOWN or not isinstance(each, int)
     )
-    return SettingError(".".join(filter(None, (kind.__settings_group__, *names))), value, rule)
+    setting = ".".join(filter(None, (kind.__settings_group__, *names)))
+    return SettingError(setting, value, rule, nearest)
 
 
 def settings_in(kind: Any, groups: Sequence[object]) -> list[str]:

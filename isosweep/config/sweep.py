@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from isosweep.compute import BudgetUnit
+from isosweep.config import suggest
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.difficulty import DifficultyConfig
@@ -27,7 +28,7 @@ from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.config.trainer import TrainerConfig
-from isosweep.config.values import DirectoryName, Listed, PositiveInt
+from isosweep.config.values import DirectoryName, Listed, Mistyped, PositiveInt
 from isosweep.config.watch import WatchConfig
 from isosweep.errors import SettingError
 
@@ -71,7 +72,10 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     values = list(value) if isinstance(value, list | tuple) else [value]
     budgets = [_number(item) for item in values]
     if not budgets or not all(math.isfinite(number) and number > 0 for number in budgets):
-        raise ValueError("must be a finite number above 0, in budget_unit, or a list of these")
+        rule = "must be a finite number above 0, in budget_unit, or a list of these"
+        plain = [suggest.number(item) for item in values]
+        listed = plain[0] if len(plain) == 1 else f"[{','.join(plain)}]"
+        raise Mistyped(rule, f"budget={listed}" if plain and all(plain) else "")
     return _ascending(budgets, "lists a value twice")
 
 
@@ -198,7 +202,7 @@ class SweepConfig:
     def __post_init__(self) -> None:
         if self.dry_run and self.mode != "launch":
             rule = f"shows what mode=launch would submit; mode={self.mode} has no such preview"
-            raise SettingError("dry_run", True, rule)
+            raise SettingError("dry_run", True, rule, "mode=launch dry_run=true, or mode=plan")
         if self.forget and self.mode != "clean":
             rule = f"is for mode=clean; mode={self.mode} removes nothing"
             raise SettingError("forget", ", ".join(self.forget), rule)
@@ -212,7 +216,7 @@ class SweepConfig:
             raise SettingError("name", self.name, rule)
         self._check_search()
         if self.trainer.name == "command" and self.unit == "device_hours":
-            rule = "is known of no run in advance, and trainer=command is told T"
+            rule = "cannot be predicted for a run, and trainer=command needs T in advance"
             raise SettingError("budget_unit", self.unit, rule, "budget_unit=rollouts")
         self._check_vllm()
         self._check_interruption()

@@ -83,7 +83,7 @@ class TrainerConfig:
             rule = "says by {step} which step each checkpoint is of"
             raise SettingError("trainer.checkpoints", self.checkpoints, rule, "checkpoint-{step}")
         if (self.checkpoints is None) is not (not self.resume):
-            rule = "go together: where checkpoints are, and how the command is told to go on"
+            rule = "go together: where checkpoints lie, and how the command resumes"
             given = self.checkpoints or "null"
             raise SettingError("trainer.checkpoints", given, f"and trainer.resume {rule}")
 

@@ -11,7 +11,17 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator
 
+from isosweep.config.suggest import seed_lists
+
 T = TypeVar("T")
+
+
+class Mistyped(ValueError):  # noqa: N818
+    """What a value breaks, and `nearest`, as it would be typed."""
+
+    def __init__(self, rule: str, nearest: str) -> None:
+        super().__init__(rule)
+        self.nearest = nearest
 
 
 def _whole(value: Any) -> Any:
@@ -25,7 +35,8 @@ def _listed(value: Any) -> Any:
 def _seeds(value: Any) -> Any:
     if isinstance(value, list):
         return value
-    raise ValueError("must be a list of seeds, as [0,1,2]: a number may be one seed, or how many")
+    rule = "must be a list of seeds: a number may be one seed, or how many"
+    raise Mistyped(rule, seed_lists(value))
 
 
 def _distinct(values: list[Any]) -> list[Any]:

@@ -117,7 +117,7 @@ def _values(axis: str, axes: Mapping[str, Any]) -> list[tuple[Any, dict[str, Any
     if "." in axis or not isinstance(values, dict) or group in AXIS_GROUPS:
         raise _no_axis(axis, values)
     if axis in RESERVED:
-        raise SettingError("grid.axes", axis, "a name that runs are told apart by already")
+        raise SettingError("grid.axes", axis, "a name that already distinguishes runs")
     if not values:
         raise SettingError(f"grid.axes.{axis}", "{}", "names no variant")
     return [(variant, _settings(axis, variant, sets)) for variant, sets in values.items()]

@@ -16,12 +16,12 @@ def calibrate_sweep(config: SweepConfig, console: Console) -> int:
     sweep = stored_sweep(config)
     sweep.require_own("mode=calibrate")
     calibration = calibrate(sweep.config, sweep.plan, sweep.paths)
-    say(console, f"{calibration.key}: each phase of {calibration.runs} runs by itself")
+    say(console, f"{calibration.key}: each phase of {calibration.runs} runs")
     console.print(_phases(calibration))
     console.print(_settings(calibration))
     say(
         console,
-        f"{calibration.file}: used by every plan on this hardware (hardware.calibrated=false: not)",
+        f"{calibration.file}: later plans on this hardware use it; hardware.calibrated=false: not",
     )
     return 0
 
@@ -56,9 +56,9 @@ def _result(result: Measured | Kept) -> str:
         case Measured():
             return f"{result.value:.3g} ({result.low:.3g} to {result.high:.3g})"
         case Kept(why="absent"):
-            return "kept: not determined, for it was not recorded"
+            return "kept: not measured, since it was not recorded"
         case Kept(why="alike"):
-            return f"kept: not determined, for it goes with {result.other} in all records"
+            return f"kept: cannot be separated from {result.other} in these records"
         case Kept():
             limit = f"{RELATIVE_ERROR:.0%} of it"
-            return f"kept: not determined, with a standard error above {limit}"
+            return f"kept: its standard error is above {limit}"

@@ -170,7 +170,7 @@ def _report(doing: _Cancelling, console: Console) -> None:
     if doing.unfollowed:
         are = "is" if doing.unfollowed == 1 else "are"
         line = (
-            f"{doing.unfollowed} {are} at rest, and nobody follows the sweep who would start them"
+            f"{doing.unfollowed} {are} not started, and no process follows the sweep to start them"
         )
         say(console, line)
     warn(console, *doing.faults)

@@ -122,7 +122,7 @@ def _judged(
     try:
         now = file_now(directory)
         for path in mere_plans(roots, now):
-            why = "planned more than a day ago, never launched"
+            why = "never launched; the same command plans it again"
             judged.found.append(Superfluous(path, "plan", why, bytes_of(path)))
         for path in leftovers(directory, now):
             judged.found.append(Superfluous(path, "leftover", "left by a kill", bytes_of(path)))
@@ -216,14 +216,14 @@ def _show(judged: _Judged, console: Console) -> None:
         if len(items) > _LISTED:
             say(console, f"  and {len(items) - _LISTED} smaller ones")
     if not judged.found:
-        say(console, "nothing is there that no sweep needs")
+        say(console, "nothing to remove: every file belongs to a sweep")
     for sweep, count in judged.further.items():
         said = "keeps its checkpoints" if count == 1 else "keep their checkpoints"
         say(console, f"{_count(count, 'run')} {said}: {sweep} trains further")
     if judged.spare["weights"] >= LEAST_TOLD_BYTES:
         say(console, words.line("terminal", "spare", judged.spare))
     if judged.kept:
-        say(console, f"{_count(len(judged.kept), 'run')} kept, which some sweep may need:")
+        say(console, f"{_count(len(judged.kept), 'run')} kept, since a sweep may need them:")
         for run_id, why in judged.kept[:_LISTED]:
             say(console, f"  {run_id}: {why}", style="yellow")
         if len(judged.kept) > _LISTED:

@@ -1,29 +1,40 @@
 """`mode=compare`: sweeps, and variants of each, side by side."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os.path import relpath
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
+from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
+from isosweep.modes.analyse import analysis_seconds
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import named_sweeps
 from isosweep.modes.terminal import say
 from isosweep.store.paths import SweepPaths
+from isosweep.words.numbers import short
 
 if TYPE_CHECKING:
-    from isosweep.analysis.statistics.compare import Comparison
+    from isosweep.analysis.statistics.compare import AtBudget, Comparison
     from isosweep.analysis.statistics.entries import Entry
+
+# Rows of the table, which fits a screen of 40 lines with what is said beside it.
+_ROWS = 18
+_NAMED = 12
+# And what the report's summary begins with, doubts first.
+_SENTENCES = 5
+_HEADING = ("", "n", "B", "n*", "reward", "better")
 
 
 def compare_sweeps(config: SweepConfig, console: Console) -> int:
     """Compare the sweeps of `from`; returns 0. Raises SettingError where they cannot be."""
-    from isosweep.analysis.pages.comparison import doubts, write_comparison
+    from isosweep.analysis.pages.comparison import summarise, write_comparison
     from isosweep.analysis.statistics.compare import compare
 
     sweeps = named_sweeps(config)
@@ -31,7 +42,13 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     if len(roots) < len(sweeps):
         nearest = f"from=[{','.join(roots.values())}]"
         raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
-    entries = _entries(config, sweeps, console)
+    runs = sum(len(sweep.plan.runs) for _, sweep in sweeps)
+    variants = sum(len(sweep.plan.axes) for _, sweep in sweeps)
+    if variants < 2:
+        rule = "is one sweep; a comparison needs two"
+        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
+    say(console, words.line("terminal", "analysing", runs, analysis_seconds(runs, variants)))
+    entries, places = _entries(config, sweeps)
     _require_comparable(config, entries)
     comparison = compare(entries, config.analysis)
     shared = "|".join(name for name, _ in sweeps)
@@ -41,15 +58,24 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     own = _reports(config, sweeps, [entry.name for entry in entries], target)
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
-    _show_comparison(comparison, console)
-    say(console, *doubts(comparison))
-    say(console, f"comparison: {target.report}")
+    letters = _lettered(comparison.verdicts)
+    for name, verdict in list(comparison.verdicts.items())[:_NAMED]:
+        say(console, f"{letters[name]}: {name}{places[name]}; verdict: {verdict}")
+    if (more := len(comparison.verdicts) - _NAMED) > 0:
+        say(console, f"and {more} more, in the report")
+    for sentence in summarise(comparison)[:_SENTENCES]:
+        for name in sorted(letters, key=len, reverse=True):
+            sentence = sentence.replace(name, letters[name])
+        say(console, sentence)
+    _show_comparison(comparison, letters, console)
+    say(console, f"report: {target.report}")
     return 0
 
 
 def _entries(
-    config: SweepConfig, sweeps: list[tuple[str, StoredSweep]], console: Console
-) -> "list[Entry]":
+    config: SweepConfig, sweeps: list[tuple[str, StoredSweep]]
+) -> "tuple[list[Entry], dict[str, str]]":
+    """The entries, and the sweep of each that has another name."""
     from isosweep.analysis.load import load_view
     from isosweep.analysis.statistics.entries import Entry, sweep_labels
     from isosweep.analysis.statistics.findings import find
@@ -60,20 +86,16 @@ def _entries(
     ]
     names = [name for name, _ in sweeps]
     labels = sweep_labels(names, [of[0][1].config_document for of in loaded])
-    for name, label in zip(names, labels, strict=True):
-        if label != name:
-            say(console, f"{label}: {name}")
-    return [
-        Entry.of_variant(axes, data, find(data, config.analysis), sweep=label)
-        for label, of in zip(labels, loaded, strict=True)
-        for axes, data in of
-    ]
+    entries: dict[str, Entry] = {}
+    places: dict[str, str] = {}
+    for name, label, of in zip(names, labels, loaded, strict=True):
+        for axes, data in of:
+            entry = Entry.of_variant(axes, data, find(data, config.analysis), sweep=label)
+            entries[entry.name], places[entry.name] = entry, "" if label == name else f" ({name})"
+    return list(entries.values()), places
 
 
 def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
-    if len(entries) < 2:
-        rule = "names one sweep; a comparison needs two"
-        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
     units = sorted({entry.data.plan.budget_unit for entry in entries})
     if len(units) > 1:
         rule = f"the sweeps' budgets are in {' and '.join(units)}"
@@ -99,26 +121,49 @@ def _reports(
     }
 
 
-def _show_comparison(comparison: "Comparison", console: Console) -> None:
-    """Print the best of every sweep at every budget, and its verdict."""
-    table = Table(
-        *("sweep", f"budget ({comparison.unit})", "n", "B", "n*", "n_d"),
-        *("reward", "interval", "better"),
-    )
+def _show_comparison(
+    comparison: "Comparison", letters: Mapping[str, str], console: Console
+) -> None:
+    """Print the best of every sweep, at the budgets that most have reached."""
+    every: dict[float, list[AtBudget]] = {}
     for at in comparison.frontiers:
-        interval = "" if at.interval is None else f"{at.interval[0]:.3f} to {at.interval[1]:.3f}"
-        table.add_row(
-            at.entry,
-            f"{at.budget:.3g}",
-            str(at.best_n),
-            str(at.best_batch),
-            *("" if found is None else found.words for found in (at.n_star, at.n_d)),
-            f"{at.reward:.3f}",
-            interval,
-            "" if at.better is None else f"{at.better:.0%}",
-        )
-    console.print(table)
-    say(console, "n, B: the best that ran; n*: the best n; n_d: the smallest n that is good enough")
-    say(console, "better: probability that the best reward lies above the first sweep's")
-    for name, verdict in comparison.verdicts.items():
-        say(console, f"{name}: {verdict}")
+        every.setdefault(at.budget, []).append(at)
+    most = max((len(found) for found in every.values()), default=0)
+    shared = sorted(budget for budget, found in every.items() if len(found) == most)
+    rows = [("", *_HEADING)]
+    for budget in _spread(shared, max(1, _ROWS // max(1, most))):
+        for at in every[budget][:_ROWS]:
+            ends = "" if at.interval is None else " ({:.3f} to {:.3f})".format(*at.interval)
+            rows.append(
+                (
+                    short(budget) if at is every[budget][0] else "",
+                    letters[at.entry],
+                    str(at.best_n),
+                    str(at.best_batch),
+                    "" if at.n_star is None else at.n_star.words,
+                    f"{at.reward:.3f}{ends}",
+                    "" if at.better is None else f"{at.better:.0%}",
+                )
+            )
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    say(console, f"budget in {comparison.unit}; n, B: the best that ran; n*: the best n")
+    for row in rows:
+        cells = (cell.ljust(size) for cell, size in zip(row, sizes, strict=True))
+        say(console, "  ".join(cells).rstrip())
+    say(console, "better: probability that the reward lies above A's")
+    if len(shared) * most > len(rows):
+        say(console, f"all {len(shared)} budgets: the report")
+
+
+def _spread(budgets: list[float], most: int) -> list[float]:
+    """At most so many of them, the largest among them, and as far apart as they go."""
+    if len(budgets) <= most:
+        return budgets
+    step = len(budgets) / most
+    return [budgets[len(budgets) - 1 - int(i * step)] for i in reversed(range(most))]
+
+
+def _lettered(names: Iterable[str]) -> dict[str, str]:
+    """A, B, ..., Z, AA, ... of the entries."""
+    places = (f"{a}{b}" for a in ("", *ascii_uppercase) for b in ascii_uppercase)
+    return dict(zip(names, places, strict=False))

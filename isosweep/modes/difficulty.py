@@ -51,7 +51,7 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
                 say(console, f"{single.model.name}, {single.task.name}, {how}:")
             measure(single, console)
     except KeyboardInterrupt:
-        say(console, "stopped; the same command goes on from here")
+        say(console, "stopped; the same command continues from here")
         return INTERRUPTED
     return 0
 
@@ -184,7 +184,9 @@ def _show(measured: Measurement, console: Console) -> None:
         span = f"{first} to {high:g}" if low < high else first
         table.add_row(name, span, f"{counts[name]:,}", percent(counts[name] / len(rates)))
     console.print(table)
-    say(console, "extremely_hard is part of hard; a rate at an end of two ranges counts in both")
+    say(
+        console, "extremely_hard is part of hard; a rate on the border of two ranges counts in both"
+    )
     histogram = [measured.successes.count(successes) for successes in range(k + 1)]
     document: dict[str, Any] = {"version": FORMAT_VERSION, "problems": len(rates)}
     document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}

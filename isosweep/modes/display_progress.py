@@ -1,4 +1,4 @@
-"""The progress of a sweep: a picture on a terminal, a line for each run that is over elsewhere."""
+"""The progress of a sweep: a line for each run that is over, below them on a terminal a picture."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from isosweep import words
 from isosweep.modes.look import of_planned
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import Plan, PlannedRun, predicted
@@ -17,12 +18,15 @@ from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
-from isosweep.words.numbers import duration
+from isosweep.words.numbers import amount, duration
 
 # Runs that a picture shows; the others are counted.
 _SHOWN = 20
 # Between two pictures.
 _REDRAW_S = 0.5
+# Seconds after which a silence is broken where there is no picture; the next one is twice as long,
+# so that a sweep of days fills no file.
+_SILENCE_S = 15.0
 # Until runs have come forward by so many predicted seconds, the prediction counts as much as what
 # is measured: a run's start-up is over then, as a rule, and its first evaluation.
 _PRIOR_S = 60.0
@@ -56,6 +60,7 @@ class Progress:
         self._live = Live(console=console, refresh_per_second=2, transient=True)
         self._shown = console.is_terminal
         self._drawn = 0.0
+        self._said, self._silence = time.monotonic(), _SILENCE_S
         self._runs = {run.run_id: run for run in plan.runs}
         self._standings: dict[str, Standing] = {}
         self._behind: dict[str, float] = {}
@@ -90,6 +95,14 @@ class Progress:
         if self._shown:
             self._live.stop()
 
+    def beginning(self, *, detaches: bool) -> str | None:
+        """What is about to be trained and how long that takes; None where nothing is left."""
+        left = self._estimate.left
+        if not left:
+            return None
+        seconds = makespan(left, self._places or len(left))
+        return words.line("terminal", "training", len(left), self._places, seconds, detaches)
+
     def asked_for_more(self, plan: Plan) -> "Progress":
         """The progress of `plan`, of which more is wanted than of this one's: what is over is
         told, and goes on to count."""
@@ -105,6 +118,7 @@ class Progress:
             plan, self._paths, self._stop, self._console, self._places, steps=self._steps
         )
         more._since = {name: since for name, since in self._since.items() if name in more._runs}
+        more._said, more._silence = self._said, self._silence
         more._told, more._before = (self._told & kept) | (more._told - kept), before
         return more
 
@@ -116,8 +130,6 @@ class Progress:
         if not (standing.ended or failed is not None) or run_id in self._told:
             return
         self._told.add(run_id)
-        if self._shown:
-            return
         state = view.state
         reward = "" if state is None or state.reward is None else f", reward {state.reward:.3f}"
         what = "" if standing is Standing.DONE else f": {standing}"
@@ -125,12 +137,13 @@ class Progress:
         counted, far = f"{self._counted()} done", ""
         if self._steps:
             counted = f"{self._counted()} steps done"
-            far = f" to {run.milestones[-1]:.4g} {self._plan.budget_unit}"
+            far = f" to {amount(run.milestones[-1], self._plan.budget_unit)}"
         line = (
             f"{counted}: {run.label}{far}{reward}"
-            f", {duration(seconds)}{what}{why}; {self._eta(time.monotonic())}"
+            f", {duration(seconds)}{what}{why}{self._eta(time.monotonic())}"
         )
         say(self._console, line)
+        self._said = time.monotonic()
 
     def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
         """The active runs of the plan, whose views count from now on."""
@@ -151,7 +164,7 @@ class Progress:
 
     def _eta(self, now: float) -> str:
         seconds = self._estimate.seconds_left(now)
-        return "ETA ..." if seconds is None else f"ETA {duration(seconds)}"
+        return "" if seconds is None else f", about {duration(seconds)} left"
 
     def _has_passed(self, run: PlannedRun) -> bool:
         """Whether the step is over, though the run may be at its next one already."""
@@ -173,6 +186,9 @@ class Progress:
         self._estimate.step(now, running)
         if self._shown:
             self._live.update(self._picture(going, len(failed), now))
+        elif now - self._said >= self._silence:
+            say(self._console, f"{running} running: {self._summary(len(failed), now)}")
+            self._said, self._silence = now, 2 * self._silence
         # What that took is not counted, or a slow terminal would draw all the time.
         self._drawn = time.monotonic()
 
@@ -186,24 +202,30 @@ class Progress:
             more.append(f"{len(running) - _SHOWN} more are running")
         if queued := len(going) - len(running):
             more.append(f"{queued} queued")
+        return Group(table, *([", ".join(more)] if more else []), self._summary(failed, now))
+
+    def _summary(self, failed: int, now: float) -> str:
         standings = list(self._standings.values())
         warned = sum(bool(v.state.warnings) for v in self._views.values() if v.state)
         diverged = standings.count(Standing.DIVERGED)
         what = "steps" if self._steps else "runs"
         line = f"{self._counted()} {what}, {self._spent / self._total:.0%} of the compute"
-        line += f", {self._eta(now)}"
+        line += self._eta(now)
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
-        return Group(table, *([", ".join(more)] if more else []), line)
+        return line
 
     def _add_row(self, table: Table, run: PlannedRun) -> None:
         state, done = self._views[run.run_id].state, self._behind[run.run_id]
-        reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
+        if state is None or state.reward is None:
+            doing = (state and state.activity) or "starting"
+        else:
+            doing = f"reward {state.reward:.3f}"
         table.add_row(
             run.label,
             f"step {of_planned(state.step if state else 0, run.num_steps)}",
-            f"reward {reward}",
-            f"{done:.2e}/{run.milestones[-1]:.2e} {self._plan.budget_unit}",
+            doing,
+            f"{done / run.milestones[-1]:.0%}",
             ProgressBar(total=run.milestones[-1], completed=done, width=24),
             Text(", ".join(state.warnings) if state else "", style="yellow"),
         )
@@ -224,6 +246,11 @@ class Estimate:
         self._scheduled = -_SCHEDULED_S
         self._makespan = 0.0
 
+    @property
+    def left(self) -> list[float]:
+        """Predicted seconds that are left of each run that is not over."""
+        return [seconds for seconds in self._left.values() if seconds > 0]
+
     def came_forward(self, run: PlannedRun, share: float) -> None:
         """`share` more of a run's compute is behind it."""
         self._left[run.run_id] = max(0.0, self._left[run.run_id] - predicted(run.seconds) * share)
@@ -242,6 +269,6 @@ class Estimate:
             return None
         if now - self._scheduled >= _SCHEDULED_S:
             self._scheduled = now
-            self._makespan = makespan([s for s in self._left.values() if s > 0], self.places)
+            self._makespan = makespan(self.left, self.places)
         slower = (self._measured + _PRIOR_S) / (self._predicted + _PRIOR_S)
         return self._makespan * slower

@@ -11,6 +11,7 @@ from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.tally import Standing
+from isosweep.words.numbers import short
 
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
@@ -127,7 +128,7 @@ def described_search(plan: Plan, document: JsonObject) -> list[str]:
     lines = [words.line("status", "search", document, len(plan.runs))]
     lines += [f"  {described_step(step, plan)}" for step in decision["steps"]]
     if others:
-        lines.append("considered as well:")
+        lines.append("also considered:")
         lines += [f"  {described_step(step, plan)}" for step in others[:_SHOWN]]
     return lines
 
@@ -145,8 +146,8 @@ def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
         return sight
     asked = document["asked"].get(sight.run.run_id)
     if sight.standing is Standing.NOT_BEGUN and asked is None:
-        return replace(sight, note="not asked for")
-    note = "" if asked is None else f"asked for up to {asked:.3g}"
+        return replace(sight, note="not chosen")
+    note = "" if asked is None else f"chosen up to {short(asked)}"
     if sight.standing is Standing.TO_EXTEND:
         return replace(sight, standing=as_searched(sight.standing, document), note=note)
     return sight

@@ -57,7 +57,7 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
         waiting = sum(queue.waiting for queue in queues.all)
         say(console, f"{len(queues.active)} runs started; follow them with mode=resume")
         if waiting:
-            say(console, f"{waiting} runs wait for a place: mode=resume starts them")
+            say(console, f"{waiting} runs wait for a free device: mode=resume starts them")
         for queue in queues.all:
             queue.leave()
     finally:
@@ -118,7 +118,10 @@ class _Followed:
                 self._ask()
                 self._others_ask()
                 followed = self.watching.sweeps
-                with self._progress(progress) as progress:
+                first, progress = progress is None, self._progress(progress)
+                if first and (line := progress.beginning(detaches=self._detaches)) is not None:
+                    say(self._console, line)
+                with progress:
                     done = self._until_something_is_done(progress, signals)
                 if signals.asked:
                     return self._leave(signals)
@@ -127,6 +130,10 @@ class _Followed:
                 analysed += self._finish(done, signals)
         _over_all_budgets(analysed, self._console)
         return self._worst
+
+    @property
+    def _detaches(self) -> bool:
+        return any(queue.launcher.detaches for queue in self._queues.all)
 
     def _look_who(self) -> None:
         for sweep in self.watching.overtaken():
@@ -151,25 +158,25 @@ class _Followed:
         for queue in self._queues.all:
             if queue.launcher.detaches:
                 queue.leave()
-                say(self._console, "detached; the jobs go on")
+                say(self._console, "detached; the jobs continue")
         if staying:
             self._stop_runs(staying, signals)
         for sweep, _ in self.watching.own.values():
             _tell(sweep, "interrupted", len(self._queues.failed), self._console)
         for sweep in self.watching.sweeps:
             again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
-            say(self._console, f"go on with: {again}")
+            say(self._console, f"continue with: {again}")
         return INTERRUPTED
 
     def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
         """Wait until the runs have left, as long as they may take; a second signal ends them."""
         if sum(queue.stop() for queue in staying):
-            say(self._console, "stopping: every run writes a checkpoint")
+            say(self._console, "stopping: every run writes a checkpoint first")
         grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
         deadline = time.monotonic() + grace
         while any(queue.busy for queue in staying) and time.monotonic() < deadline:
             if signals.asked > 1:
-                say(self._console, "ended at once; runs go on from their last checkpoints")
+                say(self._console, "ended at once; runs continue from their last checkpoints")
                 deadline = time.monotonic() + _KILLED_S
                 for queue in staying:
                     queue.stop(kill=True)
@@ -179,7 +186,7 @@ class _Followed:
             signals.sleep(0.1, unless=1)
         signals.interrupt_from_now_on()
         if left := sum(len(queue.active) for queue in staying):
-            say(self._console, f"{left} runs are not at a checkpoint yet: they leave after it")
+            say(self._console, f"{left} runs have not written a checkpoint yet; they end after it")
         for tracker in filter(None, self._trackers.values()):
             tracker.close("KILLED", [], None)
 

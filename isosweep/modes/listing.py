@@ -1,4 +1,4 @@
-"""`mode=list`: the sweeps of `sweeps_dir`, the newest first."""
+"""`mode=list`: the sweeps of `sweeps_dir`, the newest first; after them plans that never ran."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,13 +34,17 @@ _LATE = "%Y-%m-%d %H:%M"
 
 def list_sweeps(config: SweepConfig, console: Console) -> int:
     """Print every sweep with how its runs stand and what was found; 0, or 1 if one is broken."""
-    listed = [listed_sweep(root) for root in sweep_roots(config.sweeps_dir)]
+    found = [listed_sweep(root) for root in sweep_roots(config.sweeps_dir)]
+    listed = sorted(found, key=lambda sweep: not sweep["launched"])
     if config.format == "json":
         where = str(Path(config.sweeps_dir).absolute())
         show_json(console, {"version": LIST_VERSION, "sweeps_dir": where, "sweeps": listed})
     else:
         nothing = f"{config.sweeps_dir} holds no sweep"
-        say(console, *(map(_described, listed) if listed else [nothing]))
+        begun = [_described(sweep) for sweep in listed if sweep["launched"]]
+        say(console, *(begun if listed else [nothing]))
+        if plans := [sweep["name"] for sweep in listed if not sweep["launched"]]:
+            say(console, words.line("status", "plans", plans))
     return 1 if any(sweep["fault"] for sweep in listed) else 0
 
 

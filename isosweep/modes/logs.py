@@ -1,6 +1,8 @@
 """`mode=logs`: what the jobs of one run have printed; and how that ends."""
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +22,10 @@ from isosweep.store.state import view_run
 _NAMED = 8
 # Bytes that a line of a log is taken to have at most, on average, when its end is looked for.
 _BYTES_A_LINE = 400
+# Bars of transformers and datasets about files, which say nothing of a run.
+_LOADED = re.compile(
+    r"((Loading|Writing) (weights|checkpoint shards|model shards)|Map|Generating \w+ split).*\d+%\|"
+)
 
 
 def show_logs(config: SweepConfig, console: Console) -> int:
@@ -35,7 +41,7 @@ def show_logs(config: SweepConfig, console: Console) -> int:
         say(console, f"{run.run_id} has no log yet: {paths.logs}")
     for path in files:
         print(printable(f"==> {path} <=="), file=console.file)
-        for line in last_lines(path, config.lines):
+        for line in last_lines(path, config.lines) or ["(progress bars alone)"]:
             print(printable(line), file=console.file)
     return 0
 
@@ -80,18 +86,29 @@ def log_files(run: RunPaths) -> list[Path]:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last `count` lines of a file, read from its end."""
+    """The last `count` lines of a file, read from its end; of progress bars, which are drawn over
+    one another, each in its last state, and none of those about files of models and data."""
     size = path.stat().st_size
     wanted = count * _BYTES_A_LINE
     with path.open("rb") as file:
         while True:
             file.seek(max(0, size - wanted))
-            lines = file.read().decode(errors="replace").splitlines()
+            lines = list(_written(file.read().decode(errors="replace")))
             if wanted >= size:
                 return lines[-count:]
             if len(lines) > count:
                 return lines[-count:]
             wanted *= 4
+
+
+def _written(text: str) -> Iterator[str]:
+    """The lines that a terminal would show of `text` in the end."""
+    for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
+        states = [state for state in line.split("\r") if state.strip()]
+        shown = states[-1] if states else line.rpartition("\r")[2]
+        # tqdm writes every state that it draws: a bar at 100% says nothing more.
+        if not _LOADED.match(shown):
+            yield shown
 
 
 def log_tail(run: RunPaths, count: int) -> list[str]:

@@ -27,6 +27,8 @@ _TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}")
 LEAST_TOLD_BYTES = 1e9
 # Seconds after which nobody can still be about to rename it.
 _OLD_S = 86400.0
+# And after which nobody is about to launch what a plan was just shown of.
+_PLANNED_S = 3600.0
 
 What = Literal["run", "checkpoint", "states", "plan", "leftover"]
 
@@ -235,10 +237,10 @@ def occupied(run: RunPaths) -> str | None:
 
 
 def mere_plans(roots: Iterable[Path], now: float) -> Iterator[Path]:
-    """Sweeps that were planned more than a day ago, and neither launched nor simulated."""
+    """Sweeps that were planned more than an hour ago, and neither launched nor simulated."""
     for root in roots:
         paths = SweepPaths(root, root)
-        old = now - paths.plan.stat().st_mtime > _OLD_S
+        old = now - paths.plan.stat().st_mtime > _PLANNED_S
         if old and not paths.simulation.exists() and never_launched(root):
             yield root
 

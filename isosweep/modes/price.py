@@ -146,7 +146,7 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
         return INTERRUPTED
     if not agreed:
         raise NotConfirmedError(
-            "nothing was launched. A smaller budget takes less; confirm=true launches unasked"
+            "nothing was launched. A smaller budget takes less; confirm=true does not ask"
         )
     return 0
 

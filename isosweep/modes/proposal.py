@@ -128,7 +128,7 @@ def _spent(sweep: StoredSweep, views: "list[SweepData]") -> float:
     curves = [curve for view in views for curve in view.curves if curve.compute.size]
     spent = math.fsum(float(curve.compute[-1]) for curve in curves)
     if spent == 0.0:
-        rule = "no run of it has records past step 0, so that nothing is known of any run's worth"
+        rule = "none of its runs has a record after step 0, so no run can be valued"
         raise SettingError(
             "from", sweep.name, rule, f"mode=resume {typed('sweep_dir', sweep.name)} first"
         )
@@ -164,7 +164,7 @@ def _wide(sweep: StoredSweep, views: "list[SweepData]", first: "list[AddN | None
     study = resolve_stored(replace(config, grid=wider, search=SearchConfig()))
     if {run.run_id for run in plan.runs} <= {run.run_id for run in study.plan.runs}:
         return study
-    rule = "was planned by another version of isosweep, whose runs this one would not share"
+    rule = "was planned by another version of isosweep, and this one would not reuse its runs"
     raise SettingError("from", sweep.name, rule, "a sweep of this version")
 
 

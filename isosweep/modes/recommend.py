@@ -76,7 +76,7 @@ def _require_settings_of(sweep: StoredSweep, config: SweepConfig) -> None:
             continue
         asked, own = _value(config, name), _value(sweep.config, name)
         if own is _ABSENT:
-            rule = f"does not choose among the runs of {sweep.name}, which are all there is"
+            rule = f"has no effect on a recommendation from {sweep.name}, which uses all its runs"
             raise SettingError(name, asked if asked is not _ABSENT else "", rule, "from=SWEEP")
         if asked != own:
             rule = f"{sweep.name} has {name}={typed(own)}, and a recommendation rests on its runs"

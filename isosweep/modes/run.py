@@ -29,6 +29,7 @@ from isosweep.plan.tally import Standing
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
+from isosweep.words.numbers import duration
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
@@ -52,11 +53,11 @@ def plan_sweep(study: Study, console: Console) -> int:
             asked = parts or task.difficulty
             say(
                 console,
-                f"task.difficulty={asked}: {model} has not been measured on these "
-                "problems; planned as if enough of them were that hard. Before mode=run: the same "
-                "command with mode=difficulty",
+                f"task.difficulty={asked}: the difficulty of these problems for {model} has not "
+                "been measured; the plan assumes that enough of them are that hard. Run the same "
+                "command with mode=difficulty before mode=run",
             )
-    say(console, f"plan: {paths.plan}; as a map: {paths.plan_page}")
+    say(console, f"files: {paths.plan}; as a page: {paths.plan_page}")
     return 0
 
 
@@ -66,7 +67,7 @@ def show_site(config: "SweepConfig", console: Console) -> None:
         return
     for variable, value in with_site(config, os.environ)[1].items():
         setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
-        say(console, f"{setting}={value} is taken from {variable} in the environment")
+        say(console, f"{setting}={value} comes from {variable} in the environment")
 
 
 def show_launch(study: Study, console: Console) -> int:
@@ -91,11 +92,11 @@ def show_launch(study: Study, console: Console) -> int:
         command = f"{sys.executable} -P -m isosweep.training"
         scripts = [([run], f"{command} {paths.run(run.run_id).root}\n") for run in runs]
     for batch, text in scripts:
-        longest = max(predicted(run.seconds) for run in batch) / 3600
+        longest = max(predicted(run.seconds) for run in batch)
         about = f"{len(batch)} runs of up to" if len(batch) > 1 else "a run of"
         # As it is, so that it can be kept as a file: no terminal's width applies to a script.
         names = " ".join(run.run_id for run in batch)
-        sys.stdout.write(f"# {about} {longest:.3g} h: {names}\n{text}\n")
+        sys.stdout.write(f"# {about} {duration(longest)}: {names}\n{text}\n")
     return 0
 
 
@@ -202,7 +203,7 @@ def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None
         name = next(name for name in asked if asked[name] != known[name])
         setting = "search" if name in ("name", "kind") else f"search.{name}"
         own, given = hidden(str(known[name])), hidden(str(asked[name]))
-        rule = f"mode=resume goes on as the sweep was begun, with {setting}={own}"
+        rule = f"mode=resume continues the sweep as it began, with {setting}={own}"
         nearest = f"mode=run, the sweep's own command, with {setting}={given}"
         raise SettingError(setting, given, rule, nearest)
 

@@ -27,6 +27,7 @@ from isosweep.modes.terminal import printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
+from isosweep.store.records import read_records
 
 # Raised when a field goes or changes its meaning; fields may be added.
 STATUS_VERSION: Final = 1
@@ -69,7 +70,7 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if search is not None:
         say(console, *described_search(sweep.plan, search))
     elif (fault := search_fault(sweep)) is not None:
-        say(console, f"what the search has asked for is not known: {fault}", style="yellow")
+        say(console, f"the runs that the search chose are not known: {fault}", style="yellow")
     shown = sights
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]
@@ -106,6 +107,10 @@ def status_document(
         "unanswered_runs": count,
         "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
         "device_hours": math.fsum(map(device_hours, sights)),
+        "evaluation_device_hours": math.fsum(
+            _evaluation_seconds(sight) * sweep.config.hardware.devices_per_run / 3600
+            for sight in sights
+        ),
         "pricing": asdict(sweep.plan.pricing),
         "search": search,
     }
@@ -147,6 +152,13 @@ def _checkpoint_bytes(sight: Sight) -> int:
 def device_hours(sight: Sight) -> float:
     """Device-hours that training it has spent, as far as its worker has recorded them."""
     return 0.0 if sight.state is None else sight.state.compute.spent("device_hours")
+
+
+def _evaluation_seconds(sight: Sight) -> float:
+    """What its records say that evaluation has taken, which is no part of its training."""
+    if sight.state is None:
+        return 0.0
+    return math.fsum(record.seconds for record in read_records(sight.paths.records).records)
 
 
 def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
@@ -246,7 +258,7 @@ def _quote(sights: list[Sight], console: Console) -> None:
         if not lines:
             continue
         if quoted == _QUOTED:
-            say(console, "the others' logs: mode=logs runs=RUN")
+            say(console, "more logs: mode=logs runs=RUN")
             return
         quoted += 1
         head = f"{sight.standing}: {sight.run.run_id}, the end of its log:"

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from isosweep import words
 from isosweep.config.evaluation_sets import repeated_sets
@@ -27,11 +26,12 @@ from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
 from isosweep.modes.further import twice_the_largest
+from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.cautions import NODE_DEVICES, WARM_UPS, repeated, short_of_warmup
-from isosweep.plan.cells import Plan, predicted
+from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
@@ -44,7 +44,10 @@ from isosweep.store.paths import SweepPaths, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.uses import note_use
-from isosweep.words.numbers import price_parts
+from isosweep.words.numbers import in_hours, short
+
+# Rows of the terminal's table; where there are more pairs of n and B, it has a row for each n.
+_ROWS = 16
 
 
 def stored_plan(study: Study, console: Console) -> SweepPaths:
@@ -58,16 +61,22 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     store_plan(study, paths, places)
     asked = Path(study.config.sweeps_dir).absolute()
     if paths.runs.parent.resolve() != asked.resolve():
-        say(console, f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come")
+        say(
+            console,
+            f"the runs of this sweep are in {paths.runs}; sweeps_dir={asked} applies to new sweeps",
+        )
     plan, config = study.plan, study.config
     _show_plan(plan, config, places, console)
     stored = StoredSweep(config=config, plan=plan, paths=paths)
     found = stored.standing()
     tally = Tally.of(found.runs, stored.collapsed())
-    say(console, words.line("plan", "standing", tally, found.left))
+    if found.left < 1 or tally.counts[Standing.NOT_BEGUN] < len(plan.runs):
+        say(console, words.line("plan", "standing", tally, found.left))
     say(console, *described_plan(plan, config))
     planned, free = checkpoint_plan(study, places), free_bytes(paths.runs)
-    say(console, words.line("plan", "checkpoints", planned, free))
+    # Of small models it is nothing to think of.
+    if planned.peak_bytes >= LEAST_TOLD_BYTES:
+        say(console, words.line("plan", "checkpoints", planned, free))
     say(console, *described_findings(study))
     warn(console, *described_cautions(study), *described_losses(study, paths))
     return paths
@@ -88,29 +97,10 @@ def places_of(study: Study) -> int | None:
 
 
 def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Console) -> None:
-    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals.
+    """Print the totals, T and device time by n (down) and budget (across), and what was rejected.
 
     `places`: runs that can be alive at once; None where each has one.
     """
-    first = {rejection.rule for rejection in plan.rejected}
-    rules = [rule.setting for rule in RULES if rule.setting in first]
-    letters = dict(zip(rules, "abcdefghi", strict=False))
-    tuned = config.search.kind == "tune"
-    # Of a setting that is tuned, hundreds of tables would differ in its value alone.
-    for axes in plan.axes[:1] if tuned else plan.axes:
-        for budget in plan.budgets[-1:] if tuned else plan.budgets:
-            given = "".join(f", {name}={value}" for name, value in axes.items())
-            say(console, f"T and device time at {budget:g} {plan.budget_unit}{given}")
-            console.print(_plan_table(plan.of_axes(axes), budget, letters))
-    counts = Counter(rejection.rule for rejection in plan.rejected)
-    for rule in rules:
-        one = next(r for r in plan.rejected if r.rule == rule)
-        example = f"n={one.num_generations} B={one.problems_per_batch}: {one.reason}"
-        say(console, f"{letters[rule]}: {counts[rule]} rejected by {rule}, e.g. {example}")
-    if plan.mends:
-        rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
-        most = f"{rule} alone keeps out {count} candidates, most of all"
-        say(console, f"{most}; the nearest needs {mend}")
     seconds = [predicted(run.seconds) for run in plan.runs]
     totals = {
         "flops": sum(predicted(run.planned_flops) for run in plan.runs),
@@ -119,32 +109,70 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
         "end": makespan(seconds, places or len(seconds)) / 3600,
     }
     say(console, *words.lines("plan", "totals", plan, totals, config.hardware))
+    first = {rejection.rule for rejection in plan.rejected}
+    rules = [rule.setting for rule in RULES if rule.setting in first]
+    letters = dict(zip(rules, "abcdefghi", strict=False))
+    # Of a setting that is tuned, hundreds of tables would differ in its value alone.
+    for axes in plan.axes[:1] if config.search.kind == "tune" else plan.axes:
+        own = plan.of_axes(axes)
+        rows = _plan_rows(own, letters)
+        several = len(rows) < len({(c.num_generations, c.problems_per_batch) for c in own.cells})
+        say(console, words.line("plan", "heading", plan.budget_unit, several, axes))
+        say(console, *_aligned(rows, [short(budget) for budget in plan.budgets], console.width))
+    counts = Counter(rejection.rule for rejection in plan.rejected)
+    for rule in rules:
+        one = next(r for r in plan.rejected if r.rule == rule)
+        say(console, words.line("plan", "rejected", letters[rule], counts[rule], rule, one))
+    if plan.mends:
+        rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
+        say(console, words.line("plan", "mend", rule, count, mend))
 
 
-def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
-    cells = [cell for cell in plan.cells if cell.budget == budget]
-    rejected = [rejection for rejection in plan.rejected if rejection.budget == budget]
-    texts = {
-        (
-            c.num_generations,
-            c.problems_per_batch,
-        ): "\n".join(
-            [
-                f"{c.num_steps:,}",
-                *price_parts(predicted(c.device_hours), plan.pricing, predicted=False),
-            ]
-        )
-        for c in cells
-    }
-    texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
-    table = Table()
-    table.add_column("n", justify="right")
-    problems = sorted({B for _, B in texts})
-    for B in problems:
-        table.add_column(f"B={B}", justify="right")
-    for n in sorted({n for n, _ in texts}):
-        table.add_row(str(n), *(texts.get((n, B), "") for B in problems))
-    return table
+def _plan_rows(plan: Plan, letters: dict[str, str]) -> list[list[str]]:
+    """n and B, and what is planned of them at each budget, or the letters of what keeps them out;
+    over all B of an n where that would be many rows."""
+    items: list[Cell | Rejection] = [*plan.cells, *plan.rejected]
+    pairs = sorted({(item.num_generations, item.problems_per_batch) for item in items})
+    groups = [[pair] for pair in pairs]
+    if len(pairs) > _ROWS:
+        groups = [[pair for pair in pairs if pair[0] == n] for n in sorted({n for n, _ in pairs})]
+    found = defaultdict[tuple[int, int, float], list[Cell | Rejection]](list)
+    for item in items:
+        found[item.num_generations, item.problems_per_batch, item.budget].append(item)
+    rows = []
+    for group in groups:
+        batches = sorted({B for _, B in group})
+        row = [str(group[0][0]), str(batches[0]) if len(batches) == 1 else f"{len(batches)} B"]
+        for budget in plan.budgets:
+            row.append(_cell([item for pair in group for item in found[*pair, budget]], letters))
+        rows.append(row)
+    return rows
+
+
+def _cell(items: Sequence[Cell | Rejection], letters: dict[str, str]) -> str:
+    """T and device time of the cells, or why there is none."""
+    cells = [item for item in items if isinstance(item, Cell)]
+    if not cells:
+        return "/".join(dict.fromkeys(letters[i.rule] for i in items if isinstance(i, Rejection)))
+    steps, hours = [c.num_steps for c in cells], [predicted(c.device_hours) for c in cells]
+    parts = [f"{min(steps):,}", in_hours(min(hours))]
+    if max(steps) > min(steps):
+        parts = [f"{parts[0]}-{max(steps):,}", f"{parts[1]} to {in_hours(max(hours))}"]
+    return "  ".join(parts)
+
+
+def _aligned(rows: Sequence[Sequence[str]], budgets: Sequence[str], width: int) -> list[str]:
+    """The rows under a heading, so many budgets beside one another as `width` takes."""
+    columns = [["n", *(row[0] for row in rows)], ["B", *(row[1] for row in rows)]]
+    columns += [[name, *(row[i + 2] for row in rows)] for i, name in enumerate(budgets)]
+    sized = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
+    room = width - sum(len(column[0]) + 2 for column in sized[:2])
+    most = max(1, room // max(len(column[0]) + 2 for column in sized[2:]))
+    lines = []
+    for begin in range(2, len(sized), most):
+        shown = [*sized[:2], *sized[begin : begin + most]]
+        lines += ["  ".join(row).rstrip() for row in zip(*shown, strict=True)]
+    return lines
 
 
 def described_findings(study: Study) -> Iterator[str]:

@@ -35,10 +35,13 @@ def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
         return
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         require_own_all(left)
-    lines = [f"others may have written {whose()}", "it would execute or use, as you:"]
+    lines = [
+        f"others may have written {whose()}",
+        "they would be executed or used with your rights:",
+    ]
     say(console, *(*lines, *(f"  {each.setting}={each.shown}" for each in left)))
     if not agrees("Go on?", console):
-        raise NotConfirmedError("nothing was launched. trust=true executes it unasked")
+        raise NotConfirmedError("nothing was launched. trust=true executes it without asking")
     agree(left)
 
 

@@ -77,7 +77,7 @@ class Watching:
                 self._others[name] = (sweep, answer)
                 continue
             if watched is not None:
-                self._print(f"{name}: {who(watched)} has left; followed from here now")
+                self._print(f"{name}: {who(watched)} no longer follows it; this process does now")
             del self._others[name]
             self.own[name] = (sweep, answer)
             claimed.append(sweep)
@@ -86,10 +86,10 @@ class Watching:
     def _say_who(self, sweep: Sweep, driver: Driver, before: Driver | None) -> None:
         if before is not None and before.number == driver.number:
             return
-        again = (
-            f"mode=resume {typed('sweep_dir', sweep.paths.root)} takeover=true follows it from here"
+        again = f"mode=resume {typed('sweep_dir', sweep.paths.root)} takeover=true takes it over"
+        self._print(
+            f"{sweep.name} is followed by {who(driver)}; this process only watches. {again}"
         )
-        self._print(f"{sweep.name} is followed by {who(driver)}; watching. {again}")
 
     def overtaken(self) -> list[Sweep]:
         """Sweeps that another process has taken over; they are no longer among `own`."""

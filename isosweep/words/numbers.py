@@ -30,11 +30,11 @@ def amount(value: float, unit: BudgetUnit) -> str:
 def interval(
     median: float, low: float, high: float, *, below: bool = False, above: bool = False
 ) -> str:
-    """A median and its interval: 23 [8, 51]; where the value may lie `below` or `above` everything
-    that was run, 4 [4 or less, 7]."""
+    """A median and its interval: 23 (8 to 51); where the value may lie `below` or `above` all that
+    was run, 4 (4 or less to 7), 76 (54 to 128+)."""
     first = f"{short(low)} or less" if below else short(low)
-    last = f"{short(high)} or more" if above else short(high)
-    return f"{short(median)} [{first}, {last}]"
+    last = f"{short(high)}+" if above else short(high)
+    return f"{short(median)} ({first} to {last})"
 
 
 def duration(seconds: float) -> str:

@@ -138,7 +138,7 @@ def test_a_larger_n_is_weighed_beside_evaluation_and_seeds(monkeypatch: pytest.M
 def test_plan_and_report_weigh_a_larger_n(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     finds(lambda design: design.headroom / 4, monkeypatch)
     study = resolve(make_config())
-    (said,) = (line for line in described_findings(study) if line.startswith("cheapest change"))
+    (said,) = (line for line in described_findings(study) if line.startswith("to find more"))
     assert "(one n more; " in said
     advice = _advice(study.plan, study.config, SweepPaths(tmp_path, tmp_path))
     assert advice.outlook is not None

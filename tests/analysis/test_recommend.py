@@ -219,7 +219,7 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     assert growth is not None
     rate = growth.rate
     assert rate.low < 0
-    with pytest.raises(SettingError, match="may have grown and be falling again") as refused:
+    with pytest.raises(SettingError, match="may be falling again after growth") as refused:
         recommend(data, findings, 6.4e7, extrapolate=False)
     assert f"changes by {rate.words} doublings per decade" in str(refused.value)
     asked = recommend(data, findings, 6.4e8, extrapolate=True)
@@ -227,7 +227,7 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     assert asked.basis.kind == "last n"
     assert asked.best_n is not None
     basis = words.line("recommend", "basis", asked)
-    assert "the best n at 3.2e7, since it may have grown and be falling again" in basis
+    assert "the best n at 3.2e7, since it may be falling again after growth" in basis
     # Whatever the n does that is judged.
     saturation = findings.saturation
     assert saturation.growth is not None
@@ -288,7 +288,7 @@ def test_n_that_comes_out_where_no_law_had_it_is_found_by_leaving_a_budget_out(
         ("recipe.learning_rate=1e-6", r"^recipe\.learning_rate=1e-06: sweep has recipe\."),
         ("grid.seeds=[7]", r"^grid\.seeds=\[7\]: sweep has grid\.seeds=\[0,1,2\]"),
         ("budget_unit=rollouts", r"^budget_unit=rollouts: sweep has budget_unit=flops"),
-        ("+experiment=group_size", r"^experiment=: does not choose among the runs of sweep"),
+        ("+experiment=group_size", r"^experiment=: has no effect on a recommendation from sweep"),
     ],
 )
 def test_settings_that_the_sweep_does_not_have_are_refused(
@@ -307,7 +307,7 @@ def test_the_mode_recommends_from_a_sweep_in_text_and_as_json(tmp_path: Path) ->
     write_json(paths.config, asdict(make_config(*asked[3:])))
     text, document = terminal(), terminal()
     assert prepare(make_config(*asked))(text) == 0
-    assert "budget 8e+06 flops: n = 8, B = 4, T = 2500" in printed(text)
+    assert "at 8e6 FLOPs use n = 8, B = 4, T = 2500" in printed(text)
     (file,) = tmp_path.glob("sweeps/sweep/analysis/recommendation.json")
     written = json.loads(file.read_text())["recommendations"]
     assert written[0]["num_generations"] == 8

@@ -11,11 +11,12 @@ from typing import Annotated, Any, get_args, get_origin
 import pytest
 from pydantic import BeforeValidator
 
+from isosweep.config import suggest
 from isosweep.config.grid import GridConfig
-from isosweep.config.hydra import config_of
+from isosweep.config.hydra import config_of, setting_names
 from isosweep.config.mixture import MixtureConfig
 from isosweep.config.settings import read
-from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.task import SortConfig
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec
@@ -43,21 +44,21 @@ LIMITED = (
 
 REFUSED = [
     # What Hydra does not compose.
-    ("model=qwen-1.5", "model", "must be one of llama-1b, "),
-    ("model=_llm", "model", "is a part that other choices are built on: llama-1b, "),
-    ("+experiment=playbook_joi", "+experiment", "playbook_joint, "),
-    ("+experiment=tiny/data_reus", "+experiment", "tiny/data_reuse, "),
+    ("model=qwen-1.5", "model", "is none of the 21 choices, which --help lists"),
+    ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
+    ("+experiment=playbook_joi", "+experiment", "choices, which --help lists"),
+    ("+experiment=tiny/data_reus", "+experiment", "choices, which --help lists"),
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
-    ("mode=plan modle=tiny", "modle", "no such setting; here are mode, budget, "),
-    ("grid.sedes=[0]", "grid.sedes", "no such setting; here are name, num_generations, "),
+    ("mode=plan modle=tiny", "modle", "no such setting"),
+    ("grid.sedes=[0]", "grid.sedes", "no such setting"),
     ("~launcher.nosuch", "~launcher.nosuch", "no such setting; here are name, max_parallel, "),
     ("budget=1e10,2e10", "budget", "several values are a list in brackets, or with -m"),
     ("budget=[1", "budget", "cannot be read: brackets and quotes are closed"),
     ("task.template=a=b", "task.template", "text with signs has quotes"),
-    ("budget=1e11 1e12", "1e12", "an override is SETTING=VALUE; with spaces it has quotes"),
+    ("budget=1e11 1e12", "overrides", "is not SETTING=VALUE; a value with spaces has quotes"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
     # Values of another type.
-    ("mode=pln", "mode", "must be 'run', 'plan', "),
+    ("mode=pln", "mode", "is none of the "),
     ("recipe.lora_rank=\"'8'\"", "recipe.lora_rank", "must be a valid integer"),
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
     ("grid.min_steps=1.5", "grid.min_steps", "must be a valid integer"),
@@ -67,7 +68,7 @@ REFUSED = [
     ("model.name=3", "model.name", "must be a valid string"),
     ("hardware.calibrated=1", "hardware.calibrated", "must be a valid boolean"),
     ("grid.axes=3", "grid.axes", "must be a valid dictionary"),
-    ("search=optuna search.optuna.sampler=foo", "search.optuna.sampler", "no such setting; here"),
+    ("search=optuna search.optuna.sampler=foo", "search.optuna.sampler", "no such setting"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),
     ("grid.num_generations={a:1}", "grid.num_generations", "cannot be set so: "),
     ("evaluation.sets={hard:3}", "evaluation.sets.hard", "must be a group of settings"),
@@ -75,9 +76,9 @@ REFUSED = [
     ("health.stop=[colapse]", "health.stop", "must be one of non_finite, collapse, "),
     ("budget_unit=flop", "budget_unit", "must be 'flops', 'rollouts', 'tokens'"),
     ("task.kind=chess", "task.kind", "must be 'sort', "),
-    ("+grid.tolerence=1", "grid.tolerence", "no such setting; here are name, "),
+    ("+grid.tolerence=1", "grid.tolerence", "no such setting"),
     ("+health.collapse=0.5", "health.collapse", "here are name, window, collapse_share"),
-    ("+task.sort.answers=exact", "task.sort.answers", "no such setting; here are levels, answer"),
+    ("+task.sort.answers=exact", "task.sort.answers", "no such setting"),
     # Trainers of one's own.
     ("trainer=command", "trainer.command", "takes the command that trains a run"),
     (COMMANDED + "{N}'\"", "trainer.command", "names {N}, and a run has n, B, completions"),
@@ -93,7 +94,11 @@ REFUSED = [
         "go together",
     ),
     (COMMANDED + "'\" trainer.log=/tmp/log.jsonl", "trainer.log", "it lies in {directory}"),
-    (COMMANDED + "'\" budget_unit=device_hours", "budget_unit", "trainer=command is told T"),
+    (
+        COMMANDED + "'\" budget_unit=device_hours",
+        "budget_unit",
+        "trainer=command needs T in advance",
+    ),
     # Bounds.
     ("budget=0", "budget", "must be a finite number above 0"),
     ("budget=nan", "budget", "must be a finite number above 0"),
@@ -106,7 +111,7 @@ REFUSED = [
     ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
     ("budget=logspace:1000:1005:9", "budget", "gives a value twice"),
     ("grid.num_generations=[1,2]", "grid.num_generations", "greater than or equal to 2"),
-    ("grid.seeds=3", "grid.seeds", "must be a list of seeds, as [0,1,2]"),
+    ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
     ("grid.seeds=[]", "grid.seeds", "must have at least 1 item"),
     ("grid.seeds=[0,0]", "grid.seeds", "lists a value twice"),
     ("grid.tolerance=1", "grid.tolerance", "must be less than 0.5"),
@@ -323,7 +328,7 @@ REFUSED = [
             ("recipe.beta:[0,0.1,0]", "grid.axes.recipe.beta", "lists a value twice"),
             ("task.num_train_problems:[8,200000]", "task.num_train_problems", "has room for"),
             ("variant:{a:{},b:{recipe.beta:0.0}}", "grid.axes", "the same settings as variant=a"),
-            ("seed:{a:{}}", "grid.axes", "a name that runs are told apart by"),
+            ("seed:{a:{}}", "grid.axes", "a name that already distinguishes runs"),
             ("recipe:{a:{recipe.beta:1}}", "grid.axes.recipe", "lists choices of it, by name"),
             ("v:{a:{recipe.beta:1}},recipe.beta:[0,1]", "grid.axes", "which another axis sets"),
             ("generation.sleep:[false,true]", "generation.sleep", "only generation=vllm does"),
@@ -332,15 +337,15 @@ REFUSED = [
             ("evaluation.sets:[null,{a:{}}]", "evaluation.sets", "all evaluated on the same sets"),
         ]
     ),
-    ("grid.axes={task:[sort,math]} task.sort.levels=[6]", "grid.axes.task", "cannot be composed"),
+    ("grid.axes={task:[sort,math]} task.sort.levels=[6]", "grid.axes.task", "cannot be combined"),
     # Evaluation sets.
     *(
         (f"evaluation.sets={{{typed}}}", f"evaluation.sets.{setting}", rule)
         for typed, setting, rule in [
-            ("hard:{temprature:2}", "hard.temprature", "no such setting; here are problems, task"),
+            ("hard:{temprature:2}", "hard.temprature", "no such setting"),
             ("hard:{temperature:0}", "hard.temperature", "must be greater than 0"),
             ("hard:{task:{sort:{levels:[1]}}}", "hard.task.sort.levels", "or equal to 2"),
-            ("hard:{task:{sort:{levles:[6]}}}", "hard.task.sort.levles", "here are levels, answer"),
+            ("hard:{task:{sort:{levles:[6]}}}", "hard.task.sort.levles", "no such setting"),
             ("hard:{problems:trian}", "hard.problems", "must be 'heldout' or 'train'"),
             (
                 "t:{problems:train,task:{num_eval_problems:64}}",
@@ -398,7 +403,7 @@ REFUSED = [
             (
                 "shares={a:1,b:0} task.mixture.schedule=[{at:0,a:0,b:1}]",
                 "schedule",
-                "stands in the place of task.mixture.shares",
+                "replaces task.mixture.shares",
             ),
             ("parts.b.template=x", "parts.b.template", "must contain {digits}"),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),
@@ -469,6 +474,74 @@ def test_a_refusal_names_the_setting_and_its_rule(typed: str, setting: str, rule
     assert str(caught.value).startswith(f"{setting}={caught.value.value}: {caught.value.rule}")
 
 
+SEEDS = "grid.seeds=[0,1,2] for 3 seeds, grid.seeds=[3] for seed 3"
+
+# What newcomers type, and what they are told to type.
+MEANT = [
+    ("budget=1e11 1e12", "budget=[1e11,1e12]"),
+    ("budget=1e11,1e12", "budget=[1e11,1e12]"),
+    ("budget=[1e11 1e12]", "budget=[1e11,1e12]"),
+    ("budget=10^11", "budget=1e11"),
+    ("budget=1T", "budget=1e12"),
+    ("budget=1e11flops", "budget=1e11"),
+    ("budget=1e11 FLOPs", "budget=1e11 budget_unit=flops"),
+    ("budgets=1e11", "budget=1e11"),
+    ("modle=tiny", "model=tiny"),
+    ("n=64", "grid.num_generations=64"),
+    ("grid.n=64", "grid.num_generations=64"),
+    ("T=100", "grid.max_steps=100; T follows from budget, n and B"),
+    ("gpus=8", "hardware.devices_per_run=8, the devices of one run"),
+    ("lr=1e-6", "recipe.learning_rate=1e-6"),
+    ("grid.lr=1e-6", "recipe.learning_rate=1e-6"),
+    ("grid.seeds=3", SEEDS),
+    ("seeds=3", SEEDS),
+    ("grid.seed=3", "grid.seeds=[3]"),
+    ("temperature=0.7", "recipe.temperature=0.7, evaluation.temperature=0.7, "),
+    ("launcher.partition=gpu", "launcher.slurm.partition=gpu"),
+    ("slurm=true", "launcher=slurm"),
+    ("config=foo", "+experiment=NAME, which --help lists"),
+    ("+experiment=playbook", "+experiment=playbook_baseline, "),
+    ("model=Qwen/Qwen2.5-1.5B", "model=qwen-1.5b"),
+    ("model=Qwen2.5-7B-Instruct", "model=qwen-7b"),
+    ("model=/data/mine", "model=local model.path=/data/mine"),
+    ("model=gpt2", "model=local model.path=DIRECTORY, for any model on the disk"),
+    ("task=gsm8k", "task=math"),
+    ("task=aime", "task=math_file task.math.path=FILE, for any problems in a file"),
+    ("hardware=a100-80gb", "hardware=a100"),
+    ("recipe=GRPO", "recipe=grpo"),
+    ("mode=reccomend", "mode=recommend"),
+    ("mode=report", "mode=analyse"),
+    ("mode=help", "--help"),
+    ("mode = plan", "mode=plan, without spaces"),
+    ("plan", "mode=plan"),
+    ("help", "--help"),
+]
+
+
+@pytest.mark.parametrize(("typed", "nearest"), MEANT)
+def test_what_newcomers_type_is_answered_with_what_to_type(typed: str, nearest: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        config_of(shlex.split(typed))
+    assert caught.value.nearest.startswith(nearest)
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["--plan"], "mode=plan"),
+        (["--mode=plan"], "mode=plan"),
+        (["--dry-run"], "mode=plan"),
+        (["--budget", "1e11"], "budget=1e11"),
+        (["--learning-rate=1e-6"], "recipe.learning_rate=1e-6"),
+        (["--gibberish"], ""),
+    ],
+)
+def test_options_of_other_programs_are_answered_with_what_to_type(
+    words: list[str], nearest: str
+) -> None:
+    assert suggest.option(words, setting_names(), get_args(Mode)) == nearest
+
+
 @pytest.mark.parametrize("name", ["at", "x.y", "ä"])
 def test_a_part_has_a_name_that_files_and_metrics_can_have(name: str) -> None:
     task: dict[str, Any] = {}
@@ -494,7 +567,7 @@ def test_a_replaced_value_is_checked_under_its_full_name() -> None:
         replace(CONFIG.recipe, learning_rate=-1)
     with pytest.raises(SettingError, match=r"^task\.sort\.levels=1: must be greater than or"):
         SortConfig(levels=[1], answer="exact")
-    with pytest.raises(SettingError, match=r"^mode=pln: must be 'run', "):
+    with pytest.raises(SettingError, match=r"^mode=pln: is none of the .*: mode=plan$"):
         replace(CONFIG, mode="pln")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match=r"^grid\.name=: has no value and no default"):
         read(GridConfig, {})
@@ -506,7 +579,9 @@ def test_a_misspelt_name_comes_before_the_name_it_leaves_missing() -> None:
     plain: Any = asdict(CONFIG)
     plain["grid"]["tolerence"] = plain["grid"].pop("tolerance")
     plain["model"]["architecture"]["hidden_size"] = 0
-    with pytest.raises(SettingError, match=r"^grid\.tolerence=.*no such setting; here are name, "):
+    with pytest.raises(
+        SettingError, match=r"^grid\.tolerence=.*no such setting.*: grid\.tolerance$"
+    ):
         sweep_config(plain)
     plain["grid"] = asdict(CONFIG.grid)
     plain["grid"][3] = 4

@@ -43,10 +43,10 @@ def test_each_setting_is_shown_with_what_was_measured_or_why_it_was_not(
     # Its records have the time of whole steps, and what evaluations took.
     assert "not recorded" in line("start-up")
     assert "%" in line("evaluation")
-    assert "kept: not determined, for it was not recorded" in line("startup_s")
-    assert "kept: not determined, for it goes with" in line("generation_overhead_s")
+    assert "kept: not measured, since it was not recorded" in line("startup_s")
+    assert "kept: cannot be separated from" in line("generation_overhead_s")
     assert " to " in line("training_utilization")
-    assert "used by every plan on this hardware" in lines[-1]
+    assert "later plans on this hardware use it" in lines[-1]
     assert (tmp_path / "sweeps" / "calibration.json").is_file()
 
 

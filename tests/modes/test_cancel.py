@@ -133,7 +133,7 @@ def test_a_driver_starts_no_run_that_was_cancelled_before_it_had_begun(tmp_path:
     sweep = sweep_in(tmp_path)
     total = len(sweep.plan.runs)
     assert cancelled(sweep, Scheduled()).startswith(
-        f"0: 0 cancelled\n{total} are at rest, and nobody follows"
+        f"0: 0 cancelled\n{total} are not started, and no process follows"
     )
     assert standings(sweep) == [Standing.NOT_BEGUN] * total
     drive(sweep.paths.drivers)
@@ -184,4 +184,4 @@ def test_a_run_whose_job_cannot_be_known_is_not_called_at_rest(tmp_path: Path) -
     assert said.startswith("1: ")
     assert f"{run.run_id}: not confirmed: " in said
     assert "submissions/1.json" in said
-    assert "at rest" not in said
+    assert "not started" not in said

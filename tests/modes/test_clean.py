@@ -26,6 +26,7 @@ from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
 
 YESTERDAY = (time.time() - 2 * 86400,) * 2
+LATELY = (time.time() - 4000,) * 2
 
 
 def made(run: RunPaths, *, ended: bool = True) -> RunPaths:
@@ -74,7 +75,7 @@ def test_a_run_goes_once_its_sweep_is_said_to_be_gone_and_that_is_confirmed(
     kept, gone = needed(sweep), of_no_sweep(sweep.paths.runs)
     status, said = cleaned(tmp_path)
     assert status == 1
-    assert "1 run kept, which some sweep may need:" in said
+    assert "1 run kept, since a sweep may need them:" in said
     assert "of-no-sweep: gone uses it and cannot be read; forget=gone if that is gone" in said
     status, said = cleaned(tmp_path, "forget=gone", confirm=False)
     assert (status, gone.root.exists()) == (0, True)
@@ -84,7 +85,7 @@ def test_a_run_goes_once_its_sweep_is_said_to_be_gone_and_that_is_confirmed(
     status, said = cleaned(tmp_path, "forget=gone")
     assert (status, gone.root.exists(), kept.root.exists()) == (0, False, True)
     assert "removed 1" in said
-    assert "nothing is there" in cleaned(tmp_path)[1]
+    assert "nothing to remove" in cleaned(tmp_path)[1]
 
 
 def test_a_run_of_an_earlier_version_has_no_list_and_stays(tmp_path: Path) -> None:
@@ -151,17 +152,17 @@ def test_another_plan_in_the_place_of_a_sweep_says_nothing_of_it(tmp_path: Path)
     assert run.root.exists()
 
 
-def test_a_plan_that_was_never_launched_goes_after_a_day(tmp_path: Path) -> None:
+def test_a_plan_that_was_never_launched_goes_after_an_hour(tmp_path: Path) -> None:
     plan, new, launched, simulated = (
         sweep_in(tmp_path, f"name={name}") for name in ("plan", "new", "launched", "simulated")
     )
     drive(launched.paths.drivers)
     simulated.paths.simulation.write_text("{}")
     for sweep in (plan, launched, simulated):
-        os.utime(sweep.paths.plan, YESTERDAY)
+        os.utime(sweep.paths.plan, LATELY)
     status, said = cleaned(tmp_path)
     assert status == 0
-    assert f"{plan.paths.root}  (planned more than a day ago, never launched)" in said
+    assert f"{plan.paths.root}  (never launched; the same command plans it again)" in said
     there = [sweep.paths.root.exists() for sweep in (plan, new, launched, simulated)]
     assert there == [False, True, True, True]
 
@@ -230,8 +231,8 @@ def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: P
     run, last = an_ended_run(sweep)
     status, said = cleaned(tmp_path)
     assert (status, last.stat().st_nlink) == (0, 2)
-    assert "nothing is there that no sweep needs" in said
-    assert "optimiser states of ended runs take 2 GB; checkpoint.keep=weights lists them" in said
+    assert "nothing to remove: every file belongs to a sweep" in said
+    assert "optimiser states of ended runs take 2 GB (checkpoint.keep=weights lists them)" in said
     status, said = cleaned(tmp_path, "checkpoint.keep=weights", confirm=False)
     assert status == 0
     assert f"2 GB  {last}  (checkpoint.keep=weights)" in said
@@ -243,7 +244,7 @@ def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: P
     assert {path.name for path in last.iterdir()} == {"model.safetensors"}
     # The sweep's own setting, with which none were complete any more, takes nothing else.
     for asked in ((), ("checkpoint.keep=weights",)):
-        assert "nothing is there" in cleaned(tmp_path, *asked)[1]
+        assert "nothing to remove" in cleaned(tmp_path, *asked)[1]
     assert (last / "model.safetensors").exists()
     # To be extended it begins again, which is said before.
     assert find_resume_point(run, 2).losses == (
@@ -271,8 +272,8 @@ def test_the_end_of_a_sweep_says_what_its_optimiser_states_take(tmp_path: Path) 
     assert said == [
         "",
         "disk: the checkpoints of these runs take 2 GB. Removing their optimiser states frees "
-        "2 GB; python -m isosweep mode=clean checkpoint.keep=weights "
-        f"sweeps_dir={tmp_path} lists them\n",
+        "2 GB: python -m isosweep mode=clean checkpoint.keep=weights "
+        f"sweeps_dir={tmp_path}\n",
     ]
 
 
@@ -281,7 +282,7 @@ def test_whole_checkpoints_of_ended_runs_go_where_the_command_says_so(tmp_path: 
     # What a sweep keeps on purpose is offered to nobody.
     assert "optimiser states" not in cleaned(tmp_path)[1]
     # More than the sweep keeps is not what the command asks for.
-    assert "nothing is there" in cleaned(tmp_path, "checkpoint.keep=all")[1]
+    assert "nothing to remove" in cleaned(tmp_path, "checkpoint.keep=all")[1]
     assert "removed 1, 2 GB" in cleaned(tmp_path, "checkpoint.keep=none")[1]
     assert not last.exists()
 

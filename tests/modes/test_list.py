@@ -34,9 +34,9 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     console = terminal()
     assert list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console) == 0
     first, second = printed(console).splitlines()
-    assert "alpha-2  1e+11 flops: 2 runs: 2 not begun; followed by " in first
+    assert "alpha-2  1e11 FLOPs: 2 runs: 2 not begun; followed by " in first
     total = len(older.plan.runs)
-    assert f"alpha-1  1e+11 flops: {total} runs: {total - 1} not begun, 1 done; " in second
+    assert f"alpha-1  1e11 FLOPs: {total} runs: {total - 1} not begun, 1 done; " in second
     assert second.endswith("; verdict: flat")
     list_sweeps(make_config(f"sweeps_dir={tmp_path}", "format=json"), console := terminal())
     document = json.loads(printed(console))
@@ -129,6 +129,15 @@ def test_a_plan_that_was_never_launched_is_marked(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     console = terminal()
     list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
-    assert ": planned, never launched; 6 runs: 6 not begun" in printed(console)
+    assert f"never launched (mode=clean removes those older than an hour): {sweep.name}" in printed(
+        console
+    )
     drive(sweep.paths.drivers)
     assert listed_sweep(sweep.paths.root)["launched"]
+    # A plan made since then is no newest sweep.
+    later = sweep_in(tmp_path, "grid.seeds=[9]")
+    console = terminal()
+    list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
+    first, last = printed(console).splitlines()
+    assert sweep.name in first
+    assert last.endswith(f": {later.name}")

@@ -44,6 +44,18 @@ def test_the_last_lines_of_a_file_are_found_however_long_they_are(tmp_path: Path
     assert len(last_lines(path, 2)) == 1
 
 
+def test_progress_bars_are_lines_in_their_last_state_and_none_about_files(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    loading = "\rLoading weights:   0%|  | 0/26\rLoading weights: 100%|##| 26/26\n"
+    steps = "\rsteps:   0%|  | 0/9\rsteps:  50%|# | 4/9\rsteps: 100%|##| 9/9\n"
+    path.write_text(f"{loading}begun\n{steps}{'x' * 3000}\r\nended\r\n", newline="")
+    lines = ["begun", "steps: 100%|##| 9/9", "x" * 3000, "ended"]
+    assert last_lines(path, 9) == lines
+    assert last_lines(path, 2) == lines[2:]
+
+
 def test_words_of_one_kind_widen_the_choice_and_several_kinds_narrow_it(tmp_path: Path) -> None:
     plan = sweep_in(tmp_path, "grid.seeds=[0,1]").plan
 

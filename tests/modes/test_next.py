@@ -90,7 +90,7 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
 
 def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:
     name = planned(tmp_path)
-    with pytest.raises(SettingError, match=r"^from=.*no run of it has records.*mode=resume"):
+    with pytest.raises(SettingError, match=r"^from=.*none of its runs has a record.*mode=resume"):
         proposed(tmp_path, f"from=[{name}]")
     with pytest.raises(SettingError, match=r"^from=.*a proposal is for one sweep"):
         proposed(tmp_path, f"from=[{name},{name}]")
@@ -105,7 +105,7 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     of = (f"from=[{name}]", "search.max_compute=1e12")
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
     offer = words.line("answer", "add_n", step, sweep.plan.pricing)
-    assert f"n = 32 comes first: {offer}" in said(tmp_path, *of)
+    assert f"first add n = 32: {offer}" in said(tmp_path, *of)
     (variant,) = proposed(tmp_path, *of)["variants"]
     assert variant["first"] == {**step, "end": None}
     assert {step["num_generations"] for step in variant["steps"]} == {32}

@@ -35,7 +35,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     assert said == words.lines("mlflow", "answer", "", ANSWER.document())
     assert (overview.tags[None]["verdict"], overview.tags[None]["best_n"]) == ("saturated", "16")
     n_star, n_d = overview.tags[None]["n_star"], overview.tags[None]["n_d"]
-    assert (n_star, n_d) == ("32 [16, 64 or more]", "16 [8, 32]")
+    assert (n_star, n_d) == ("32 (16 to 64+)", "16 (8 to 32)")
     assert report == f"Report: `{sweep.paths.report}`"
     assert overview.tags[None]["runs"] == f"{len(sweep.plan.runs)} not begun"
     (name,) = overview.metrics[lasted]

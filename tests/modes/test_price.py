@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.price import confirm, described_price, left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
+from isosweep.store.records import Record, write_records
 from tests.commands import in_process
 from tests.conftest import SMALL, in_ci, make_config
 from tests.modes.looked_after import ended, printed, reported, sweep_in
@@ -97,9 +99,9 @@ def test_a_yes_launches(tmp_path: Path) -> None:
     terminal.read_until("sweep: ")
     terminal.read_until(r"0/\d")  # The progress of the first run.
     assert list((tmp_path / "sweeps" / "runs").iterdir())
-    terminal.answer("\x03", "stopping|go on with")
+    terminal.answer("\x03", "stopping|continue with")
     assert terminal.status() == 130
-    assert "go on with" in terminal.text
+    assert "continue with" in terminal.text
 
 
 def study(*overrides: str) -> Study:
@@ -151,7 +153,9 @@ LIMITS = pytest.mark.parametrize(
 
 def smaller(limit: str, value: float, *overrides: str) -> str:
     """What is offered in place of a plan that a limit forbids."""
-    rule = rf"{limit}=\S+: what is left of the plan takes a predicted device time of [\d,.]+ \w+ \("
+    rule = (
+        rf"{limit}=\S+: the rest of the plan is predicted to take a device time of [\d,.]+ \w+ \("
+    )
     with pytest.raises(SettingError, match=rule) as caught:
         require_affordable([study(*overrides, f"{limit}={value}")])
     return caught.value.nearest
@@ -208,7 +212,7 @@ def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
     for job in jobs:
         prepare_all([job])
     with pytest.raises(
-        SettingError, match=r"the 2 jobs takes a predicted device time of .* or fewer jobs$"
+        SettingError, match=r"the 2 jobs is predicted to take a device time of .* or fewer jobs$"
     ):
         prepare_all(jobs)
 
@@ -250,7 +254,7 @@ def test_a_plan_and_its_files_have_dollars_beside_hours(tmp_path: Path) -> None:
     assert re.search(
         r"device time on cpu: \d+ s \(\d+ to \d+\), \$[\d.]+ \(\$[\d.]+ to \$[\d.]+\)", said
     )
-    assert re.search(r"end after \d+ s \(\d+ to \d+\)", said)
+    assert re.search(r"time: about \d+ s \(\d+ to \d+\)", said)
     (plan,) = tmp_path.glob("sweeps/*/plan.json")
     pricing = json.loads(plan.read_text())["pricing"]
     assert pricing == {"dollars_per_hour": 36, "spread": [0.75, 1.5]}
@@ -265,13 +269,23 @@ def test_a_stored_sweep_takes_the_price_that_is_typed(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
     ended(sweep, share=0.5)
     ask = ("mode=status", f"sweep_dir={sweep.paths.root}")
-    assert "; device time so far 50 s " in f"{told(*ask, within=tmp_path)} "
-    assert "; device time so far 50 s, $0.50 " in f"{told(*ask, PRICED, within=tmp_path)} "
+    assert (
+        "device time so far: 50 s (training 50 s, evaluation 0 s)"
+        in f"{told(*ask, within=tmp_path)} "
+    )
+    assert (
+        "device time so far: 50 s, $0.50 (training 50 s, "
+        in f"{told(*ask, PRICED, within=tmp_path)} "
+    )
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    taken = Record(mean_reward=0.5, step=10, compute=Compute(), unix_time=0.0, seconds=20.0)
+    write_records(run.records, [taken])
+    assert "70 s (training 50 s, evaluation 20 s)" in told(*ask, within=tmp_path)
     limited = ("mode=resume", ask[1], "launcher.max_dollars=1e-6")
     refused = in_process(limited, tmp_path)
     assert refused.returncode == 2
     assert "launcher.max_dollars=1e-06: takes hardware.dollars_per_hour" in refused.stderr
     refused = in_process((*limited, PRICED), tmp_path)
     assert refused.returncode == 2
-    price = r"what is left of the plan takes a predicted device time of .*\$"
+    price = r"the rest of the plan is predicted to take a device time of .*\$"
     assert re.search(price, " ".join(refused.stderr.split()))

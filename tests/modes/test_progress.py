@@ -1,5 +1,6 @@
 """Progress is told from what has changed, and its end by the time model."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from isosweep.modes.display_progress import Estimate, Progress
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.state import view_run
 from isosweep.store.submissions import Submission, close
+from isosweep.words.numbers import amount
 from tests.modes.looked_after import ended, printed, reported, submitted, sweep_in, terminal
 
 
@@ -69,7 +71,25 @@ def test_a_terminal_shows_the_running_and_counts_the_others(tmp_path: Path) -> N
     assert "n=2 B=4 seed=0" in watched.text
     assert "reward 0.250" in watched.text
     total = watched.total
-    assert f"1/{total} runs, {1.25 / total:.0%} of the compute, ETA ..." in watched.text
+    assert f"1/{total} runs, {1.25 / total:.0%} of the compute" in watched.text
+
+
+def test_on_a_terminal_a_run_that_is_over_stays_as_a_line(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, screen=True)
+    with watched.progress() as progress:
+        watched.ends(watched.goes(progress, 0.1), 1.0)
+        progress.update([], {})
+        progress._drawn = 0.0
+        progress.update([], {})
+    assert watched.text.count(f"1/{watched.total} done: {watched.first.label}, reward 0.250") == 1
+
+
+def test_a_run_without_a_reward_shows_what_it_does(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, screen=True)
+    submitted(watched.run)
+    with watched.progress() as progress:
+        progress.update([(watched.first, view_run(watched.run))], {})
+    assert "starting" in watched.text or "queued" in watched.text
 
 
 def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> None:
@@ -93,9 +113,25 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
     one, two = watched.text.splitlines()
     counted = f"1/{watched.total} done: n="
     assert one.startswith(f"{counted}{first.num_generations} B=4 seed=0, reward 0.250, ")
-    assert "; ETA " in one
+    assert one.endswith(" left")
     assert f"{counted}{second.num_generations}" in two
-    assert ": failed (planted (tried 3 times)); ETA " in two
+    assert ": failed (planted (tried 3 times)), about " in two
+
+
+def test_a_long_silence_is_broken_and_the_next_one_is_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path)
+    with watched.progress() as progress:
+        watched.goes(progress, 0.25)
+        assert watched.text == ""
+        began = time.monotonic()
+        for seconds in (14, 16, 30, 45, 47, 100, 107):
+            monkeypatch.setattr(time, "monotonic", lambda at=seconds: began + at)
+            progress.update([(watched.first, view_run(watched.run))], {})
+    lines = watched.text.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(f"1 running: 0/{watched.total} runs, ")
 
 
 def test_a_run_that_waits_to_be_tried_again_is_no_line(tmp_path: Path) -> None:
@@ -152,8 +188,8 @@ def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) 
     progress.update([], {})
     one, two = watched.text.splitlines()
     label, last = watched.first.label, watched.last
-    assert one.startswith(f"2/2 steps done: {label} to {last / 2:g} flops, reward ")
-    assert two.startswith(f"3/3 steps done: {label} to {last:g} flops, reward ")
+    assert one.startswith(f"2/2 steps done: {label} to {amount(last / 2, 'flops')}, reward ")
+    assert two.startswith(f"3/3 steps done: {label} to {amount(last, 'flops')}, reward ")
 
 
 def test_an_end_that_falls_together_with_a_new_step_is_told(tmp_path: Path) -> None:

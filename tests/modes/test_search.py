@@ -37,7 +37,7 @@ def test_a_search_stops_by_itself_and_a_grid_goes_on_from_there(
     straight: Path, tmp_path: Path
 ) -> None:
     searched = isosweep(*SEARCH, "search.max_compute=2e10", cwd=tmp_path)
-    assert "this grid is the most that may be trained" in searched.stdout
+    assert "chooses one run after another, and how far" in searched.stdout
     assert "search: stopped: search.max_compute=2e+10 flops is spent" in searched.stdout
     assert "A search chose what was trained: 2 of 2 runs, with 7" in searched.stdout
     assert "no failure, and is listed as well" in next(
@@ -51,8 +51,8 @@ def test_a_search_stops_by_itself_and_a_grid_goes_on_from_there(
             max(step["milestone"] for step in trial.user_attrs["steps"]), rel=0.05
         )
     status = in_process((*SEARCH, "mode=status"), tmp_path).stdout
-    assert "search: 2 of 2 runs asked for; at " in status
-    assert "nothing to ask for: search.max_compute=2e+10" in status
+    assert "search: 2 of 2 runs were chosen; " in status
+    assert ": search.max_compute=2e+10" in status
     document = json.loads(in_process((*GRID, "mode=status", "format=json"), tmp_path).stdout)
     assert document["search"]["decision"]["stop"].startswith("search.max_compute=2e+10")
     whole = isosweep(*GRID, cwd=tmp_path)
@@ -81,7 +81,7 @@ def test_any_sampler_and_pruner_of_optunas_may_choose(straight: Path, tmp_path: 
     # One n more than was trained, which comes to the larger budget alone.
     wider = ("grid.num_generations=[2,4,8]", "search.pruner=optuna.pruners.NopPruner")
     done = isosweep(*GRID, *chosen, *wider, cwd=tmp_path)
-    assert "n=8 B=4 seed=0 to 1.28e+10 flops (0): the sampler asks for it" in done.stdout
+    assert "n=8 B=4 seed=0 to 1.28e10 FLOPs (0): the sampler asks for it" in done.stdout
     assert "none is left that the pruner lets go on" in done.stdout
     assert [trial.state for trial in trials(tmp_path)] == [TrialState.COMPLETE] * 3
     assert all(highest(run.attempts) == 1 for run in runs(tmp_path))
@@ -147,7 +147,7 @@ def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> No
     told = [driver.written for driver in drivers]
     # A line for each step that is asked for, by whoever asks.
     assert sorted("search: " in text for text in told) == [False, True], told
-    assert sorted("; watching. " in text for text in told) == [False, True], told
+    assert sorted("; this process only watches. " in text for text in told) == [False, True], told
     assert len({trial.user_attrs["run_id"] for trial in trials(tmp_path)}) == len(trials(tmp_path))
     _assert_trained_once(tmp_path)
 

@@ -51,7 +51,10 @@ def stored_sets(root: Path) -> list[list[str]]:
 
 def test_a_plan_says_of_a_set_that_it_is_the_main_evaluation_again(tmp_path: Path) -> None:
     said = planned(tmp_path, "again:{}", HARD)
-    assert "note: evaluation.sets.again is the main evaluation again, the same" in said
+    assert (
+        "note: evaluation.sets.again has the same problems and sampling as the main evaluation"
+        in said
+    )
     assert said.count("note: ") == 1
 
 

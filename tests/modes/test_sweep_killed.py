@@ -112,7 +112,7 @@ def test_one_driver_at_a_time_follows_a_sweep(straight: Path, tmp_path: Path) ->
     second.kill()
     second.wait(timeout=60)
     assert third.wait(timeout=300) == 0, third.written
-    assert "followed from here now" in third.written
+    assert "this process does now" in third.written
     assert_same_records(tmp_path, straight)
     for run in runs(tmp_path):
         # Whoever follows: one job a run.

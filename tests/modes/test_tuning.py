@@ -27,7 +27,7 @@ TUNE = (*GRID, RATES, "search=tune", "budget=[1.6e9,3.2e9]")
 def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
     planned = in_process((*TUNE, "mode=plan"), tmp_path).stdout
     assert "recipe.learning_rate over 3 values from 3e-05 to 0.0003, tuned at n = 2" in planned
-    assert "of every value at 2 seeds to the end (search.max_compute)" in planned
+    assert "of training every value at 2 seeds to the end (search.max_compute)" in planned
     done = isosweep(*TUNE, cwd=tmp_path).stdout
     assert "search: stopped: n=2 B=4: " in done
     assert "At n = 2, B = 4 and " in done

@@ -42,16 +42,17 @@ def test_cells_shorter_than_three_warm_ups_are_counted_and_the_shortest_is_named
 @pytest.mark.parametrize("remedy", ["recipe.warmup_steps=3", "grid.min_steps=30"])
 def test_what_the_warning_says_mends_it(remedy: str) -> None:
     said = isosweep.make_plan("recipe.warmup_steps=10").notes
-    (line,) = [line for line in said if line.startswith("warm-up")]
-    assert "9 of 54 cells; the shortest is T = 10, of n = 128, B = 4 at 8.1e+10 flops." in line
+    (line,) = [line for line in said if "warm-up updates" in line]
+    assert "9 of 54 cells have fewer than 3 x 10 warm-up updates. " in line
+    assert "The shortest has T = 10 (n = 128, B = 4, 8.1e10 FLOPs)." in line
     assert remedy in line
     assert not list(short_of_warmup(resolve(make_config(remedy)).candidates))
 
 
 def test_of_many_variants_the_worst_is_told() -> None:
     said = isosweep.make_plan("grid.axes={recipe.warmup_steps:[3,10,12]}").notes
-    (line,) = [line for line in said if line.startswith("warm-up")]
-    assert line.startswith("warm-up takes 12 updates")
+    (line,) = [line for line in said if "warm-up updates" in line]
+    assert " cells have fewer than 3 x 12 warm-up updates" in line
     assert "recipe.warmup_steps=12 (so in 2 combinations of grid.axes)" in line
 
 
@@ -70,7 +71,7 @@ def test_sampling_that_a_model_ships_is_said_once(tmp_path: Path) -> None:
     assert shipped == [{"model": "own", "settings": SHIPPED}]
     told = [line for line in planned.notes if "generation_config.json" in line]
     assert len(told) == 1
-    assert "of own sets repetition_penalty=1.3, temperature=0.2: runs do not take it" in told[0]
+    assert "of own (repetition_penalty=1.3, temperature=0.2)" in told[0]
 
 
 def test_a_model_that_ships_none_or_is_not_here_is_not_told_of() -> None:
@@ -123,9 +124,9 @@ def test_what_the_warning_of_repeats_says_ends_it(remedy: str) -> None:
 def test_repeats_are_told_once_with_the_budget_that_has_none() -> None:
     said = isosweep.make_plan([*OFTEN, "grid.axes={recipe.num_iterations:[1,2]}"]).notes
     (line,) = [line for line in said if "training problems up to" in line]
-    assert line.startswith("at 1e+20 flops runs see the 4,096 training problems up to 97 times")
+    assert line.startswith("at 1e20 FLOPs runs see the 4,096 training problems up to 97 times")
     assert "(so in 2 combinations of grid.axes)" in line
-    assert "Up to budget=4.1e+18 no n and B" in line
+    assert "To repeat less: budget=4.1e18 or less, more problems" in line
 
 
 def test_a_pass_that_is_one_generation_leaves_no_budget_within() -> None:
@@ -134,14 +135,14 @@ def test_a_pass_that_is_one_generation_leaves_no_budget_within() -> None:
     (found,) = repeated(study.candidates)
     assert found.within is None
     said = words.line("plan", "repeated", found, 1, "flops")
-    assert "A single generation exceeds 0.5: take more problems" in said
+    assert "To repeat less: more problems" in said
 
 
 def test_more_devices_than_a_node_has_are_warned_of() -> None:
     large = ("model=qwen-7b", "budget=1e21", "hardware.sharding=fsdp", "launcher=slurm")
     for devices, told in ((8, False), (16, True)):
         notes = isosweep.make_plan([*large, f"hardware.devices_per_run={devices}"]).notes
-        assert any("will ask for a node of 16 devices" in note for note in notes) == told
+        assert any("asks for nodes with 16 devices" in note for note in notes) == told
 
 
 def test_sampling_that_biases_a_correction_is_refused() -> None:

@@ -108,7 +108,7 @@ def test_what_a_user_filters_squeue_by_hides_no_job(
         # The site's partition is heeded, and said; its limit is that of the plan and the partition.
         assert (partition, limit) == ("short", "2:00")
         assert name.startswith("isosweep-")
-        assert "partition=short is taken from SBATCH_PARTITION" in sweep.output
+        assert "partition=short comes from SBATCH_PARTITION" in sweep.output
         one_job_each(sweep)
 
 

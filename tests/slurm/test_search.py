@@ -23,7 +23,7 @@ def test_a_search_on_slurm_whose_driver_was_killed_trains_what_a_grid_trains(
             driver.send_signal(signal.SIGKILL)
             driver.wait()
             sweep.drivers.clear()
-            assert "search: 2 of 2 runs asked for" in sweep.command("status").stdout
+            assert "search: 2 of 2 runs were chosen" in sweep.command("status").stdout
             assert sweep.ended(sweep.drive("resume")) == 0, sweep.output
         assert "every run of the plan has been trained as far as it goes" in sweep.output
         # From one budget to the next a run goes on in another job.

@@ -96,7 +96,7 @@ def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) ->
     printed = isosweep("mode=status", f"sweep_dir={plan.parent}", cwd=copy).stdout
     assert "diver" in printed
     printed = isosweep("mode=plan", BUDGETS, *COLLAPSING, cwd=copy).stdout
-    assert "runs: 0 not begun, 0 to extend, 1 diverged, 0 done; 0% of their compute" in printed
+    assert "runs: 1 diverged; 0% of the compute is left to train" in printed
     # Neither does a larger budget train it on.
     larger = ("budget=[1e10,4e10,8e10]", *COLLAPSING, "tracking=none")
     assert isosweep(*larger, cwd=copy).returncode == 0

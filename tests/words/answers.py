@@ -340,6 +340,7 @@ _COUNTS = {"not begun": 2, "running": 0, "done": 28}
 STATUS = {
     "sweep": "mine",
     "device_hours": 41.5,
+    "evaluation_device_hours": 12.0,
     "pricing": asdict(PRICING),
     "counts": _COUNTS,
     "collapsed": 3,

@@ -56,6 +56,9 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
     return {
         "terminal": [
             *words.lines("terminal", "analysis", document, "report.html"),
+            *words.lines("terminal", "training", 18, 2, 240.0, False),
+            *words.lines("terminal", "training", 1, None, 7200.0, True),
+            *words.lines("terminal", "analysing", 18, 12.0),
             *words.lines("terminal", "disk", 12.9e9, 8.61e9, "sweeps_dir=/data/sweeps"),
             *words.lines("terminal", "spare", {"weights": 8.61e9, "none": 12.9e9}),
         ],
@@ -116,6 +119,7 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *(line for each in SEARCHES for line in words.lines("status", "search", each, 30)),
             *words.lines("status", "step", ASKED, {}, "flops"),
             *(line for each in LISTED for line in words.lines("status", "listed", each)),
+            *words.lines("status", "plans", ["tiny-sort-a8de0186", "mine"]),
             *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
         ],
         "watch": [
@@ -216,8 +220,8 @@ def test_numbers_read_well() -> None:
         *("under 5", "about 35", "over 95")
     ]
     assert [numbers.percent(each) for each in (0.0001, 0.034, 0.2)] == ["under 0.1%", "3.4%", "20%"]
-    assert numbers.interval(23, 8, 51) == "23 [8, 51]"
-    assert numbers.interval(4, 4, 7, below=True) == "4 [4 or less, 7]"
+    assert numbers.interval(23, 8, 51) == "23 (8 to 51)"
+    assert numbers.interval(4, 4, 7, below=True) == "4 (4 or less to 7)"
     assert [numbers.short(each) for each in (23, 1020, 1e18, 3.162e19)] == [
         *("23", "1020", "1e18", "3.16e19")
     ]

@@ -47,7 +47,7 @@ def test_intervals_hold_what_was_planted_in_nine_of_ten_sweeps() -> None:
 def test_what_sizes_cannot_show_is_left_open() -> None:
     proportional = [known(fitted(2e11, seed, 4.0)) for seed in range(10)]
     assert [fit.largest.high for fit in proportional].count(None) >= 8
-    assert words.line("comparison", "estimate", proportional[0].largest).endswith(", any more]")
+    assert words.line("comparison", "estimate", proportional[0].largest).endswith("any more)")
     alike = [known(fitted(1.0, seed)) for seed in range(10)]
     assert [fit.half_size.low for fit in alike].count(None) >= 8
     # An optimum at the end of what was tried is none.

@@ -113,9 +113,7 @@ def test_variants_of_the_updates_say_what_they_save_and_cost(tmp_path: Path) -> 
     assert isinstance(law.found, Needs)
     factor = law.found.rollouts.factor
     assert factor.low <= 2**-0.5 <= factor.high < 0.85
-    assert summarise(comparison)[-1].startswith(
-        "With every doubling of the updates on each rollout"
-    )
+    assert summarise(comparison)[-1].startswith("Each doubling of the updates on a rollout")
     document = json.loads(paths_in(tmp_path).comparison.read_text())
     assert document["updates_laws"][0]["found"]["rollouts"]["factor"]["high"] == factor.high
     page = paths_in(tmp_path).report.read_text()
