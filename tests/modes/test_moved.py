@@ -86,8 +86,8 @@ def test_looking_at_a_launched_sweep_from_elsewhere_changes_nothing_of_it(
     given = (*PLAN, f"sweep_dir={sweep.paths.root}", "launcher.max_retries=0")
     console = terminal()
     assert plan_sweep(resolve(make_config(*given)), console) == 0
-    assert f"{len(sweep.plan.runs)} done; 0% of their compute" in printed(console)
-    assert f"its runs are in {sweep.paths.runs}; sweeps_dir=" in printed(console)
+    assert f"{len(sweep.plan.runs)} done; 0% of the compute" in printed(console)
+    assert f"the runs of this sweep are in {sweep.paths.runs}; sweeps_dir=" in printed(console)
     worlds = ("simulation.sweeps=1", "simulation.worlds=[flat]")
     assert simulate_sweeps(resolve(make_config(*given, *worlds)), console) == 0
     sweep.paths.simulation.unlink()
