@@ -1,4 +1,4 @@
-"""docs/python.md and columns_reference.md, the door's docstrings, and the notebooks do what they show."""
+"""The pages on Python, the docstrings of the door, and the notebooks do what they show."""
 
 import ast
 import doctest
