@@ -28,6 +28,7 @@ from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
 from isosweep.config.recipe import own_loss
 from isosweep.config.settings import NO_SUCH, settings_in, typed_name
+from isosweep.config.suggest_choice import choice as suggest_choice
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine, flattened
 from isosweep.errors import SettingError
@@ -221,7 +222,7 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         options = sorted({*error.options, *choices_of(config_directory(), group)})
         sign = typed[group]["sign"] if group in typed else ""
         options = [option for option in options if not option.startswith("_")]
-        nearest = suggest.choice(group, choice, options, config_directory() / group)
+        nearest = suggest_choice(group, choice, options, config_directory() / group)
         if group == "experiment" and not nearest:
             likest = close(choice, options, 3)
             nearest = ", ".join(f"experiment={each}" for each in likest)

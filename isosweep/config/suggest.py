@@ -5,9 +5,9 @@ A guess is text for `SettingError.nearest`; "" where there is none.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from isosweep.config.choices import meant
+from isosweep.config.values import seed_lists
 
 # What papers and other trainers call our settings; `{}` is the value that was typed.
 _ELSEWHERE: Mapping[str, str] = {
@@ -81,14 +81,12 @@ _MODES: Mapping[str, str] = {
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18, "z": 1e21}
 _WITH_UNIT = re.compile(r"([\d.]+(?:e[+-]?\d+)?)\s*([kmgtpez]?)\s*(?:flops?|rollouts?|tokens?)?")
 _POWER = re.compile(r"(?:([\d.]+)\s*[*x]\s*)?10\s*(?:\^|\*\*)\s*(\d+)")
-_MANY = 4
+MANY = 4
 # What takes anything, where no choice is like what was typed.
 ANYTHING = {
     "model": "model=local model.path=DIRECTORY, for any model on the disk",
     "task": "task=math_file task.math.path=FILE, for any problems in a file",
 }
-# Letters in which names of models differ from those of our choices.
-_ADDED = re.compile(r"[-_.]?(?:instruct|base|chat|hf|it)$")
 
 
 def setting(name: str, value: str, groups: Sequence[str], known: Iterable[str]) -> str:
@@ -107,7 +105,7 @@ def setting(name: str, value: str, groups: Sequence[str], known: Iterable[str]) 
     leaves = [each for each in known if each.rpartition(".")[2] == plain and "." in each]
     if leaves:
         first = sorted(leaves, key=lambda each: each.split(".")[:1] != list(groups[:1]))
-        return ", ".join(_typed(each, value) for each in first[:_MANY])
+        return ", ".join(_typed(each, value) for each in first[:MANY])
     if near:
         return _typed(siblings[near], value)
     every = {each.rpartition(".")[2]: each for each in reversed(known)}
@@ -124,50 +122,9 @@ def _typed(name: str, value: str) -> str:
     return f"{name}={value}" if value else name
 
 
-def seed_lists(value: object) -> str:
-    """Both lists of seeds that a number may mean."""
-    text = str(value)
-    if not text.isdigit() or not 0 < int(text) <= 20:
-        return "grid.seeds=[0,1,2]"
-    listed = ",".join(map(str, range(int(text))))
-    return f"grid.seeds=[{listed}] for {text} seeds, grid.seeds=[{text}] for seed {text}"
-
-
 def on_disk(value: str) -> str:
     """A model by its directory."""
     return f"model=local model.path={value or 'DIRECTORY'}"
-
-
-def choice(group: str, given: str, options: Sequence[str], folder: Path) -> str:
-    """The choices of `group` that `given` may mean: by their names, and by what their files in
-    `folder` say (a model's or data set's name elsewhere)."""
-    if group == "model" and (given.startswith(("/", "./", "../", "~")) or Path(given).is_dir()):
-        return on_disk(given)
-    if near := meant(given, options):
-        return f"{group}={near}"
-    word = given.casefold()
-    likely = [each for each in options if word.startswith(each) or (word and word in each)]
-    short = _ADDED.sub("", word.rpartition("/")[2])
-    for text in dict.fromkeys((word, short)):
-        likely = likely or [each for each in options if text in _said(folder / f"{each}.yaml")]
-    if not likely and (near := meant(short, options)):
-        likely = [near]
-    if not likely and len(word) > 2:
-        whole = re.compile(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])")
-        likely = [each for each in options if whole.search(_text(folder / f"{each}.yaml"))]
-    if not likely:
-        return ANYTHING.get(group, "")
-    more = ", ..." if likely[_MANY:] else ""
-    return ", ".join(f"{group}={each}" for each in likely[:_MANY]) + more
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").casefold() if path.is_file() else ""
-
-
-def _said(path: Path) -> str:
-    """A file's settings, without comments."""
-    return "\n".join(line.partition("#")[0] for line in _text(path).splitlines())
 
 
 def literal(name: str, value: object, choices: Sequence[str]) -> str:

@@ -11,8 +11,6 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator
 
-from isosweep.config.suggest import seed_lists
-
 T = TypeVar("T")
 
 
@@ -37,6 +35,15 @@ def _seeds(value: Any) -> Any:
         return value
     rule = "must be a list of seeds: a number may be one seed, or how many"
     raise Mistyped(rule, seed_lists(value))
+
+
+def seed_lists(value: object) -> str:
+    """Both lists of seeds that a number may mean."""
+    text = str(value)
+    if not text.isdigit() or not 0 < int(text) <= 20:
+        return "grid.seeds=[0,1,2]"
+    listed = ",".join(map(str, range(int(text))))
+    return f"grid.seeds=[{listed}] for {text} seeds, grid.seeds=[{text}] for seed {text}"
 
 
 def _distinct(values: list[Any]) -> list[Any]:

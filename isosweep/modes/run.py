@@ -54,7 +54,7 @@ def plan_sweep(study: Study, console: Console) -> int:
             say(
                 console,
                 f"task.difficulty={asked}: the difficulty of these problems for {model} has not "
-                "been measured; the plan assumes that enough of them are that hard. Run the same "
+                "been measured; the plan assumes that there are enough of them. Run the same "
                 "command with mode=difficulty before mode=run",
             )
     say(console, f"files: {paths.plan}; as a page: {paths.plan_page}")

@@ -121,7 +121,7 @@ def test_another_storage_than_the_stored_one_is_refused_without_its_password(
     stored(tmp_path)
     other = URL.replace("studies", "other")
     typed = make_config(*SEARCH, f"search.storage='{other}'", f"sweeps_dir={tmp_path}")
-    with pytest.raises(SettingError, match=r"me:\*\*\*@.*/other: mode=resume goes on") as refused:
+    with pytest.raises(SettingError, match=r"me:\*\*\*@.*/other: mode=resume continues") as refused:
         _require_stored_search(typed, stored_sweep(typed).config)
     assert "secretword" not in str(refused.value)
     with pytest.raises(SettingError, match=r"me:\*\*\*@127.* is a search's"):

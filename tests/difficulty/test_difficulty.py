@@ -180,7 +180,10 @@ def test_a_plan_without_a_measurement_says_what_comes_before_training(tmp_path: 
     axes = "grid.axes={task.difficulty:[hard,easy]}"
     done = isosweep("mode=plan", "budget=1e10", "grid.seeds=[0]", axes, cwd=tmp_path)
     for name in ("hard", "easy"):
-        assert f"task.difficulty={name}: tiny has not been measured on these" in done.stdout
+        assert (
+            f"task.difficulty={name}: the difficulty of these problems for tiny has not been"
+            in done.stdout
+        )
     (root,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
     plan = json.loads((root / "plan.json").read_text())
     ids: dict[str, set[str]] = {"hard": set(), "easy": set()}

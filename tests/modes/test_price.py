@@ -262,7 +262,7 @@ def test_a_plan_and_its_files_have_dollars_beside_hours(tmp_path: Path) -> None:
         rows = [row for row in csv.DictReader(file) if row["status"] == "planned"]
     hours = [36 * float(row["device_hours"]) for row in rows]
     assert [float(row["dollars"]) for row in rows] == pytest.approx(hours)
-    assert re.search(r'"price":"\d+ s \([\d to]+\), \$', plan.with_suffix(".html").read_text())
+    assert re.search(r'"price":\["\d+ s \([\d to]+\)","\$', plan.with_suffix(".html").read_text())
 
 
 def test_a_stored_sweep_takes_the_price_that_is_typed(tmp_path: Path) -> None:

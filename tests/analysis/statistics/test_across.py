@@ -22,9 +22,12 @@ def test_every_kind_of_failure_is_worded_and_no_two_alike(law: str) -> None:
         for kind in get_args(Failure)
         for found in [Unidentified(kind=kind, found=0.01, least=0.04)]
     }
-    assert any(each.endswith(": a run gains 0.010; it takes more than 0.04.") for each in said)
+    assert any(
+        each.endswith("a run gains only 0.010 of reward, and more than 0.04 is needed.")
+        for each in said
+    )
     assert len(said) == len(get_args(Failure))
     assert all(
-        "is not identified: " in each and each.endswith(".") and ".." not in each for each in said
+        "is not established: " in each and each.endswith(".") and ".." not in each for each in said
     )
     assert all("n = 8, B = 4" in each for each in said)

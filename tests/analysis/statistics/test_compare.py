@@ -103,8 +103,7 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
         shown.append(f"{name}/sweep")
     asked = ("mode=compare", "from=[a/sweep,b/sweep]", "analysis.formats=[png]")
     printed = isosweep(*asked, cwd=tmp_path).stdout
-    assert "beta=0.0: a/sweep" in printed
-    assert "beta=0.0: constant" in printed
+    assert "A: beta=0.0 (a/sweep); verdict: constant" in printed
     assert "not comparable" not in printed
     (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
     text = page.read_text()
