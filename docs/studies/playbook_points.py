@@ -301,7 +301,7 @@ def best_batch(joint: Read) -> Lines:
 
 def _gap(drawn: FloatArray) -> str:
     low, high = central_ends(drawn, CONFIDENCE)
-    return f"{np.median(drawn):+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{np.median(drawn):+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def growth(read: Read) -> Lines:
@@ -316,7 +316,7 @@ def growth(read: Read) -> Lines:
         rate = (drawn[:, last] - drawn[:, first]) / decades
         low, high = central_ends(rate, CONFIDENCE)
         share = float((rate > 0.5).mean())
-        rates = f"{np.median(rate):.1f} [{low:.1f}, {high:.1f}]"
+        rates = f"{np.median(rate):.1f} ({low:.1f} to {high:.1f})"
         lines.append([name, rates, f"{share:.0%}", f"{law:.1f}" if loss == 0 else ""])
     return lines
 

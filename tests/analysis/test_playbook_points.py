@@ -80,7 +80,7 @@ def test_the_page_quotes_the_verdict_of_the_imported_sweep(
     sweep = study.store(pd.read_csv(study.TABLE), tmp_path / "playbook")
     assert len(sweep.runs) == 18
     last = sweep.frontier.iloc[-1]
-    found = f"n_d = {last['n_d']:.0f} [{last['n_d_low']:.0f}, {last['n_d_high']:.0f}] at 3.55M"
+    found = f"n_d = {last['n_d']:.0f} ({last['n_d_low']:.0f} to {last['n_d_high']:.0f}) at 3.55M"
     page = (DOCS / "playbook_points.md").read_text(encoding="utf-8")
     written = re.search(r"The verdict is `(\w+)`: (n_d = .* at 3\.55M)", page)
     assert written is not None
