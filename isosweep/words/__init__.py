@@ -73,6 +73,7 @@ def environment(*, autoescape: bool) -> "Environment":
     made.filters |= {
         "short": numbers.short,
         "amount": numbers.amount,
+        "unit": numbers.UNITS.__getitem__,
         "interval": _interval,
         "duration": numbers.duration,
         "predicted_time": _predicted_time,
