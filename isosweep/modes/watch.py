@@ -167,7 +167,8 @@ class Watched:
             # How far a search goes is not known before.
             "seconds_left": left_s if state == "running" and search is None else None,
             "searches": search is not None,
-            "device_hours": math.fsum(map(device_hours, sights)),
+            # Evaluation as the newest analysis has it: nobody reads all records at every look.
+            "device_hours": math.fsum(map(device_hours, sights)) + self._analysis.evaluation_hours,
             "planned_device_hours": planned_s * sweep.config.devices_taken / 3600,
             "pricing": asdict(sweep.plan.pricing),
             "driver": None if driver is None else {"user": driver.user, "host": driver.by.host},
@@ -281,6 +282,12 @@ class _Analysis:
     def collapsed(self) -> Collection[str]:
         """Runs that the newest analysis found to have collapsed."""
         return () if self.document is None else self.document["collapsed"]
+
+    @property
+    def evaluation_hours(self) -> float:
+        """Device-hours of all evaluations that it has read."""
+        variants = [] if self.document is None else self.document["variants"]
+        return math.fsum(each["answer"]["spent"].get("evaluation_hours") or 0 for each in variants)
 
     @property
     def settled(self) -> bool:

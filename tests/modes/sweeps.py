@@ -63,8 +63,11 @@ def assert_same_records(cwd: Path, reference: Path) -> None:
         assert reproducible(run) == reproducible(other)
 
 
-def recorded(run: RunPaths, taken: Iterable[tuple[Compute, tuple[int, ...]]]) -> None:
-    """Records of a run's first attempt: the compute behind each, and its successes of 2 samples."""
+def recorded(
+    run: RunPaths, taken: Iterable[tuple[Compute, tuple[int, ...]]], *, seconds: float = 0.1
+) -> None:
+    """Records of a run's first attempt: the compute behind each, and its successes of 2 samples;
+    `seconds`: of each evaluation."""
     run.records.parent.mkdir(parents=True, exist_ok=True)
     append_attempt(run.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
     for spent, successes in taken:
@@ -75,7 +78,7 @@ def recorded(run: RunPaths, taken: Iterable[tuple[Compute, tuple[int, ...]]]) ->
             samples_per_problem=2,
             completion_tokens=200,
             unix_time=1.0,
-            seconds=0.1,
+            seconds=seconds,
         )
         append_record(run.records, 1, record)
 

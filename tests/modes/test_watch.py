@@ -173,7 +173,7 @@ def test_the_page_follows_records_and_jobs_and_nothing_is_written(tmp_path: Path
     driver = {"version": 1, "user": "ada", "by": by, "unix_time": 1.0, "left": None, "failed": {}}
     sweep.paths.drivers.mkdir()
     write_json(sweep.paths.drivers / "1.json", driver)
-    recorded(run, [(each, (0, 1, 1)) for each in spent(sweep, 0.0, 0.3)])
+    recorded(run, [(each, (0, 1, 1)) for each in spent(sweep, 0.0, 0.3)], seconds=5.0)
     jobs = Scheduled({run.run_id: Observed(status="running")})
     before = files(tmp_path)
     with Watched(sweep, jobs) as watched:
@@ -181,7 +181,8 @@ def test_the_page_follows_records_and_jobs_and_nothing_is_written(tmp_path: Path
         assert f"0 of {len(sweep.plan.runs)} runs are done" in text
         assert "<b>ada on login2</b>" in text
         assert "job 1: evaluating for 10 min" in text
-        assert "<b>50 s, $0.04</b>" in text
+        # With what evaluation took, as the report counts it.
+        assert "<b>60 s, $0.05</b>" in watched.page().html.decode()
         assert re.search(r"<svg[^>]*>", text)
         assert files(tmp_path) == before
         curves = text[text.index("Held-out reward") :]
