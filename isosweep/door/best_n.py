@@ -10,7 +10,7 @@ from isosweep.door.columns import BEST_N
 from isosweep.door.display import Shown
 from isosweep.door.frames import frame, rows_of
 from isosweep.errors import SettingError
-from isosweep.words.numbers import UNITS, amount, short
+from isosweep.words.numbers import UNITS, amount, few, interval, short
 
 if TYPE_CHECKING:
     import pandas
@@ -38,30 +38,26 @@ class NAt:
     @classmethod
     def of(cls, budget: float, found: Range) -> "NAt":
         """What was found at a budget."""
-        interval = found.interval
         return cls(
             budget=budget,
-            median=interval.median,
-            low=interval.low,
-            high=interval.high,
+            median=found.interval.median,
+            low=found.interval.low,
+            high=found.interval.high,
             open_below=found.open_below,
             open_above=found.open_above,
         )
 
     def __str__(self) -> str:
         """The estimate and its interval, as 76 (54 to 128+)."""
-        low = _n(self.low) + (" or less" if self.open_below else "")
-        return f"{_n(self.median)} ({low} to {self._high})"
+        return interval(
+            self.median, self.low, self.high, below=self.open_below, above=self.open_above
+        )
 
     @property
     def latex(self) -> str:
         r"""The same in LaTeX: 76 (54--128+); 4 ($\le$4--7) where n may be smaller."""
-        low = (r"$\le$" if self.open_below else "") + _n(self.low)
-        return f"{_n(self.median)} ({low}--{self._high})"
-
-    @property
-    def _high(self) -> str:
-        return _n(self.high) + ("+" if self.open_above else "")
+        low = (r"$\le$" if self.open_below else "") + few(self.low)
+        return f"{few(self.median)} ({low}--{few(self.high)}{'+' if self.open_above else ''})"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -166,8 +162,3 @@ class BestN:
 def of_symbol(at: BestGenerations, symbol: Symbol) -> Range | None:
     """n* or n_d at a budget; None without a spread between seeds."""
     return at.enough if symbol == "n_d" else at.of("best") if at.interval else None
-
-
-def _n(value: float) -> str:
-    """Rollouts per problem: 4.4, and whole numbers from 10 on."""
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

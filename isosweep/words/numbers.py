@@ -32,9 +32,14 @@ def interval(
 ) -> str:
     """A median and its interval: 23 (8 to 51); where the value may lie `below` or `above` all that
     was run, 4 (4 or less to 7), 76 (54 to 128+)."""
-    first = f"{short(low)} or less" if below else short(low)
-    last = f"{short(high)}+" if above else short(high)
-    return f"{short(median)} ({first} to {last})"
+    first = f"{few(low)} or less" if below else few(low)
+    last = f"{few(high)}+" if above else few(high)
+    return f"{few(median)} ({first} to {last})"
+
+
+def few(value: float) -> str:
+    """A number whose interval says how sure it is: 76, else as `short`."""
+    return f"{value:.0f}" if 10 <= abs(value) < 1000 else short(value)
 
 
 def duration(seconds: float) -> str:

@@ -314,7 +314,7 @@ def test_n_is_a_number_with_its_interval_at_every_budget(sweep: Sweep) -> None:
     ("below", "above", "text", "latex"),
     [
         (False, True, "76 (54 to 128+)", "76 (54--128+)"),
-        (True, False, "4.4 (4 or less to 7.5)", r"4.4 ($\le$4--7.5)"),
+        (True, False, "4.36 (4 or less to 7.54)", r"4.36 ($\le$4--7.54)"),
     ],
 )
 def test_an_open_interval_is_written_as_one(
