@@ -28,7 +28,7 @@ from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.config.trainer import TrainerConfig
-from isosweep.config.values import DirectoryName, Listed, Mistyped, PositiveInt
+from isosweep.config.values import DirectoryName, Listed, MistypedError, PositiveInt
 from isosweep.config.watch import WatchConfig
 from isosweep.errors import SettingError
 
@@ -75,7 +75,7 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
         rule = "must be a finite number above 0, in budget_unit, or a list of these"
         plain = [suggest.number(item) for item in values]
         listed = plain[0] if len(plain) == 1 else f"[{','.join(plain)}]"
-        raise Mistyped(rule, f"budget={listed}" if plain and all(plain) else "")
+        raise MistypedError(rule, f"budget={listed}" if plain and all(plain) else "")
     return _ascending(budgets, "lists a value twice")
 
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator
 T = TypeVar("T")
 
 
-class Mistyped(ValueError):  # noqa: N818
+class MistypedError(ValueError):
     """What a value breaks, and `nearest`, as it would be typed."""
 
     def __init__(self, rule: str, nearest: str) -> None:
@@ -34,7 +34,7 @@ def _seeds(value: Any) -> Any:
     if isinstance(value, list):
         return value
     rule = "must be a list of seeds: a number may be one seed, or how many"
-    raise Mistyped(rule, seed_lists(value))
+    raise MistypedError(rule, seed_lists(value))
 
 
 def seed_lists(value: object) -> str:
