@@ -1,5 +1,6 @@
 """The devices that runs are trained on."""
 
+import math
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Lt
@@ -10,7 +11,7 @@ from isosweep.errors import SettingError
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
-Sharding = Literal["ddp", "fsdp", "zero1", "zero2", "zero3"]
+Sharding = Literal["ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"]
 # `adamw` is torch's, `adamw_torch_8bit` torchao's, the others are bitsandbytes'.
 Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "paged_adamw_8bit"]
 # What transformers calls them.
@@ -41,7 +42,9 @@ class HardwareConfig:
     memory_bandwidth: Positive
     """Bytes per second between a device and its memory."""
     interconnect_bandwidth: Positive | None = None
-    """Bytes per second between devices, one way; null: a run cannot use several."""
+    """Bytes per second between devices of a node, one way; null: a run cannot use several."""
+    node_bandwidth: Positive | None = None
+    """Bytes per second between a device and another node, one way; null: a run takes one node."""
     training_utilization: Share | None = None
     """Share of the peak that training reaches; null: an estimate from model and device
     (`isosweep/costs/efficiency.py`)."""
@@ -64,9 +67,14 @@ class HardwareConfig:
     """Seconds until a run begins (libraries, weights, engine); null: 8 on a CPU, 120 on GPUs."""
     devices_per_run: PositiveInt = 1
     """Devices of one run."""
+    devices_per_node: PositiveInt | None = None
+    """Devices that a node has; null: any number."""
+    nodes_per_run: PositiveInt | None = None
+    """Nodes of one run, which share its devices evenly; null: as few as have them."""
     sharding: Sharding = "ddp"
     """How several devices share a model: `ddp` copies it; `zero1`, `zero2`, `zero3` (DeepSpeed)
-    shard optimiser states, then gradients, then weights; `fsdp` shards all three."""
+    shard optimiser states, then gradients, then weights; `fsdp` shards all three, and `hsdp` does
+    so within each node, which has a copy."""
     optimizer: Optimizer = "adamw"
     """AdamW: torch's; with 8-bit states (`adamw_8bit` by bitsandbytes, `adamw_torch_8bit` by
     torchao); or `paged_...`, whose states bitsandbytes moves to the host if memory is short."""
@@ -110,6 +118,7 @@ class HardwareConfig:
         if several and self.interconnect_bandwidth is None:
             rule = f"{self.name} has no hardware.interconnect_bandwidth to synchronise over"
             raise self._refused("devices_per_run", rule)
+        self._check_nodes()
         if self.sharding == "ddp":
             return
         if not several:
@@ -122,6 +131,23 @@ class HardwareConfig:
         else:
             return
         raise self._refused("sharding", rule)
+
+    def _check_nodes(self) -> None:
+        devices, nodes, most = self.devices_per_run, self.nodes, self.devices_per_node
+        if devices % nodes:
+            rule = f"its {nodes} nodes have as many devices each"
+            nearest = f"hardware.devices_per_run={max(1, devices // nodes) * nodes}"
+            raise SettingError("hardware.devices_per_run", devices, rule, nearest)
+        if most is not None and self.node_devices > most:
+            rule = f"{devices} devices are {self.node_devices} a node, which has {most}"
+            nearest = f"hardware.nodes_per_run={math.ceil(devices / most)}"
+            raise SettingError("hardware.nodes_per_run", nodes, rule, nearest)
+        if nodes > 1 and self.node_bandwidth is None:
+            rule = f"{self.name} has no hardware.node_bandwidth to synchronise nodes over"
+            raise self._refused("nodes_per_run", rule)
+        if self.sharding == "hsdp" and nodes == 1:
+            rule = "has a copy of the model in each node, and the run takes one: use fsdp"
+            raise self._refused("sharding", rule)
 
     def _check_optimizer(self) -> None:
         if self.optimizer != "adamw":
@@ -152,6 +178,28 @@ class HardwareConfig:
 
     def _refused(self, name: str, rule: str) -> SettingError:
         return SettingError(f"hardware.{name}", getattr(self, name), rule)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of one run."""
+        if self.nodes_per_run is not None:
+            return self.nodes_per_run
+        return math.ceil(self.devices_per_run / (self.devices_per_node or self.devices_per_run))
+
+    @property
+    def node_devices(self) -> int:
+        """Devices of one run on each of its nodes."""
+        return self.devices_per_run // self.nodes
+
+    @property
+    def by_fsdp(self) -> bool:
+        """Whether FSDP shards the model, over all devices or over those of a node."""
+        return self.sharding in ("fsdp", "hsdp")
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model that FSDP's devices share: one, or one a node."""
+        return self.nodes if self.sharding == "hsdp" else 1
 
     @property
     def usable_bytes(self) -> float:

@@ -59,6 +59,8 @@ class RunSpec:
     """Devices of the run."""
     sharding: Sharding = "ddp"
     """What the devices share."""
+    replicas: Annotated[PositiveInt, ADDED] = 1
+    """Copies of the model that FSDP's devices share."""
     dtype: Precision
     """Precision that is computed in."""
     weights_dtype: Precision
@@ -226,7 +228,9 @@ def run_spec(
         generation=config.generation,
         device=hardware.device,
         devices=hardware.devices_per_run,
-        sharding=hardware.sharding,
+        # Of copies in several nodes FSDP knows as of its shards.
+        sharding="fsdp" if hardware.by_fsdp else hardware.sharding,
+        replicas=hardware.replicas,
         sharding_version=1 if hardware.sharding == "ddp" else _SHARDING_VERSION,
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
