@@ -22,7 +22,7 @@ FLOORS = (
     ("words", "metrics", "gguf"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "health", "pricing", "sandbox", "version"),
+        *("devices", "evidence", "health", "job", "pricing", "sandbox", "version"),
         "__init__",
     ),
 )

@@ -30,7 +30,7 @@ from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
 from isosweep.store.submissions import Job, Process, newest_submission, started
-from isosweep.training.worker import _spec_of
+from isosweep.training.worker import spec_of
 from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, printed, submitted, sweep_in, terminal
 
@@ -270,7 +270,7 @@ def test_links_of_this_user_and_of_root_are_followed(lab: Path, tmp_path: Path) 
 def test_a_spec_with_a_function_of_the_other_is_not_executed(lab: Path, tmp_path: Path) -> None:
     sweep = shared_sweep(lab)
     run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    assert _spec_of(run).run_id == run.run_id
+    assert spec_of(run).run_id == run.run_id
 
     def change(document: Any) -> None:
         own = {"function": "os:system", "parameters": {"command": "id"}, "directory": None}
@@ -281,4 +281,4 @@ def test_a_spec_with_a_function_of_the_other_is_not_executed(lab: Path, tmp_path
 
     as_the_other(replaced(run.spec, change))
     with pytest.raises(RecordError, match="and this run is"):
-        _spec_of(run)
+        spec_of(run)

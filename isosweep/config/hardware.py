@@ -11,7 +11,8 @@ from isosweep.errors import SettingError
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
-Sharding = Literal["ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"]
+Shared = Literal["ddp", "fsdp", "zero1", "zero2", "zero3"]
+Sharding = Literal[Shared, "hsdp"]
 # `adamw` is torch's, `adamw_torch_8bit` torchao's, the others are bitsandbytes'.
 Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "paged_adamw_8bit"]
 # What transformers calls them.
@@ -192,9 +193,14 @@ class HardwareConfig:
         return self.devices_per_run // self.nodes
 
     @property
+    def shared_by(self) -> Shared:
+        """What shares the model among devices: FSDP, if only among those of a node."""
+        return "fsdp" if self.sharding == "hsdp" else self.sharding
+
+    @property
     def by_fsdp(self) -> bool:
         """Whether FSDP shards the model, over all devices or over those of a node."""
-        return self.sharding in ("fsdp", "hsdp")
+        return self.shared_by == "fsdp"
 
     @property
     def replicas(self) -> int:

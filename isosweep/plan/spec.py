@@ -11,7 +11,7 @@ from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig
-from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
+from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Shared
 from isosweep.config.identity import ADDED, OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
@@ -57,7 +57,7 @@ class RunSpec:
     """What torch calls the devices."""
     devices: PositiveInt
     """Devices of the run."""
-    sharding: Sharding = "ddp"
+    sharding: Shared = "ddp"
     """What the devices share."""
     replicas: Annotated[PositiveInt, ADDED] = 1
     """Copies of the model that FSDP's devices share."""
@@ -228,8 +228,7 @@ def run_spec(
         generation=config.generation,
         device=hardware.device,
         devices=hardware.devices_per_run,
-        # Of copies in several nodes FSDP knows as of its shards.
-        sharding="fsdp" if hardware.by_fsdp else hardware.sharding,
+        sharding=hardware.shared_by,
         replicas=hardware.replicas,
         sharding_version=1 if hardware.sharding == "ddp" else _SHARDING_VERSION,
         dtype=hardware.dtype,

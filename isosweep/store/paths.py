@@ -49,6 +49,8 @@ class RunPaths:
     """The directory of attempts."""
     submissions = _Named(SUBMISSIONS)
     """The directory of submissions."""
+    nodes = _Named("nodes")
+    """The directory of what the nodes of an attempt say of themselves."""
     checkpoints = _Named("checkpoints")
     """The directory of all attempts' checkpoints."""
     logs = _Named("logs")

@@ -1,13 +1,12 @@
 """What a job executes: an attempt at the run of one submission.
 
     python -m isosweep.training SUBMISSION.json
-    python -m isosweep.training BATCH.json [INDEX]     (else SLURM_ARRAY_TASK_ID)
+    python -m isosweep.training BATCH.json [INDEX]     (else its place in an array of jobs)
     python -m isosweep.training RUN_DIRECTORY          (its newest submission)
 
 Nothing heavy is imported before it is known that there is something to do.
 """
 
-import os
 import signal
 import sys
 import time
@@ -15,9 +14,9 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from isosweep.commands import call
 from isosweep.errors import IsosweepError, RecordError
 from isosweep.files import read_json
+from isosweep.job import Task, array_index, requeue, task_of
 from isosweep.store.batches import read_batch
 from isosweep.store.claims import highest
 from isosweep.store.paths import RunPaths
@@ -37,10 +36,6 @@ from isosweep.training.stopping import StopRequest
 
 # Longer than a file server takes to restart.
 _WAIT_S = 600.0
-_TIMEOUT_S = 30.0
-# A controller that is busy or restarting answers after seconds to minutes; the time limit comes
-# some minutes after the signal.
-_PAUSES_S = (0.0, 2.0, 10.0)
 
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
@@ -76,7 +71,7 @@ def _find(argv: list[str]) -> SubmissionState:
         if document is None:
             raise RecordError(f"{path}: no such file")
         if "submissions" in document:
-            index = int(argv[1] if len(argv) == 2 else os.environ["SLURM_ARRAY_TASK_ID"])
+            index = int(argv[1]) if len(argv) == 2 else array_index()
             path = path.parent / read_batch(path, index)
         number = int(path.stem)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -112,28 +107,36 @@ def _named(submission: Submission) -> str:
 
 def _execute(state: SubmissionState, stop: StopRequest) -> int:
     submission = state.submission
-    job = _own_job(submission)
+    task = task_of(submission.launcher)
+    job = _own_job(task)
+    leads = task.place.leads
     # A job that was requeued has said so before; what launcher=command calls it, only that knows.
-    if state.job is None and submission.launcher != "command":
+    if leads and state.job is None and submission.launcher != "command":
         started(submission, job)
-    slurm = submission.launcher == "slurm"
-    if not slurm:
+    if leads and not task.requeues:
         stop.last_words.append(lambda reason: close(submission, "interrupted", reason))
     # Heavier imports, from here on.
     from isosweep.store.state import known_state
+    from isosweep.training.follow import follow_attempt
     from isosweep.training.worker import Submitted, TrainRun, run_attempt
 
     try:
         document = {**submission.job, "run_dir": str(submission.run.root)}
-        document["requeue"] = slurm and document.get("requeue", False)
+        document["requeue"] = task.requeues and document.get("requeue", False)
         train = TrainRun.from_json(document)
-        submitted = Submitted(number=submission.number, job_id=job.job_id)
-        status = run_attempt(train, stop, submitted)
+        start = f"{submission.number} {task.start}"
+        submitted = Submitted(number=submission.number, job_id=job.job_id, start=start)
+        if not leads:
+            follow_attempt(submission, task.place, start, stop)
+            return 0
+        status = run_attempt(train, stop, submitted, task.place)
     except BaseException as error:
         # What names its file is plain enough; of another error of the system only its place is.
         named = isinstance(error, OSError) and error.filename is not None
         if not named and not isinstance(error, IsosweepError):
             traceback.print_exc()
+        if not leads:
+            raise
         _close(submission, "failed", f"{type(error).__name__}: {error}")
         return 1
     left = known_state(submission.run)
@@ -146,46 +149,30 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         case "cancelled":
             _close(submission, "cancelled", reason)
         case _:
-            _leave_interrupted(submission, job, stop, reason)
+            _leave_interrupted(submission, task, stop, reason)
     return 0
 
 
-def _leave_interrupted(submission: Submission, job: Job, stop: StopRequest, reason: str) -> None:
-    """End the submission, unless Slurm may start its job again."""
-    if submission.launcher != "slurm":
+def _leave_interrupted(submission: Submission, task: Task, stop: StopRequest, reason: str) -> None:
+    """End the submission, unless its scheduler may start its job again."""
+    if not task.requeues or task.job_id is None:
         _close(submission, "interrupted", reason)
     elif stop.requeued:
-        refused = _requeue(job.job_id)
+        refused = requeue(task.job_id)
         if refused is not None:
             _close(submission, "interrupted", f"{reason}, and not requeued: {refused}")
     elif not stop.signals or stop.signals[0] is not signal.SIGTERM:
         _close(submission, "interrupted", reason)
-    # A preemption with requeue and a plain scancel send the same signal: Slurm knows which it was.
+    # A preemption with requeue and a plain scancel send the same signal: the scheduler knows which
+    # it was.
 
 
-def _requeue(job_id: str) -> str | None:
-    """Have Slurm requeue the job `job_id`, which may be this one; Slurm's words where it did not.
-
-    It then ends the job's processes, this one among them.
-    """
-    said = ""
-    for pause in _PAUSES_S:
-        time.sleep(pause)
-        answer = call(["scontrol", "requeue", job_id], _TIMEOUT_S)
-        if answer.failure is None:
-            return None
-        said = answer.failure
-    return f"scontrol requeue {job_id}: {said}"
-
-
-def _own_job(submission: Submission) -> Job:
-    """What the scheduler calls this process. A local run in somebody's allocation has a job's
-    number in its environment, which is not its own."""
-    if submission.launcher == "slurm" and "SLURM_JOB_ID" in os.environ:
-        array, task = (os.environ.get(f"SLURM_ARRAY_{n}") for n in ("JOB_ID", "TASK_ID"))
-        job_id = f"{array}_{task}" if array and task else os.environ["SLURM_JOB_ID"]
-        return Job(job_id=job_id, cluster=os.environ.get("SLURM_CLUSTER_NAME"))
-    return Job(job_id=str(os.getpid()), process=Process.this())
+def _own_job(task: Task) -> Job:
+    """What the scheduler calls this process, or who it is."""
+    if task.job_id is not None:
+        return Job(job_id=task.job_id, cluster=task.cluster)
+    process = Process.this()
+    return Job(job_id=str(process.pid), process=process)
 
 
 def _close(submission: Submission, outcome: Outcome, reason: str) -> None:

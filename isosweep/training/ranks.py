@@ -1,4 +1,4 @@
-"""One run on several devices of a node: a process for each, started and stopped together."""
+"""One run on several devices: a process for each, those of a node started and stopped together."""
 
 import os
 import signal
@@ -23,11 +23,13 @@ class Rank:
     """A process's place among those of its run, alone if it is not said. Rank 0 decides and writes,
     the others compute.
 
-    `pid`: the process that represents the run, and passes signals on.
+    `local`: how many there are on its node. `pid`: the process that represents the run, and passes
+    signals on.
     """
 
     number: int = 0
     count: int = 1
+    local: int = 1
     pid: int = field(default_factory=os.getpid)
 
     @property
@@ -60,28 +62,45 @@ def end_with(parent: int) -> None:
     threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
-class Ranks:
-    """`python *arguments` in `count` processes that share a run."""
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Ranks of one node: `count` of `world`, from number `first`, and where all of them meet."""
 
-    def __init__(self, count: int, arguments: list[str]) -> None:
-        self._count, self._arguments = count, arguments
+    count: int
+    world: int
+    first: int
+    address: str
+    port: int
+
+    @staticmethod
+    def alone(count: int) -> "Group":
+        """All ranks of a run, on this node."""
+        return Group(count=count, world=count, first=0, address="127.0.0.1", port=free_port())
+
+
+class Ranks:
+    """`python *arguments` in the processes of a node that share a run."""
+
+    def __init__(self, group: Group, arguments: list[str]) -> None:
+        self._group, self._arguments = group, arguments
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def run(self, asked: Callable[[], signal.Signals | None]) -> list[int]:
         """Run them; their exit statuses.
 
-        The signal that `asked` once gives is sent to rank 0. When one ends in failure the others,
-        which would wait for it in vain, are ended.
+        The signal that `asked` once gives is sent to the first, if that is rank 0. When one ends in
+        failure the others, which would wait for it in vain, are ended; and where `asked` raises.
         """
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+        group = self._group
+        meet = {"MASTER_ADDR": group.address, "MASTER_PORT": str(group.port)}
+        sizes = {"WORLD_SIZE": group.world, "LOCAL_WORLD_SIZE": group.count}
         sent: float | None = None
         try:
-            for rank in range(self._count):
+            for local in range(group.count):
                 # What torch's launcher tells a process of its place.
-                numbers = {"RANK": rank, "LOCAL_RANK": rank}
-                numbers |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), self._count)
+                numbers = {"RANK": group.first + local, "LOCAL_RANK": local, **sizes}
                 place = {name: str(number) for name, number in numbers.items()}
-                environment = {**os.environ, **address, **place}
+                environment = {**os.environ, **meet, **place}
                 command = [sys.executable, *self._arguments]
                 self._processes.append(subprocess.Popen(command, env=environment))
             while any(process.poll() is None for process in self._processes):
@@ -90,7 +109,8 @@ class Ranks:
                 number = asked()
                 if number is not None and sent is None:
                     sent = time.monotonic()
-                    self._processes[0].send_signal(number)
+                    if group.first == 0:
+                        self._processes[0].send_signal(number)
                 if sent is not None and time.monotonic() - sent > STOP_GRACE_S:
                     break
                 time.sleep(_POLL_S)
@@ -106,8 +126,9 @@ class Ranks:
             process.wait()
 
 
-def _free_port() -> int:
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nobody listens at now; of all interfaces where `host` is empty."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((host, 0))
         port: int = listener.getsockname()[1]
         return port

@@ -62,6 +62,10 @@ class StopRequest:
         self.cancelled, self.reason = True, f"cancelled by {by}"
 
     def _set(self, number: int, frame: FrameType | None) -> None:
+        self.came(number)
+
+    def came(self, number: int) -> None:
+        """Note a signal, as one that came to another node of the run."""
         came, now = signal.Signals(number), time.monotonic()
         self.signals.append(came)
         if self.reason is None:

@@ -19,6 +19,7 @@ from isosweep.config.settings import read
 from isosweep.devices import keep_first
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
+from isosweep.job import Place
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.store.checkpoints import keep_only
@@ -35,8 +36,9 @@ from isosweep.store.state import (
 )
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
+from isosweep.training.nodes import Nodes, NodesError, reachable
 from isosweep.training.progress import ResumePoint, find_resume_point
-from isosweep.training.ranks import Rank, Ranks, end_with
+from isosweep.training.ranks import Group, Rank, Ranks, end_with
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
 from isosweep.training.stopping import StopRequest
@@ -46,9 +48,10 @@ if TYPE_CHECKING:
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
 # By which the first process of several says so.
-_OVERTAKEN_STATUS = 3
+OVERTAKEN_STATUS = 3
 
 _SAVING = CheckpointConfig()
+_ALONE = Place()
 
 Ended = RunStatus | Literal["overtaken"]
 
@@ -96,10 +99,12 @@ class TrainRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """By what an attempt came about: the number of a submission, and what its job is called."""
+    """By what an attempt came about: the number of a submission, what its job is called, and which
+    `start` of that it is."""
 
     number: int | None = None
     job_id: str | None = None
+    start: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,18 +179,22 @@ def lean_imports() -> Iterator[None]:
 
 
 def run_attempt(
-    job: TrainRun, stop: StopRequest | None = None, submitted: Submitted = Submitted()
+    job: TrainRun,
+    stop: StopRequest | None = None,
+    submitted: Submitted = Submitted(),
+    place: Place = _ALONE,
 ) -> Ended:
     """Train until the largest milestone is reached; returns how the attempt ended.
 
-    A run that breaks a health rule of `health.stop` has diverged: a result, recorded as such. A
-    failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
+    `place`: of the first node of the job. A run that breaks a health rule of `health.stop` has
+    diverged: a result, recorded as such. A failure is recorded in the run's state and raised again.
+    An overtaken attempt ends quietly.
     """
     began, stop = time.monotonic(), stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
     require_plain(job.run)
-    spec = _spec_of(job.run)
+    spec = spec_of(job.run)
     attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
     start = find_resume_point(job.run, attempt.number)
     if start.checkpoint is not None and spec.sharding != "ddp":
@@ -207,10 +216,11 @@ def run_attempt(
     )
     # A command starts its own processes.
     shared = spec.devices > 1 and spec.trainer.name == "trl"
-    return _lead_ranks(session) if shared else _attempt(session)
+    return _lead_ranks(session, place) if shared else _attempt(session)
 
 
-def _spec_of(run: RunPaths) -> RunSpec:
+def spec_of(run: RunPaths) -> RunSpec:
+    """The stored spec of a run. Raises RecordError where it is none, or another run's."""
     try:
         document = read_json(run.spec)
         if document is None:
@@ -227,33 +237,74 @@ def _spec_of(run: RunPaths) -> RunSpec:
     return spec
 
 
-def _lead_ranks(session: Session) -> Ended:
-    """Train in one process a device; this one passes signals on and speaks for them."""
-    attempt, stop = session.attempt, session.stop
-    place = {"attempt": attempt.number, "pid": os.getpid(), "start": session.start.to_json()}
-    job, submitted = session.job.to_json(), asdict(session.submitted)
-    document = {"job": job, "submitted": submitted, **place}
-    words = ["-P", "-m", "isosweep.training.worker", json.dumps(document)]
-    ranks = Ranks(session.spec.devices, words)
+def _lead_ranks(session: Session, place: Place) -> Ended:
+    """Train in one process a device, with those of other nodes; this one passes signals on and
+    speaks for all."""
+    attempt, stop, submitted = session.attempt, session.stop, session.submitted
+    require_even(session.spec, place)
+    work = {
+        "job": session.job.to_json(),
+        "submitted": asdict(submitted),
+        "attempt": attempt.number,
+        "start": session.start.to_json(),
+    }
+    nodes = Nodes.open(attempt, place, submitted.start, work)
+    ranks = ranks_of(nodes, session.spec.devices)
     stop.last_words.append(lambda reason: _end_state(attempt, "interrupted", reason))
+    stop.last_words.append(lambda _: nodes.say(ended=(0,)))
     stop.last_words.append(lambda _: ranks.kill())
-    statuses = ranks.run(lambda: next(iter(stop.signals), None))
+    blamed = ""
+    try:
+        if nodes.wait_for_all(Watch(attempt, submitted.number, stop).look, stop):
+            statuses = ranks.run(lambda: nodes.asked(stop))
+            reason = f"its processes ended with status {', '.join(map(str, statuses))}"
+            blamed = nodes.blamed() if any(statuses) else ""
+        else:
+            statuses, reason = [0], stop.reason or ""
+            _end_state(attempt, "cancelled" if stop.cancelled else "interrupted", reason)
+    except NodesError as lost:
+        statuses, reason = [1], str(lost)
+    except OvertakenError:
+        statuses, reason = [OVERTAKEN_STATUS], ""
+    nodes.say(ended=tuple(statuses))
     try:
         attempt.check()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN
-    if statuses[0] == _OVERTAKEN_STATUS:
+    if statuses[0] == OVERTAKEN_STATUS:
         return OVERTAKEN
     state = read_state(attempt.run)
     if any(statuses) or state is None or state.status == "running":
-        reason = f"its processes ended with status {', '.join(map(str, statuses))}"
         if state is not None and state.status == "failed":
             reason = state.reason or reason
         else:
-            _end_state(attempt, "failed", reason)
-        raise ChildProcessError(reason)
+            _end_state(attempt, "failed", f"{reason}{blamed}")
+        raise ChildProcessError(f"{reason}{blamed}")
     return state.status
+
+
+def require_even(spec: RunSpec, place: Place) -> None:
+    """Raise RecordError where the job has another number of nodes than the run can have."""
+    devices, nodes = spec.devices, place.nodes
+    if devices % nodes or spec.replicas not in (1, nodes):
+        copies = f", a copy of the model on each of {spec.replicas}" if spec.replicas > 1 else ""
+        raise RecordError(f"{spec.run_id} has {devices} devices{copies}, and its job {nodes} nodes")
+
+
+def ranks_of(nodes: Nodes, devices: int) -> Ranks:
+    """This node's processes of a run that has so many `devices`."""
+    first, place = nodes.first, nodes.place
+    count = devices // place.nodes
+    group = Group(
+        count=count,
+        world=devices,
+        first=place.node * count,
+        address=reachable(first),
+        port=first.port,
+    )
+    document = json.dumps({**first.work, "pid": os.getpid()})
+    return Ranks(group, ["-P", "-m", "isosweep.training.worker", document])
 
 
 def _end_state(attempt: Attempt, status: RunStatus, reason: str) -> None:
@@ -263,28 +314,33 @@ def _end_state(attempt: Attempt, status: RunStatus, reason: str) -> None:
         attempt.write(replace(state, status=status, reason=reason, activity=""))
 
 
+# By which `Ranks` tells a process its place.
+_NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+
+
 def main(text: str) -> None:
-    """One of the processes that `_lead_ranks` starts; `text` is its job as JSON."""
+    """One of the processes that `ranks_of` gives; `text` is its job as JSON."""
     # The one that started it decides what a second signal means.
     began, stop = time.monotonic(), StopRequest(patient=True)
     stop.install()
     document = json.loads(text)
     end_with(document["pid"])
+    number, count, local = (int(os.environ[name]) for name in _NUMBERS)
     job = TrainRun.from_json(document["job"])
     stop.requeues = job.requeue
     session = Session(
         job=job,
         attempt=Attempt(job.run, document["attempt"]),
-        spec=_spec_of(job.run),
+        spec=spec_of(job.run),
         submitted=Submitted(**document["submitted"]),
         start=ResumePoint.from_json(document["start"]),
-        rank=Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), document["pid"]),
+        rank=Rank(number, count, local, document["pid"]),
         stop=stop,
         began=began,
     )
     if _attempt(session) == OVERTAKEN:
         # The others wait for this one: they are ended as after a failure.
-        sys.exit(_OVERTAKEN_STATUS)
+        sys.exit(OVERTAKEN_STATUS)
 
 
 def _attempt(session: Session) -> Ended:
@@ -339,7 +395,7 @@ def _train(session: Session) -> "TrainingLoop | None":
         return None
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.
-        keep_first(session.spec.devices)
+        keep_first(session.rank.local)
     directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
     with lean_imports():

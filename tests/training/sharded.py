@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import trl
 
-from isosweep.config.hardware import Sharding
+from isosweep.config.hardware import Shared
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
-from isosweep.training.ranks import Ranks
+from isosweep.training.ranks import Group, Ranks
 from tests.conftest import missing
 from tests.runs import log_lines, reproducible
 from tests.training.builders import broken_off, metrics, spec_of, trained
@@ -45,7 +45,7 @@ def let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     _find_first(Path(__file__).parent / "sharded_on_cpu", monkeypatch)
 
 
-def let_libraries_in(monkeypatch: pytest.MonkeyPatch, sharding: Sharding) -> None:
+def let_libraries_in(monkeypatch: pytest.MonkeyPatch, sharding: Shared) -> None:
     """Have them find DeepSpeed and torchao, which lie beside the first environment."""
     place = Path(trl.__file__).parents[4] / "sharding"
     if not place.is_dir():
@@ -61,7 +61,7 @@ def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", paths)
 
 
-def sharded(layout: str, *more: str, sharding: Sharding = "fsdp") -> RunSpec:
+def sharded(layout: str, *more: str, sharding: Shared = "fsdp") -> RunSpec:
     """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
     return replace(replicated(layout, *more), sharding=sharding)
 
@@ -71,7 +71,7 @@ def replicated(layout: str, *more: str) -> RunSpec:
     return spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more, micro=4)
 
 
-def as_replicated(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> None:
+def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
     """Both runs have the same records; what their steps log is the same to the precision."""
     ours = trained(sharded(layout, *more, sharding=sharding), root / "sharded", BUDGETS)
     theirs = trained(replicated(layout, *more), root / "replicated", BUDGETS)
@@ -88,7 +88,7 @@ def as_replicated(layout: str, root: Path, *more: str, sharding: Sharding = "fsd
         assert reproducible(ours) == reproducible(theirs)
 
 
-def as_straight(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> RunPaths:
+def as_straight(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> RunPaths:
     """Killed and resumed, and extended, the run has the records of one that was left alone."""
     spec = sharded(layout, *more, sharding=sharding)
     straight = trained(spec, root / "straight", BUDGETS)
@@ -108,7 +108,7 @@ def states(spec: RunSpec, root: Path) -> list[dict[str, Any]]:
     """What each process holds after two steps (sharded_states)."""
     write_json(root / "spec.json", spec.to_json())
     words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
-    assert Ranks(2, words).run(lambda: None) == [0, 0]
+    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
     return [json.loads((root / f"{rank}.json").read_text()) for rank in range(2)]
 
 

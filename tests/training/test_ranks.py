@@ -18,7 +18,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.store.submissions import read_submission
-from isosweep.training.ranks import Ranks
+from isosweep.training.ranks import Group, Ranks
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
 from tests.runs import log_lines, reproducible, wait_for
@@ -37,7 +37,7 @@ RUN = (
 
 def test_a_process_that_fails_ends_the_others() -> None:
     code = "import os, sys, time; sys.exit(3) if os.environ['RANK'] == '1' else time.sleep(600)"
-    statuses = Ranks(2, ["-c", code]).run(lambda: None)
+    statuses = Ranks(Group.alone(2), ["-c", code]).run(lambda: None)
     assert statuses == [-signal.SIGKILL, 3]
 
 
@@ -48,7 +48,7 @@ def test_the_first_process_is_asked_to_stop() -> None:
         "time.sleep(600 if os.environ['RANK'] == '0' else 3)"
     )
     asked = iter([None] * 10)
-    ranks = Ranks(2, ["-c", code])
+    ranks = Ranks(Group.alone(2), ["-c", code])
     assert ranks.run(lambda: next(asked, signal.SIGUSR2)) == [0, 0]
 
 
@@ -75,7 +75,7 @@ def trained_by_two(out: Path, steps: int, *losses: str) -> list[list[dict[str, A
         specs.append(out / f"spec-{number}.json")
         write_json(specs[-1], spec_of(*more, n=4, B=8, micro=4).to_json())
     words = ["-m", "tests.training.two_ranks", str(out), str(steps), *map(str, specs)]
-    assert Ranks(2, words).run(lambda: None) == [0, 0]
+    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
     found = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
     return [list(pair) for pair in zip(*found, strict=True)]
 
@@ -182,9 +182,8 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         "end_with(os.getppid()); "
         f"(pathlib.Path({str(tmp_path)!r}) / str(os.getpid())).touch(); time.sleep(600)"
     )
-    lead = (
-        f"from isosweep.training.ranks import Ranks; Ranks(2, ['-c', {rank!r}]).run(lambda: None)"
-    )
+    made = f"Ranks(Group.alone(2), ['-c', {rank!r}])"
+    lead = f"from isosweep.training.ranks import Group, Ranks; {made}.run(lambda: None)"
     leader = subprocess.Popen([sys.executable, "-c", lead])
     wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
     ranks = [int(path.name) for path in tmp_path.iterdir()]

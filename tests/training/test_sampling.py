@@ -93,11 +93,11 @@ def test_an_answer_is_its_own_whatever_is_sampled_beside_it(tmp_path: Path) -> N
 
 
 def test_processes_that_share_weights_call_the_model_together(tmp_path: Path) -> None:
-    from isosweep.training.ranks import Ranks
+    from isosweep.training.ranks import Group, Ranks
 
     saved = save_family(tmp_path / "model", "Qwen3")
     asked = ["-m", "tests.training.sharded_sampling", str(saved), str(tmp_path)]
-    assert Ranks(2, asked).run(lambda: None) == [0, 0]
+    assert Ranks(Group.alone(2), asked).run(lambda: None) == [0, 0]
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     assert [len(alone[0]) for alone, _ in found] == [1, 6]
     assert all(alone == together for alone, together in found)

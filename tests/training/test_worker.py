@@ -322,7 +322,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    monkeypatch.setattr("isosweep.training.__main__._PAUSES_S", (0.0, 0.1))
+    monkeypatch.setattr("isosweep.job._PAUSES_S", (0.0, 0.1))
     return command
 
 
