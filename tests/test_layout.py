@@ -19,10 +19,10 @@ FLOORS = (
     ("models",),
     ("tasks", "costs"),
     ("config", "store", "schemas"),
-    ("words", "metrics", "gguf"),
+    ("words", "metrics", "gguf", "job"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "health", "job", "pricing", "sandbox", "version"),
+        *("devices", "evidence", "health", "pricing", "sandbox", "version"),
         "__init__",
     ),
 )

@@ -70,7 +70,7 @@ def twin(config: SweepConfig) -> RunSpec:
     )
     return replace(
         tiny,
-        sharding=hardware.sharding,
+        sharding=hardware.shared_by,
         optimizer=hardware.optimizer,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,

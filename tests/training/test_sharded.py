@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.hardware import Sharding
+from isosweep.config.hardware import Shared
 from isosweep.costs.memory import state_bytes
 from isosweep.models.weights import weights
 from isosweep.training.worker import TrainRun
@@ -74,7 +74,7 @@ ZERO = [
 
 @pytest.mark.parametrize(("stage", "layout"), ZERO)
 def test_a_run_by_deepspeed_is_the_replicated_one(
-    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Shared, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_libraries_in(monkeypatch, stage)
     as_replicated(layout, tmp_path, sharding=stage)
@@ -85,7 +85,7 @@ def test_a_run_by_deepspeed_is_the_replicated_one(
     [("zero3", "lora"), pytest.param("zero2", "mini-batches and lag", marks=pytest.mark.long)],
 )
 def test_a_run_by_deepspeed_goes_on_and_is_extended(
-    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Shared, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_libraries_in(monkeypatch, stage)
     as_straight(layout, tmp_path, sharding=stage)
@@ -94,7 +94,7 @@ def test_a_run_by_deepspeed_goes_on_and_is_extended(
 @pytest.mark.long
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp"])
 def test_a_run_with_8_bit_states_goes_on_and_is_extended(
-    sharding: Sharding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sharding: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_libraries_in(monkeypatch, sharding)
     as_straight("8-bit states", tmp_path, sharding=sharding)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.hardware import Sharding
+from isosweep.config.hardware import Shared
 from tests.training.engines import require_vllm
 from tests.training.sharded import (
     as_replicated,
@@ -55,7 +55,7 @@ def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) 
     [("zero3", "kl"), pytest.param("zero3", "lora", marks=pytest.mark.long)],
 )
 def test_a_run_by_deepspeed_is_the_replicated_one(
-    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Shared, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_libraries_in(monkeypatch, stage)
     as_replicated(layout, tmp_path, VLLM, sharding=stage)
