@@ -30,6 +30,7 @@ _OLD_CLAIM = {"host", "pid", "job_id", "unix_time"}
 
 # What an attempt does before its first step or evaluation (`RunState.activity`).
 STARTING, LOADING, BEGINNING = "starting", "loading the model", "beginning"
+MEETING = "waiting for its other nodes"
 
 RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
@@ -67,7 +68,7 @@ class RunState:
     @property
     def loads(self) -> bool:
         """Whether the attempt has come to no step and no evaluation yet."""
-        return self.activity in (STARTING, LOADING, BEGINNING)
+        return self.activity in (STARTING, MEETING, LOADING, BEGINNING)
 
     @property
     def process(self) -> Process:

@@ -60,7 +60,7 @@ class Said:
     @staticmethod
     def read(path: Path) -> "Said | None":
         """What lies there; None where it cannot be read now."""
-        with suppress(OSError, ValueError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError):
             document: dict[str, Any] = read_json(path) or {}
             ended = document.pop("ended")
             return Said(**document, ended=None if ended is None else tuple(ended))
@@ -97,7 +97,8 @@ class Nodes:
         """Those of `attempt`, if its first node is of the same start of the same job, and lives,
         and nobody has this node's place; to be asked again otherwise."""
         file = _file(attempt, 0)
-        first = Said.read(file)
+        # Listed first: a network file system may remember that a file was absent.
+        first = Said.read(file) if file.name in names(file.parent) else None
         if first is None or first.start != start or first.ended is not None:
             return None
         for _ in range(3):
@@ -150,8 +151,10 @@ class Nodes:
         with suppress(OSError):
             self._attempt.check()
         self.say()
-        for node in range(self.place.nodes):
-            if node == self.place.node or (said := Said.read(self._file(node))) is None:
+        # The first hears all, and all hear the first: of many nodes each would read many files.
+        others = range(1, self.place.nodes) if self.place.leads else (0,)
+        for node in others:
+            if (said := Said.read(self._file(node))) is None:
                 continue
             before = self._others.get(node)
             quiet = before is not None and before.beat == said.beat

@@ -28,6 +28,7 @@ from isosweep.store.records import read_records
 from isosweep.store.state import (
     BEGINNING,
     LOADING,
+    MEETING,
     Attempt,
     OvertakenError,
     RunStatus,
@@ -250,10 +251,12 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
     }
     nodes = Nodes.open(attempt, place, submitted.start, work)
     ranks = ranks_of(nodes, session.spec.devices)
-    stop.last_words.append(lambda reason: _end_state(attempt, "interrupted", reason))
+    stop.last_words.append(lambda reason: _say_state(attempt, "interrupted", reason))
     stop.last_words.append(lambda _: nodes.say(ended=(0,)))
     stop.last_words.append(lambda _: ranks.kill())
     blamed = ""
+    if place.nodes > 1:
+        _say_state(attempt, "running", activity=MEETING)
     try:
         if nodes.wait_for_all(Watch(attempt, submitted.number, stop).look, stop):
             statuses = ranks.run(lambda: nodes.asked(stop))
@@ -261,7 +264,7 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
             blamed = nodes.blamed() if any(statuses) else ""
         else:
             statuses, reason = [0], stop.reason or ""
-            _end_state(attempt, "cancelled" if stop.cancelled else "interrupted", reason)
+            _say_state(attempt, "cancelled" if stop.cancelled else "interrupted", reason)
     except NodesError as lost:
         statuses, reason = [1], str(lost)
     except OvertakenError:
@@ -279,7 +282,7 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
         if state is not None and state.status == "failed":
             reason = state.reason or reason
         else:
-            _end_state(attempt, "failed", f"{reason}{blamed}")
+            _say_state(attempt, "failed", f"{reason}{blamed}")
         raise ChildProcessError(f"{reason}{blamed}")
     return state.status
 
@@ -307,11 +310,13 @@ def ranks_of(nodes: Nodes, devices: int) -> Ranks:
     return Ranks(group, ["-P", "-m", "isosweep.training.worker", document])
 
 
-def _end_state(attempt: Attempt, status: RunStatus, reason: str) -> None:
-    """Write how the attempt ended, in place of its processes, which are gone."""
+def _say_state(
+    attempt: Attempt, status: RunStatus, reason: str | None = None, activity: str = ""
+) -> None:
+    """Write how the attempt is, in place of its processes, which are not there."""
     state = read_state(attempt.run)
     if state is not None and state.attempt == attempt.number:
-        attempt.write(replace(state, status=status, reason=reason, activity=""))
+        attempt.write(replace(state, status=status, reason=reason, activity=activity))
 
 
 # By which `Ranks` tells a process its place.

@@ -4,16 +4,22 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from isosweep.job import Place
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import read_state
+from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_state
 from isosweep.store.submissions import Submission, read_submission, submit
+from isosweep.training import nodes
+from isosweep.training.nodes import Nodes, NodesError, Said
+from isosweep.training.stopping import StopRequest
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import log_lines, reproducible, wait_for
@@ -79,6 +85,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
 
 
+@pytest.mark.slow
 def test_two_nodes_train_as_one_with_two_processes_and_are_extended(
     straight: RunPaths, tmp_path: Path
 ) -> None:
@@ -93,6 +100,7 @@ def test_two_nodes_train_as_one_with_two_processes_and_are_extended(
     assert (state.status, state.attempt, state.warnings) == ("finished", 2, ())
 
 
+@pytest.mark.slow
 def test_a_signal_to_either_node_leads_to_one_checkpoint(
     straight: RunPaths, tmp_path: Path
 ) -> None:
@@ -108,6 +116,7 @@ def test_a_signal_to_either_node_leads_to_one_checkpoint(
     assert reproducible(submission.run) == reproducible(straight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [0, 1])
 def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None:
     submission = submitted(tmp_path, 1e12)
@@ -122,3 +131,141 @@ def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None
     else:
         # Nobody is there to say that it is over.
         assert read_submission(submission.run, 1).end is None
+
+
+# The files of the nodes, without processes.
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in {"LOOK_S": 0.02, "SILENT_S": 0.3, "_END_S": 0.2, "MEET_S": 1.0}.items():
+        monkeypatch.setattr(nodes, name, seconds)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    return claim_attempt(prepared(of_two(), tmp_path), None)
+
+
+def opened(attempt: Attempt, count: int = 2) -> Nodes:
+    return Nodes.open(attempt, Place(node=0, nodes=count), "1 7.0", {})
+
+
+def joined(attempt: Attempt, node: int = 1, start: str = "1 7.0", count: int = 2) -> Nodes | None:
+    return Nodes.join(attempt, Place(node=node, nodes=count), start)
+
+
+@contextmanager
+def beating(first: Nodes) -> Iterator[None]:
+    """The process of a node that lives."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(0.01):
+            first.say()
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def looks(of: Nodes, seconds: float = 1.0) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        of.look()
+        time.sleep(0.01)
+
+
+def test_a_node_joins_the_same_start_of_its_job_once(quickly: None, attempt: Attempt) -> None:
+    first = opened(attempt)
+    # Its process is gone: it counts no beats.
+    assert joined(attempt) is None
+    with beating(first):
+        # A job that was started again, on other nodes, is another's.
+        assert joined(attempt, start="1 7.1") is None
+        second = let_in(attempt)
+        assert second.first.port == first.said.port
+        assert joined(attempt) is None
+    first.say(ended=(0,))
+    assert joined(attempt, node=2, count=3) is None
+
+
+def test_the_first_waits_for_all_and_names_who_does_not_come(
+    quickly: None, attempt: Attempt
+) -> None:
+    first = opened(attempt, 3)
+    with beating(first):
+        let_in(attempt)
+    with pytest.raises(NodesError, match="node 2 has not come within 1 s"):
+        first.wait_for_all(lambda: None, StopRequest())
+    stop = StopRequest()
+    assert not first.wait_for_all(lambda: stop.cancel("ada"), stop)
+
+
+def let_in(attempt: Attempt) -> Nodes:
+    """A second node; the machine may be too busy for a beat between two looks."""
+    for _ in range(100):
+        if (second := joined(attempt)) is not None:
+            return second
+    raise AssertionError("the first node's beat was never seen")
+
+
+def pair(attempt: Attempt) -> tuple[Nodes, Nodes]:
+    first = opened(attempt)
+    with beating(first):
+        second = let_in(attempt)
+    assert first.wait_for_all(lambda: None, StopRequest())
+    return first, second
+
+
+def test_a_signal_that_came_to_one_node_came_to_all(quickly: None, attempt: Attempt) -> None:
+    first, second = pair(attempt)
+    stops = [StopRequest(), StopRequest()]
+    stops[1].came(signal.SIGUSR2)
+    time.sleep(0.03)
+    assert second.asked(stops[1]) == signal.SIGUSR2
+    time.sleep(0.03)
+    assert first.asked(stops[0]) == signal.SIGUSR2
+    assert stops[0].reason == "stopped by SIGUSR2"
+
+
+def test_a_node_that_fails_or_falls_silent_is_named(quickly: None, attempt: Attempt) -> None:
+    first, second = pair(attempt)
+    with beating(second):
+        looks(first, 0.5)
+    with pytest.raises(NodesError, match=r"node 1 \(.+\) has been silent for 0.3 s"):
+        looks(first)
+    second.say(ended=(1, -9))
+    assert first.blamed().endswith("ended its processes with status 1, -9)")
+
+
+def test_a_file_system_that_is_away_makes_nobody_silent(
+    quickly: None, attempt: Attempt, tmp_path: Path
+) -> None:
+    first, second = pair(attempt)
+    root = attempt.run.root
+    root.rename(tmp_path / "away")
+    looks(first, 0.6)
+    looks(second, 0.6)
+    (tmp_path / "away").rename(root)
+    with beating(second):
+        looks(first, 0.2)
+
+
+def test_who_outlives_the_attempt_leaves(quickly: None, attempt: Attempt) -> None:
+    first, second = pair(attempt)
+    first.say(ended=(0,))
+    with pytest.raises(NodesError, match="has ended"):
+        looks(second)
+    claim_attempt(attempt.run, None)
+    with pytest.raises(OvertakenError):
+        looks(second)
+
+
+def test_a_host_is_called_by_its_name_where_that_is_known() -> None:
+    assert nodes.reachable(Said(host="localhost", address="192.0.2.7")) == "localhost"
+    assert nodes.reachable(Said(host="no.such.invalid", address="192.0.2.7")) == "192.0.2.7"
