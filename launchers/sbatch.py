@@ -98,7 +98,8 @@ def _memory_gb(config: SweepConfig) -> int:
         processes *= 2
         if generation.sleep:
             compute = PRECISION_BYTES[hardware.dtype]
-            planned += ranks * config.model.architecture.parameters * compute
+            engines = ranks / generation.tensor_parallel
+            planned += engines * config.model.architecture.parameters * compute
     return math.ceil((planned * _MEMORY_FACTOR + processes * _GPU_PROCESS_BYTES) / 1e9)
 
 

@@ -84,6 +84,19 @@ def test_a_job_asks_for_the_memory_of_one_of_its_nodes() -> None:
     assert asked[0] == asked[1]
 
 
+def test_weights_that_sleep_are_on_the_host_once_an_engine() -> None:
+    shared = ("model=qwen-7b", "hardware=h100", "hardware.sharding=fsdp", "launcher=slurm")
+    asked = []
+    for size in (1, 4):
+        config = make_config(
+            *(*shared, "budget=1e21", "hardware.devices_per_run=8", "generation.sleep=true"),
+            f"generation.tensor_parallel={size}",
+        )
+        asked.append(shape_of(config, plan_of(config).runs[0]).memory_mb / 1024)
+    weights = 2 * config.model.architecture.parameters / 1e9
+    assert asked[0] - asked[1] == pytest.approx(1.5 * 6 * weights, abs=1)
+
+
 def test_an_update_waits_for_what_crosses_over() -> None:
     plain, paged = (
         candidates_of(
