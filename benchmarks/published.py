@@ -64,7 +64,8 @@ DEVICES = {
 ALL = (
     *("generation=vllm", "hardware.attention=flash_attention_2", "hardware.calibrated=false"),
     *("task=math", "recipe=grpo", "recipe.beta=0", "hardware.memory_reserve=0.05"),
-    *("budget_unit=rollouts", "budget=1e6", "grid.seeds=[0]", "launcher.max_parallel=1"),
+    *("budget_unit=rollouts", "budget=1e6", "grid.seeds=[0]"),
+    *("launcher=slurm", "launcher.max_parallel=1"),
     "++model.architecture.max_position_embeddings=null",
 )
 

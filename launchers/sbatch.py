@@ -85,19 +85,21 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
 
 
 def _memory_gb(config: SweepConfig) -> int:
-    """Host memory of a job as planned, in whole GB."""
+    """Host memory of a job on each of its nodes as planned, in whole GB."""
     hardware, generation = config.hardware, config.generation
     background = config.checkpoint.background
     planned = host_bytes(
         config.model.architecture, config.recipe, hardware, background=background
     ).total
-    processes = hardware.devices_per_run if hardware.device == "cuda" else 0
+    ranks = hardware.node_devices
+    processes = ranks if hardware.device == "cuda" else 0
     if generation.name == "vllm":
         # An engine is a process of its own, whose weights sleep in host memory.
         processes *= 2
         if generation.sleep:
             compute = PRECISION_BYTES[hardware.dtype]
-            planned += hardware.devices_per_run * config.model.architecture.parameters * compute
+            engines = ranks / generation.tensor_parallel
+            planned += engines * config.model.architecture.parameters * compute
     return math.ceil((planned * _MEMORY_FACTOR + processes * _GPU_PROCESS_BYTES) / 1e9)
 
 

@@ -1,7 +1,7 @@
 """The devices that runs are trained on."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
 
@@ -156,7 +156,7 @@ class HardwareConfig:
             if self.sharding.startswith("zero"):
                 rule = f"hardware.sharding={self.sharding} has DeepSpeed's own AdamW, adamw"
                 raise self._refused("optimizer", rule)
-            if self.sharding == "fsdp" and not torchao:
+            if self.by_fsdp and not torchao:
                 rule = "bitsandbytes' states are not sharded; torchao's adamw_torch_8bit are"
                 raise self._refused("optimizer", rule)
             if self.device == "cpu" and not torchao:
@@ -192,6 +192,17 @@ class HardwareConfig:
         """Devices of one run on each of its nodes."""
         return self.devices_per_run // self.nodes
 
+    def taking(self, devices: int) -> dict[str, Any]:
+        """Settings, by name, with which a run takes so many devices on as few nodes as have them;
+        those alone that change."""
+        nodes = math.ceil(devices / (self.devices_per_node or devices))
+        wanted: dict[str, Any] = {"devices_per_run": devices, "nodes_per_run": None}
+        if devices == 1:
+            wanted |= {"sharding": "ddp", "offload_optimizer": False}
+        elif nodes == 1 and self.sharding == "hsdp":
+            wanted["sharding"] = "fsdp"
+        return {name: value for name, value in wanted.items() if getattr(self, name) != value}
+
     @property
     def shared_by(self) -> Shared:
         """What shares the model among devices: FSDP, if only among those of a node."""
@@ -203,9 +214,19 @@ class HardwareConfig:
         return self.shared_by == "fsdp"
 
     @property
+    def shards_weights(self) -> bool:
+        """Whether each device holds a part of the weights, and gathers them to compute."""
+        return self.by_fsdp or self.sharding == "zero3"
+
+    @property
     def replicas(self) -> int:
         """Copies of the model that FSDP's devices share: one, or one a node."""
         return self.nodes if self.sharding == "hsdp" else 1
+
+    @property
+    def shards(self) -> int:
+        """Devices that share one copy of the model: those of a node with `hsdp`, otherwise all."""
+        return self.devices_per_run // self.replicas
 
     @property
     def usable_bytes(self) -> float:

@@ -21,6 +21,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.importing import ImportConfig
 from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
+from isosweep.config.overrides import as_typed
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.search import SearchConfig
 from isosweep.config.settings import read, settings
@@ -218,6 +219,7 @@ class SweepConfig:
         if self.trainer.name == "command" and self.unit == "device_hours":
             rule = "cannot be predicted for a run, and trainer=command needs T in advance"
             raise SettingError("budget_unit", self.unit, rule, "budget_unit=rollouts")
+        self._check_nodes()
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()
@@ -284,6 +286,30 @@ class SweepConfig:
             )
             raise SettingError("recipe.interruption", self.recipe.interruption, rule)
 
+    def _check_nodes(self) -> None:
+        """Whether everything that takes part in a run can take several nodes."""
+        hardware, launcher = self.hardware, self.launcher
+        if hardware.nodes == 1:
+            return
+        one = hardware.taking(min(hardware.devices_per_run, hardware.devices_per_node or 10**9))
+        settings = " ".join(as_typed({f"hardware.{name}": value for name, value in one.items()}))
+
+        def refused(setting: str, value: object, rule: str, nearest: str) -> SettingError:
+            taken = f"a run takes {hardware.nodes} nodes x {hardware.node_devices} devices"
+            return SettingError(setting, value, f"{rule}, and {taken}", f"{nearest}, or {settings}")
+
+        if launcher.name in ("local", "inline"):
+            name, alone = launcher.name, "runs on this machine alone"
+            raise refused("launcher", name, alone, "launcher=slurm")
+        if launcher.name == "slurm" and not launcher.slurm.use_srun:
+            setting, alone = "launcher.slurm.use_srun", "starts a job on its first node alone"
+            raise refused(setting, "false", alone, f"{setting}=true")
+        if self.trainer.name == "command":
+            raise refused("trainer", "command", "starts your command on one node", "trainer=trl")
+        if self.generation.mode == "server":
+            rule = "sends weights to the server from one node"
+            raise refused("generation.mode", "server", rule, "generation.mode=colocate")
+
     def _check_vllm(self) -> None:
         if self.generation.name != "vllm":
             return
@@ -323,9 +349,17 @@ class SweepConfig:
         generation, arch = self.generation, self.model.architecture
         size, server = generation.tensor_parallel, generation.mode == "server"
         setting = "generation.server_devices" if server else "hardware.devices_per_run"
-        devices = generation.sampling_devices(self.hardware.devices_per_run)
+        nodes, devices = (
+            self.hardware.nodes,
+            generation.sampling_devices(self.hardware.node_devices),
+        )
         if devices % size:
             rule = f"must divide {setting}={devices}"
+            if nodes > 1:
+                rule = (
+                    f"must divide the {devices} devices that a run has on each of its {nodes} "
+                    "nodes: an engine takes one node"
+                )
         elif not splits(arch, size):
             rule = (
                 f"must divide the model {self.model.name}: its {arch.num_heads} heads, its "
@@ -340,7 +374,9 @@ class SweepConfig:
             raise SettingError("recipe.interruption", self.recipe.interruption, rule)
         else:
             return
-        raise SettingError("generation.tensor_parallel", size, rule)
+        works = next(s for s in range(size, 0, -1) if devices % s == 0 and splits(arch, s))
+        nearest = f"generation.tensor_parallel={works}"
+        raise SettingError("generation.tensor_parallel", size, rule, nearest)
 
     def _check_server(self) -> None:
         device, places = self.hardware.device, self.launcher.max_parallel

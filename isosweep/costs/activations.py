@@ -182,7 +182,7 @@ def _backward_per_token(arch: Architecture, numbers: _Numbers) -> float:
 
 def _gathered(arch: Architecture, hardware: HardwareConfig) -> float:
     """Whole weights that FSDP or ZeRO stage 3 gathers: two layers, embedding and head."""
-    if hardware.sharding not in ("fsdp", "zero3"):
+    if not hardware.shards_weights:
         return 0.0
     size = PRECISION_BYTES[hardware.dtype]
     ends = arch.embedding_weights * (1 if arch.tie_word_embeddings else 2)

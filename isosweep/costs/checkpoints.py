@@ -40,14 +40,15 @@ class CheckpointBytes:
 def checkpoint_bytes(
     arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig
 ) -> CheckpointBytes:
-    """Bytes of one checkpoint; all devices' together, for what they share is written once.
+    """Bytes of one checkpoint; all devices' together, for what they share, or copies, is written
+    once.
 
     Wherever the optimiser's states are held, on devices or on the host, they are written.
     """
     trained = arch.parameters
     if recipe.lora_rank is not None:
         trained = adapter_weights(arch, recipe.lora_rank)
-    elif hardware.sharding == "fsdp" and arch.tie_word_embeddings:
+    elif hardware.by_fsdp and arch.tie_word_embeddings:
         # Its parts have the head under both of its names.
         trained += arch.embedding_weights
     weights = float(trained * PRECISION_BYTES[hardware.weights_dtype])

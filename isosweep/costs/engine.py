@@ -134,7 +134,7 @@ def gathered_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareC
     size = PRECISION_BYTES[hardware.dtype if adapted else hardware.weights_dtype]
     if hardware.sharding == "zero3" and adapted:
         return float(arch.parameters * size)
-    if hardware.sharding not in ("zero3", "fsdp"):
+    if not hardware.shards_weights:
         return 0.0
     # transformers keeps gate and up of all experts of a layer in one parameter.
     experts = 2 * arch.num_experts * arch.expert_intermediate_size * arch.hidden_size

@@ -1,6 +1,6 @@
 """What a run asks of its host: memory, and bytes moved between host and devices.
 
-All sizes are bytes (1 GB = 1e9), of all processes of a run on one machine together.
+All sizes are bytes (1 GB = 1e9), of all processes of a run on one of its nodes together.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,9 @@ PROCESS_BYTES = 0.5e9
 
 @dataclass(frozen=True, kw_only=True)
 class HostBytes:
-    """Host memory of a run: its `processes`, weights while they are read (`loading`), what stays
-    (`offloaded`), and the copy that a checkpoint is written from while training goes on (`staged`).
+    """Host memory of a run on one node: its `processes`, weights while they are read (`loading`),
+    what stays (`offloaded`), and the copy that a checkpoint is written from while training goes on
+    (`staged`).
     """
 
     processes: float
@@ -41,33 +42,36 @@ class HostBytes:
 def host_bytes(
     arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig, *, background: bool
 ) -> HostBytes:
-    """Host memory of one run, whose checkpoints are written in the `background` or not.
+    """Host memory that one run takes on each node; its checkpoints are written in the `background`
+    or not.
 
     A GPU that holds whole weights reads them directly, a tensor at a time. Of FSDP's ranks the
-    first alone reads them, and the reference model beside. Each rank of DeepSpeed reads all of
-    them: it takes them over when training begins. On a CPU the host is the device.
+    first of each node alone reads them, and the reference model beside (transformers,
+    `is_local_dist_rank_0`). Each rank of DeepSpeed reads all of them: it takes them over when
+    training begins. On a CPU the host is the device. What is offloaded and shared over all devices
+    is spread over the nodes. Of a copy for a checkpoint it is the first node's.
     """
-    ranks = hardware.devices_per_run
+    ranks = hardware.node_devices
     whole = float(arch.parameters * PRECISION_BYTES[hardware.weights_dtype])
     models = 2 if reference_bytes(arch, recipe, hardware) else 1
     if hardware.device == "cpu":
         loading = ranks * models * whole
     elif hardware.sharding == "ddp":
         loading = ranks * arch.embedding_weights * 4.0
-    elif hardware.sharding == "fsdp":
+    elif hardware.by_fsdp:
         loading = models * whole
     else:
         loading = ranks * models * whole
     offloaded = 0.0
     if hardware.states_on_host:
-        copies = ranks if hardware.sharding == "ddp" else 1
-        offloaded = copies * optimizer_bytes(arch, recipe, hardware)
-        if hardware.sharding == "fsdp":
-            offloaded += weight_bytes(arch, recipe, hardware)
-            offloaded += gradient_bytes(arch, recipe, hardware)
+        copies = ranks if hardware.sharding == "ddp" else hardware.replicas / hardware.nodes
+        held = optimizer_bytes(arch, recipe, hardware)
+        if hardware.by_fsdp:
+            held += weight_bytes(arch, recipe, hardware) + gradient_bytes(arch, recipe, hardware)
         elif hardware.offload_optimizer:
             # DeepSpeed keeps the gradients where it updates.
-            offloaded += gradient_bytes(arch, recipe, hardware)
+            held += gradient_bytes(arch, recipe, hardware)
+        offloaded = copies * held
     # One process holds all of a replicated model; parts are written where they are.
     later = background and hardware.sharding == "ddp"
     return HostBytes(
@@ -79,7 +83,7 @@ def host_bytes(
 
 
 def host_traffic(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
-    """Bytes that an update moves between host and devices, both ways together.
+    """Bytes that an update moves between host and the devices of one copy, both ways together.
 
     Paged states come and go once, at worst. DeepSpeed sends gradients down and weights up; FSDP
     sends weights up twice, for the forward and the backward pass (once a micro-batch in truth:
@@ -90,5 +94,5 @@ def host_traffic(arch: Architecture, recipe: RecipeConfig, hardware: HardwareCon
     if not hardware.offload_optimizer:
         return 2.0 * optimizer_bytes(arch, recipe, hardware)
     weights = weight_bytes(arch, recipe, hardware)
-    sent = 2.0 if hardware.sharding == "fsdp" else 1.0
+    sent = 2.0 if hardware.by_fsdp else 1.0
     return gradient_bytes(arch, recipe, hardware) + sent * weights

@@ -39,10 +39,10 @@ def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConf
     """Weights, gradients, optimiser states and reference model on one device.
 
     ZeRO stage 1 shards optimiser states over the devices, stage 2 gradients as well, stage 3
-    (FSDP) also weights (arXiv 1910.02054, figure 1). What is offloaded is not on the device; states
-    that are paged are planned as if they were not.
+    (FSDP) also weights (arXiv 1910.02054, figure 1); `hsdp` shards all over the devices of a node.
+    What is offloaded is not on the device; states that are paged are planned as if they were not.
     """
-    devices, stage = hardware.devices_per_run, _stage(hardware)
+    devices, stage = hardware.shards, _stage(hardware)
     whole = devices if stage >= 3 else 1
     weights, gradients = (
         weight_bytes(arch, recipe, hardware),
@@ -50,7 +50,7 @@ def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConf
     )
     optimizer = optimizer_bytes(arch, recipe, hardware)
     # FSDP's offloading takes weights and gradients with it.
-    away = hardware.offload_optimizer and hardware.sharding == "fsdp"
+    away = hardware.offload_optimizer and hardware.by_fsdp
     if hardware.sharding == "ddp" and devices > 1:
         # DDP's buckets, in which they are exchanged, are a copy.
         gradients *= 2
@@ -128,7 +128,7 @@ def reference_bytes(arch: Architecture, recipe: RecipeConfig, hardware: Hardware
 
 
 def _stage(hardware: HardwareConfig) -> int:
-    return {"ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[hardware.sharding]
+    return {"ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3, "hsdp": 3}[hardware.sharding]
 
 
 def kv_bytes_per_token(arch: Architecture, dtype: str) -> float:

@@ -5,9 +5,11 @@ with the padding that `padding.py` expects, and with the launches of every pass 
 Decoding goes on for as many positions as the longest of a batch is expected to have, and takes
 the roofline's larger time: reading the weights at every position (of a mixture of experts those
 that the batch is expected to touch) and the cached keys and values, or the FLOPs. The devices of a
-tensor-parallel engine share both, and exchange activations at every decoded position. Not modelled:
-that exchange in prefill, preemption by a full KV cache, time lost to requeues. On top comes what is
-spent beside the device: once a generation, an update, a batch that is sampled, a position, an
+tensor-parallel engine share both, and exchange activations at every decoded position. What devices
+exchange in training goes over the slower of a node's links and its network (`_ring_seconds`). Not
+modelled: that exchange in prefill, its overlap with computation, latency, several jobs on one
+network, preemption by a full KV cache, time lost to requeues. On top comes what is spent beside the
+device: once a generation, an update, a batch that is sampled, a position, an
 answer. What is reached of peak and roofline is in `efficiency.py`. Arrays of batches broadcast; all
 results are seconds.
 """
@@ -213,19 +215,21 @@ def _update_seconds(
     # AdamW reads weights, gradients and both states and writes all but the gradients.
     moved = 2 * (state.weights + state.optimizer) + state.gradients
     seconds = recipe.updates_per_generation * moved / hardware.memory_bandwidth
-    devices = hardware.devices_per_run
     if hardware.states_on_host and hardware.host_bandwidth is not None:
         share = host_traffic(arch, recipe, hardware) / (
-            1 if hardware.sharding == "ddp" else devices
+            1 if hardware.sharding == "ddp" else hardware.shards
         )
         seconds += recipe.updates_per_generation * share / hardware.host_bandwidth
     # A ring all-reduce moves 2 (d - 1) / d of the gradients, a reduce-scatter half of it
     # (arXiv 1910.02054, section 7).
     size = PRECISION_BYTES[hardware.dtype] if recipe.lora_rank is None else 4
     gradients = size * _trained(arch, recipe)
-    if hardware.sharding != "fsdp":
+    if not hardware.by_fsdp:
         moves = 1 if hardware.sharding == "zero3" else 2
-        seconds += recipe.updates_per_generation * _ring_seconds(hardware, moves * gradients)
+        everywhere = _ring_seconds(
+            hardware, moves * gradients, hardware.devices_per_run, hardware.nodes
+        )
+        seconds += recipe.updates_per_generation * everywhere
     if generation.name == "vllm":
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds
@@ -237,15 +241,18 @@ def _micro_batch_seconds(
     """Seconds in which weights that are sharded are gathered for the passes over a micro-batch:
     once to score it, twice to train on it (arXiv 1910.02054, section 7).
 
-    FSDP also reduces its gradients then, in float32.
+    FSDP also reduces its gradients then, in float32. With `hsdp` both stay within a node, and every
+    device reduces its shard of the gradients with those of the other nodes (PyTorch's
+    FSDPParamGroup.post_backward).
     """
-    if hardware.sharding not in ("zero3", "fsdp"):
+    if not hardware.shards_weights:
         return 0.0
     gathered = float(passes.old_policy) + float(passes.reference) + 2.0 * passes.num_iterations
     volume = gathered * arch.parameters * PRECISION_BYTES[hardware.dtype]
-    if hardware.sharding == "fsdp":
-        volume += passes.num_iterations * 4.0 * _trained(arch, recipe)
-    return _ring_seconds(hardware, volume)
+    gradients = passes.num_iterations * 4.0 * _trained(arch, recipe) if hardware.by_fsdp else 0.0
+    copies, shards = hardware.replicas, hardware.shards
+    within = _ring_seconds(hardware, volume + gradients, shards, hardware.nodes // copies)
+    return within + _ring_seconds(hardware, 2 * gradients / shards, copies, copies)
 
 
 def _trained(arch: Architecture, recipe: RecipeConfig) -> int:
@@ -254,9 +261,17 @@ def _trained(arch: Architecture, recipe: RecipeConfig) -> int:
     return arch.parameters if rank is None else adapter_weights(arch, rank)
 
 
-def _ring_seconds(hardware: HardwareConfig, volume: float) -> float:
-    """Seconds in which devices that form a ring send `volume` bytes around it once."""
-    devices = hardware.devices_per_run
+def _ring_seconds(hardware: HardwareConfig, volume: float, devices: int, nodes: int) -> float:
+    """Seconds in which `devices` on so many `nodes` send `volume` bytes around their ring once.
+
+    NCCL makes as many rings as use every network card, each with a part of the volume: all of it
+    passes both the links of each device and the cards of each node, one for every device of it
+    (nccl-tests, doc/PERFORMANCE.md: bus bandwidth; gathers between nodes: arXiv 2306.10209,
+    section 3).
+    """
     if devices == 1 or hardware.interconnect_bandwidth is None:
         return 0.0
-    return volume * (devices - 1) / devices / hardware.interconnect_bandwidth
+    bandwidth = hardware.interconnect_bandwidth
+    if nodes > 1 and hardware.node_bandwidth is not None:
+        bandwidth = min(bandwidth, devices / nodes * hardware.node_bandwidth)
+    return volume * (devices - 1) / devices / bandwidth

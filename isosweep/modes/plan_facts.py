@@ -33,6 +33,8 @@ def plan_facts(study: Study, paths: SweepPaths, places: int | None) -> PlanFacts
         model=_names(variant.config.model.name for variant in study.variants),
         task=_names(variant.config.task.name for variant in study.variants),
         hardware=config.hardware.name,
+        devices=config.hardware.devices_per_run,
+        nodes=config.hardware.nodes,
         device_hours=study.device_hours,
         hours=makespan(seconds, places or len(seconds)) / 3600 if seconds else 0.0,
         at_once=places or len(plan.runs),

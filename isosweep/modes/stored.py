@@ -30,7 +30,7 @@ from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
-from isosweep.plan.cautions import NODE_DEVICES, WARM_UPS, repeated, short_of_warmup
+from isosweep.plan.cautions import WARM_UPS, repeated, short_of_warmup
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
@@ -199,9 +199,6 @@ def described_cautions(study: Study) -> Iterator[str]:
     if often := tuple(repeated(study.candidates)):
         most = max(often, key=lambda each: each.epochs / each.warn_epochs)
         yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit)
-    devices, usual = study.config.hardware.devices_per_run, NODE_DEVICES
-    if study.config.launcher.name == "slurm" and devices > usual:
-        yield words.line("plan", "one_node", devices, usual)
     for shipped in shipped_of(study):
         yield words.line("plan", "shipped_sampling", shipped)
 

@@ -15,8 +15,6 @@ from isosweep.plan.rules import RULES, epochs, most_steps_within
 
 # The rates of w updates of warm-up lack (w - 1) / 2 full ones: a sixth of three times as many.
 WARM_UPS = 3
-# Devices of a node in the machines that conf/hardware is of, at most.
-NODE_DEVICES = 8
 
 
 def short_of_warmup(tables: Iterable[Candidates]) -> Iterator[ShortOfWarmup]:

@@ -57,6 +57,8 @@ class CostModel:
     _s in seconds, utilizations and memory_reserve as fractions."""
     generation: Settings
     """The settings of the generation group: what samples the rollouts. No units."""
+    nodes: Annotated[int, Ge(1)] = 1
+    """Nodes that share the devices of a run evenly; 1 in older plans. A count."""
 
 
 @dataclass(frozen=True, kw_only=True)

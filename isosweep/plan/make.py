@@ -12,7 +12,7 @@ from isosweep.costs.spread import spread
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
-from isosweep.plan.rules import RULES, budget_that_works, memory_that_works, nearest, rules_of
+from isosweep.plan.rules import RULES, budget_that_works, memories_that_work, nearest, rules_of
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.pricing import Pricing
 
@@ -193,11 +193,10 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     worst = max(counts, key=lambda setting: counts[setting])
     table, place = _least_broken(tables)
     rules = rules_of(int(table.broken[place]))
-    memory = [rule for rule in rules if rule.remedy is memory_that_works]
+    memory = [rule for rule in rules if rule.setting == "hardware.memory_gb"]
     steps = [rule for rule in rules if rule.steps is not None]
-    works = [memory_that_works(table, place)] if memory else []
-    if steps:
-        works.append(budget_that_works(table, place))
+    budget = budget_that_works(table, place) if steps else ""
+    works = memories_that_work(table, place) if memory else ("",)
     total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)
     candidate = table.at(place)
     return SettingError(
@@ -206,7 +205,9 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
         f"none of {total} candidates is feasible; {counts[worst]} break {worst}. The nearest is "
         f"n={candidate.num_generations}, B={candidate.problems_per_batch} at "
         f"{candidate.budget:g}: {'; '.join(rule.reason(candidate) for rule in rules)}",
-        " ".join(works) if len(memory) + len(steps) == len(rules) else "",
+        ", or ".join(f"{memory} {budget}".strip() for memory in works)
+        if len(memory) + len(steps) == len(rules)
+        else "",
     )
 
 

@@ -66,13 +66,16 @@ def plan_rows(plan: Plan) -> list[dict[str, Any]]:
 class PlanFacts:
     """What the page says beside its map.
 
-    `device_hours` of all runs; `hours` that they take with `at_once` at a time; `lines`: what the
-    plan could find, and what evaluation takes; `command`: what launches it.
+    `devices`: of each run, and its `nodes`; `device_hours` of all runs; `hours` that they take with
+    `at_once` at a time; `lines`: what the plan could find, and what evaluation takes; `command`:
+    what launches it.
     """
 
     model: str
     task: str
     hardware: str
+    devices: int
+    nodes: int
     device_hours: float
     hours: float
     at_once: int

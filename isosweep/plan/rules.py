@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from isosweep.config.overrides import as_typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.memory import state_bytes
 from isosweep.costs.steps import Ints, budget_of, steps_for, whole_generations
 from isosweep.plan.candidates import Candidate, Candidates, Place
+from isosweep.plan.memory import roomier
 from isosweep.plan.spec import evaluation_batch
 
 
@@ -96,24 +98,23 @@ def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
     devices = c.config.hardware.devices_per_run
     if c.completions % devices:
-        return _fewer_devices(c.config, c.completions)
+        return fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
 
 
-def _fewer_devices(config: SweepConfig, completions: int) -> str:
+def fewer_devices(config: SweepConfig, completions: int) -> str:
     """The most devices, of those of a run, that share `completions` = n x B evenly; and how."""
-    most = math.gcd(completions, config.hardware.devices_per_run)
-    parts = [f"hardware.devices_per_run={most}"]
-    if most == 1 and config.hardware.sharding != "ddp":
-        parts.append("hardware.sharding=ddp")
-        if config.hardware.offload_optimizer:
-            parts.append("hardware.offload_optimizer=false")
-    generation = config.generation
-    if generation.mode == "colocate" and most % generation.tensor_parallel:
-        size = math.gcd(most, generation.tensor_parallel)
-        parts.append(f"generation.tensor_parallel={size}")
-    return " ".join(parts)
+    hardware, generation = config.hardware, config.generation
+    common = math.gcd(completions, hardware.devices_per_run)
+    per_node = hardware.devices_per_node or common
+    # As many on each node.
+    most = next(d for d in range(common, 0, -1) if not common % d and not d % -(-d // per_node))
+    changes = {f"hardware.{name}": value for name, value in hardware.taking(most).items()}
+    size = math.gcd(most // -(-most // per_node), generation.tensor_parallel)
+    if generation.mode == "colocate" and size < generation.tensor_parallel:
+        changes["generation.tensor_parallel"] = size
+    return " ".join(as_typed(changes))
 
 
 def _cut_unevenly(table: Candidates) -> Any:
@@ -148,12 +149,19 @@ def _out_of_memory(c: Candidate) -> str:
     )
 
 
-def memory_that_works(table: Candidates, place: Place) -> str:
-    """The memory of a device, in whole GB, in which the candidate's smallest micro-batch fits."""
-    hardware, runs = table.config.hardware, table.config.launcher.runs_per_device
-    usable = min(1 - hardware.memory_reserve, MAX_VLLM_SHARE)
-    needed = table.at(place).memory_bytes / usable
-    return f"hardware.memory_gb={math.ceil(runs * needed / 1e9)}"
+def memories_that_work(table: Candidates, place: Place) -> tuple[str, ...]:
+    """What the candidate's smallest micro-batch fits in: another layout, if one is found, and a
+    device of so much memory, in whole GB."""
+    config = table.config
+    usable = min(1 - config.hardware.memory_reserve, MAX_VLLM_SHARE)
+    needed = config.launcher.runs_per_device * table.at(place).memory_bytes / usable
+    larger = f"hardware.memory_gb={math.ceil(needed / 1e9)}"
+    layout = roomier(config, table.at(place).completions)
+    return (" ".join(as_typed(layout)), larger) if layout else (larger,)
+
+
+def _memory_that_works(table: Candidates, place: Place) -> str:
+    return ", or ".join(memories_that_work(table, place))
 
 
 def _off_budget(c: Candidate) -> str:
@@ -286,7 +294,7 @@ RULES: tuple[Rule, ...] = (
         rejects="A device has too little memory (1e9 bytes).",
         broken=lambda t: (t.divisible & (t.memory.micro_batch == 0))[..., None],
         reason=_out_of_memory,
-        remedy=memory_that_works,
+        remedy=_memory_that_works,
     ),
     Rule(
         setting="evaluation.batch_size",

@@ -172,4 +172,5 @@ def _cost_model(variant: ChosenVariant) -> dict[str, Any]:
         "flops_per_rollout": {name: float(value) for name, value in asdict(phases).items()},
         "hardware": asdict(config.run_hardware),
         "generation": asdict(config.generation),
+        "nodes": config.hardware.nodes,
     }

@@ -32,6 +32,7 @@ EIGHT = (
 )
 SERVER = GPU + "generation.mode=server generation.server_url=http://gpu7:8000 "
 THREE = "model=qwen-0.5b hardware=h100 budget=1e18 launcher.runs_per_device=3 "
+SIXTEEN = GPU + "hardware.devices_per_run=16 hardware.sharding=fsdp launcher=slurm "
 MATH = "task=math task.math."
 PARTS = "task.mixture.parts"
 TWO = f"task=mixture +task@{PARTS}.a=sort +task@{PARTS}.b=sort {PARTS}.b.sort.levels=[4] "
@@ -235,6 +236,27 @@ REFUSED = [
     (GPU + "evaluation.temperature=3", "evaluation.temperature", "vLLM takes at most 2"),
     (GPU + "generation.tensor_parallel=2", "generation.tensor_parallel", "devices_per_run=1"),
     (EIGHT + "generation.tensor_parallel=3", "generation.tensor_parallel", "devices_per_run=8"),
+    (
+        SIXTEEN + "generation.tensor_parallel=16",
+        "generation.tensor_parallel",
+        "must divide the 8 devices that a run has on each of its 2 nodes",
+    ),
+    # Several nodes.
+    (SIXTEEN + "launcher=local", "launcher", "and a run takes 2 nodes x 8 devices"),
+    (SIXTEEN + "launcher=inline", "launcher", "runs on this machine alone"),
+    (SIXTEEN + "launcher.slurm.use_srun=false", "launcher.slurm.use_srun", "first node alone"),
+    (SIXTEEN + COMMANDED + "{n} {B} {T}'\"", "trainer", "starts your command on one node"),
+    (
+        SIXTEEN + "generation.mode=server generation.server_url=http://gpu7:8000 "
+        "launcher.max_parallel=1",
+        "generation.mode",
+        "sends weights to the server from one node",
+    ),
+    (
+        SIXTEEN + "hardware.sharding=hsdp hardware.optimizer=paged_adamw",
+        "hardware.optimizer",
+        "bitsandbytes' states are not sharded",
+    ),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),

@@ -10,7 +10,8 @@ from isosweep.config.hardware import Sharding
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs import host
 from isosweep.costs.host import PROCESS_BYTES, host_traffic
-from tests.conftest import candidates_of, make_config
+from isosweep.launchers.sbatch import shape_of
+from tests.conftest import candidates_of, make_config, plan_of
 
 
 @cache
@@ -58,6 +59,42 @@ def test_what_is_offloaded_lies_on_the_host_and_crosses_over() -> None:
     paged = replace(plain, optimizer="paged_adamw")
     assert host_bytes(arch, recipe, paged).offloaded == 8 * 8 * size
     assert host_traffic(arch, recipe, paged) == 16 * size
+
+
+def test_host_memory_is_that_of_one_node() -> None:
+    arch, recipe = qwen().model.architecture, qwen().recipe
+    one = replace(qwen().hardware, sharding="fsdp", offload_optimizer=True)
+    two = replace(one, devices_per_run=16)
+    copies = replace(two, sharding="hsdp")
+    whole, half, copied = (host_bytes(arch, recipe, each) for each in (one, two, copies))
+    assert whole.processes == half.processes == copied.processes
+    # The first rank of each node reads the weights.
+    assert whole.loading == half.loading == copied.loading
+    assert whole.offloaded == 2 * half.offloaded == copied.offloaded
+    # Each device moves its own part: half as much of what twice as many share.
+    assert host_traffic(arch, recipe, two) == host_traffic(arch, recipe, copies)
+
+
+def test_a_job_asks_for_the_memory_of_one_of_its_nodes() -> None:
+    shared = ("model=qwen-7b", "hardware=h100", "hardware.sharding=fsdp", "launcher=slurm")
+    asked = []
+    for devices in (8, 16):
+        config = make_config(*shared, "budget=1e21", f"hardware.devices_per_run={devices}")
+        asked.append(shape_of(config, plan_of(config).runs[0]).memory_mb)
+    assert asked[0] == asked[1]
+
+
+def test_weights_that_sleep_are_on_the_host_once_an_engine() -> None:
+    shared = ("model=qwen-7b", "hardware=h100", "hardware.sharding=fsdp", "launcher=slurm")
+    asked = []
+    for size in (1, 4):
+        config = make_config(
+            *(*shared, "budget=1e21", "hardware.devices_per_run=8", "generation.sleep=true"),
+            f"generation.tensor_parallel={size}",
+        )
+        asked.append(shape_of(config, plan_of(config).runs[0]).memory_mb / 1024)
+    weights = 2 * config.model.architecture.parameters / 1e9
+    assert asked[0] - asked[1] == pytest.approx(1.5 * 6 * weights, abs=1)
 
 
 def test_an_update_waits_for_what_crosses_over() -> None:

@@ -90,6 +90,11 @@ def test_stages_shard_what_their_paper_says() -> None:
     whole = state_bytes(arch, recipe, h200().hardware)
     fsdp = replace(h200().hardware, devices_per_run=8, sharding="fsdp")
     assert state_bytes(arch, recipe, fsdp).total == whole.total / 8
+    # Over two nodes; and a copy for each.
+    two = replace(fsdp, devices_per_run=16)
+    assert state_bytes(arch, recipe, two).total == whole.total / 16
+    copies = replace(two, sharding="hsdp")
+    assert state_bytes(arch, recipe, copies).total == whole.total / 8
 
 
 def test_precisions_and_references_are_those_that_trl_holds() -> None:

@@ -105,6 +105,56 @@ def test_devices_exchange_gradients_once_and_gather_weights_for_every_micro_batc
     assert slow - fast == pytest.approx(each * (moves + gathers * micro_batches))
 
 
+# Bytes for each parameter that a device sends to another node: for every update, and for every
+# micro-batch. Of 4 devices on 2 nodes a ring takes three quarters of all over the two cards of a
+# node; a copy for each node exchanges halves of the gradients, each over a card of its own.
+@pytest.mark.parametrize(
+    ("sharding", "update", "micro_batch"),
+    [
+        ("ddp", 2 * 2 * 3 / 4 / 2, 0),
+        ("zero2", 2 * 2 * 3 / 4 / 2, 0),
+        ("zero3", 2 * 3 / 4 / 2, 3 * 2 * 3 / 4 / 2),
+        ("fsdp", 0, (3 * 2 + 4) * 3 / 4 / 2),
+        ("hsdp", 0, 2 * (4 / 2) * 1 / 2),
+    ],
+)
+def test_nodes_exchange_over_a_card_for_each_device(
+    sharding: str, update: float, micro_batch: float
+) -> None:
+    config = make_config(
+        *("recipe.micro_batch=4", "grid.num_generations=[16,64]", "launcher=slurm"),
+        *("model=qwen-0.5b", "budget=1e20", f"hardware.sharding={sharding}"),
+        *("hardware.devices_per_run=4", "hardware.nodes_per_run=2"),
+        *("hardware.interconnect_bandwidth=1e18", "hardware.node_bandwidth=1e9"),
+    )
+    faster = replace(config.hardware, node_bandwidth=2e9)
+    slow, fast = (
+        candidates_of(each)[0].phases.update for each in (config, replace(config, hardware=faster))
+    )
+    table, parameters = candidates_of(config)[0], config.model.architecture.parameters
+    micro_batches = table.completions / 4 / table.memory.micro_batch
+    sent = parameters * (update + micro_batch * micro_batches)
+    assert slow - fast == pytest.approx(sent / 2e9, rel=1e-5)
+
+
+def test_a_ring_over_nodes_is_as_fast_as_its_slowest_link() -> None:
+    shared = (
+        *("model=qwen-0.5b", "hardware=h100", "budget=1e20", "hardware.sharding=fsdp"),
+        *("hardware.devices_per_run=8", "launcher=slurm", "hardware.devices_per_node=8"),
+    )
+    one, fast, slow = (
+        candidates_of(make_config(*shared, *more))[0].phases.update
+        for more in (
+            (),
+            ("hardware.nodes_per_run=2", "hardware.node_bandwidth=4.5e11"),
+            ("hardware.nodes_per_run=2",),
+        )
+    )
+    # Four cards of 50 GB/s for every node, beside links of 450 GB/s.
+    assert (fast == one).all()
+    assert (slow > one).all()
+
+
 def test_checkpointing_recomputes_the_layers_and_not_the_head() -> None:
     with_it, without = (
         candidates_of(

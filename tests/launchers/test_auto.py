@@ -55,3 +55,13 @@ def test_what_does_not_go_with_slurm_is_refused(
     shared = make_config("model=qwen-1.5b", "launcher=auto", "launcher.runs_per_device=2")
     with pytest.raises(SettingError, match="devices of its own"):
         auto.settled(shared)
+
+
+def test_several_nodes_are_not_to_be_had_without_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    several = ("hardware=h100", "hardware.devices_per_run=16", "hardware.sharding=fsdp")
+    with pytest.raises(SettingError, match="2 nodes x 8 devices") as caught:
+        auto.settled(make_config("model=qwen-1.5b", "launcher=auto", *several))
+    assert caught.value.nearest == "launcher=slurm, or hardware.devices_per_run=8"

@@ -138,13 +138,6 @@ def test_a_pass_that_is_one_generation_leaves_no_budget_within() -> None:
     assert "To repeat less: more problems" in said
 
 
-def test_more_devices_than_a_node_has_are_warned_of() -> None:
-    large = ("model=qwen-7b", "budget=1e21", "hardware.sharding=fsdp", "launcher=slurm")
-    for devices, told in ((8, False), (16, True)):
-        notes = isosweep.make_plan([*large, f"hardware.devices_per_run={devices}"]).notes
-        assert any("asks for nodes with 16 devices" in note for note in notes) == told
-
-
 def test_sampling_that_biases_a_correction_is_refused() -> None:
     vllm = ("generation=vllm", "task.max_completion_tokens=4")
     with pytest.raises(

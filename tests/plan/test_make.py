@@ -8,15 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isosweep import words
 from isosweep.compute import BudgetUnit
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import forward_flops
 from isosweep.errors import RecordError, SettingError
 from isosweep.plan.cells import Plan, plan_from_document, predicted
-from isosweep.plan.rules import RULES
+from isosweep.plan.rules import RULES, fewer_devices
 from isosweep.plan.spec import run_spec
-from isosweep.plan.study import resolve
+from isosweep.plan.study import plan_document, resolve
 from tests.conftest import candidates_of, make_config, plan_of
+
+TWO_NODES = (
+    *("hardware=h100", "launcher=slurm"),
+    *("hardware.devices_per_run=16", "hardware.sharding=fsdp"),
+)
 
 
 def tiny() -> SweepConfig:
@@ -228,13 +234,57 @@ def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
             *("model=qwen-14b", "hardware=h100", "generation.mode=server", "recipe=grpo"),
             *("generation.server_url=http://gpu7:8000", "launcher.max_parallel=1"),
         ),
+        ("model=qwen-32b", "hardware=h100", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
+        ("model=qwen-32b", *TWO_NODES),
+        ("model=qwen-32b", *TWO_NODES, "hardware.sharding=hsdp"),
+        ("model=qwen-72b", *TWO_NODES),
     ],
 )
-def test_a_refusal_names_a_memory_that_works(overrides: tuple[str, ...]) -> None:
+def test_a_refusal_names_layouts_and_a_memory_that_work(overrides: tuple[str, ...]) -> None:
     with pytest.raises(SettingError, match="GB more than") as caught:
         plan_of(make_config(*overrides, "budget=1e21"))
-    assert caught.value.nearest.startswith("hardware.memory_gb=")
-    assert plan_of(make_config(*overrides, "budget=1e21", caught.value.nearest)).cells
+    *layouts, memory = caught.value.nearest.split(", or ")
+    # Runs that share a device are not spread over several.
+    assert len(layouts) == ("launcher.runs_per_device=4" not in overrides)
+    assert memory.startswith("hardware.memory_gb=")
+    for choice in (*layouts, memory):
+        assert plan_of(make_config(*overrides, "budget=1e21", *choice.split())).cells
+
+
+@pytest.mark.parametrize(("devices", "nodes"), [(8, 1), (16, 2)])
+def test_more_devices_than_a_node_has_are_planned_on_several(devices: int, nodes: int) -> None:
+    asked = ("model=qwen-7b", "budget=1e21", *TWO_NODES, f"hardware.devices_per_run={devices}")
+    study = resolve(make_config(*asked))
+    totals = {"flops": 1e21, "hours": 1.0, "places": None, "end": 1.0}
+    *_, last = words.lines("plan", "totals", study.plan, totals, study.config.hardware)
+    assert (last == "each run takes 16 devices: 2 nodes x 8") == (nodes == 2)
+    (cost_model,) = plan_document(study)["cost_models"]
+    assert cost_model["nodes"] == nodes
+    # All devices are paid for.
+    run = {run.run_id: run for run in study.plan.runs}
+    for cell in study.plan.cells:
+        hours = predicted(run[cell.run_id].seconds) * devices / 3600
+        assert cell.device_hours == pytest.approx(hours)
+
+
+@pytest.mark.parametrize(
+    ("layout", "completions", "nearest"),
+    [
+        # 12 devices on 2 nodes; 9 of 27 on no number of nodes of 8.
+        ("devices_per_run=24 sharding=fsdp", 36, "hardware.devices_per_run=12"),
+        ("devices_per_run=27 nodes_per_run=9 sharding=fsdp", 9, "=3 hardware.nodes_per_run=null"),
+        ("devices_per_run=16 sharding=hsdp", 24, "=8 hardware.sharding=fsdp"),
+        ("devices_per_run=16 sharding=fsdp", 7, "=1 hardware.sharding=ddp"),
+    ],
+)
+def test_devices_that_share_completions_evenly_fill_their_nodes(
+    layout: str, completions: int, nearest: str
+) -> None:
+    shared = (*TWO_NODES, "model=qwen-0.5b", "budget=1e20")
+    config = make_config(*shared, *(f"hardware.{each}" for each in layout.split()))
+    found = fewer_devices(config, completions)
+    assert found.endswith(nearest)
+    make_config(*shared, *found.split())
 
 
 def test_log_spaced_budgets() -> None:
