@@ -21,6 +21,7 @@ from tests.runs import log_lines, reproducible
 from tests.training.builders import broken_off, metrics, spec_of, trained
 
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
+FOUR = ("hardware.devices_per_run=4",)
 # What a plan may add to sharded weights: how the model is trained, and in which precision.
 LAYOUTS: dict[str, tuple[str, ...]] = {
     "plain": (),
@@ -61,19 +62,21 @@ def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", paths)
 
 
-def sharded(layout: str, *more: str, sharding: Shared = "fsdp") -> RunSpec:
-    """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
-    return replace(replicated(layout, *more), sharding=sharding)
+def sharded(layout: str, *more: str, sharding: Shared = "fsdp", replicas: int = 1) -> RunSpec:
+    """The run with its model shared, in so many copies: a config of a CPU refuses it, so that its
+    spec is changed."""
+    return replace(replicated(layout, *more), sharding=sharding, replicas=replicas)
 
 
 def replicated(layout: str, *more: str) -> RunSpec:
     """The run by DDP, of two micro-batches in each process."""
-    return spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more, micro=4)
+    spec = spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more)
+    return replace(spec, micro_batch=spec.completions_per_step // spec.devices // 2)
 
 
-def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
+def as_replicated(layout: str, root: Path, *more: str, **how: Any) -> None:
     """Both runs have the same records; what their steps log is the same to the precision."""
-    ours = trained(sharded(layout, *more, sharding=sharding), root / "sharded", BUDGETS)
+    ours = trained(sharded(layout, *more, **how), root / "sharded", BUDGETS)
     theirs = trained(replicated(layout, *more), root / "replicated", BUDGETS)
     same = SAME["bfloat16" if "bfloat16" in layout else "float32"]
     (first, *_), (other, *_) = reproducible(ours), reproducible(theirs)
@@ -88,9 +91,9 @@ def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp"
         assert reproducible(ours) == reproducible(theirs)
 
 
-def as_straight(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> RunPaths:
+def as_straight(layout: str, root: Path, *more: str, **how: Any) -> RunPaths:
     """Killed and resumed, and extended, the run has the records of one that was left alone."""
-    spec = sharded(layout, *more, sharding=sharding)
+    spec = sharded(layout, *more, **how)
     straight = trained(spec, root / "straight", BUDGETS)
     extended = trained(spec, root / "extended", BUDGETS[:1], BUDGETS)
     killed = broken_off(spec, root / "killed", BUDGETS, signal.SIGKILL)
