@@ -74,9 +74,9 @@ def replicated(layout: str, *more: str) -> RunSpec:
     return replace(spec, micro_batch=spec.completions_per_step // spec.devices // 2)
 
 
-def as_replicated(layout: str, root: Path, *more: str, **how: Any) -> None:
+def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
     """Both runs have the same records; what their steps log is the same to the precision."""
-    ours = trained(sharded(layout, *more, **how), root / "sharded", BUDGETS)
+    ours = trained(sharded(layout, *more, sharding=sharding), root / "sharded", BUDGETS)
     theirs = trained(replicated(layout, *more), root / "replicated", BUDGETS)
     same = SAME["bfloat16" if "bfloat16" in layout else "float32"]
     (first, *_), (other, *_) = reproducible(ours), reproducible(theirs)
@@ -91,9 +91,9 @@ def as_replicated(layout: str, root: Path, *more: str, **how: Any) -> None:
         assert reproducible(ours) == reproducible(theirs)
 
 
-def as_straight(layout: str, root: Path, *more: str, **how: Any) -> RunPaths:
+def as_straight(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> RunPaths:
     """Killed and resumed, and extended, the run has the records of one that was left alone."""
-    spec = sharded(layout, *more, **how)
+    spec = sharded(layout, *more, sharding=sharding)
     straight = trained(spec, root / "straight", BUDGETS)
     extended = trained(spec, root / "extended", BUDGETS[:1], BUDGETS)
     killed = broken_off(spec, root / "killed", BUDGETS, signal.SIGKILL)

@@ -15,7 +15,6 @@ from tests.conftest import make_config
 from tests.training.builders import prepared, trained
 from tests.training.sharded import (
     BUDGETS,
-    FOUR,
     LAYOUTS,
     TWO,
     as_replicated,
@@ -59,16 +58,6 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
     assert {"pytorch_model_fsdp_0", "optimizer_0"} <= names
     assert not [name for name in names if name.startswith(("model", "adapter"))]
     assert "pytorch_model_fsdp.bin" not in names
-
-
-@pytest.mark.parametrize("layout", ["kl", *in_long("lora", "bfloat16 weights")])
-def test_two_copies_of_a_sharded_model_train_as_four_replicas(layout: str, tmp_path: Path) -> None:
-    as_replicated(layout, tmp_path, *FOUR, replicas=2)
-
-
-@pytest.mark.parametrize("layout", ["mini-batches and lag", *in_long("kl", "lora")])
-def test_two_copies_of_a_sharded_model_go_on_and_are_extended(layout: str, tmp_path: Path) -> None:
-    as_straight(layout, tmp_path, *FOUR, replicas=2)
 
 
 ZERO = [
