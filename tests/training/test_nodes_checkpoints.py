@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.hardware import Shared
+from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.state import read_state
 from isosweep.training.ranks import Group, Ranks, free_port
 from tests.runs import log_lines, reproducible
-from tests.training.builders import metrics, prepared
+from tests.training.builders import metrics, prepared, spec_of
 from tests.training.noded import worked
-from tests.training.sharded import BUDGETS, FOUR, let_in, sharded
+from tests.training.sharded import BUDGETS, FOUR, TWO, let_in, sharded
 
 pytestmark = [pytest.mark.train, pytest.mark.slow]
 
@@ -22,6 +23,44 @@ pytestmark = [pytest.mark.train, pytest.mark.slow]
 def resumed_steps(run: RunPaths) -> list[int]:
     """The step that each attempt went on from."""
     return [x["resumed_step"] for x in log_lines(run.records) if x["kind"] == "attempt"]
+
+
+def on_two_nodes(code: str) -> list[int]:
+    """How a process on each of two nodes ends, which executes `code` once they have met."""
+    met = (
+        "import json, os, pathlib\n"
+        "from accelerate import PartialState\n"
+        "PartialState(cpu=True, backend='gloo')\n"
+    )
+    port = free_port()
+
+    def node(number: int) -> int:
+        group = Group(count=1, world=2, first=number, address="127.0.0.1", port=port)
+        (status,) = Ranks(group, ["-c", met + code]).run(lambda: None)
+        return status
+
+    with ThreadPoolExecutor(2) as nodes:
+        return list(nodes.map(node, range(2)))
+
+
+@pytest.mark.parametrize("other", ["", "task.data_seed=7"])
+def test_nodes_that_draw_other_problems_train_nothing(
+    other: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for node, more in enumerate([[], [other] if other else []]):
+        write_json(tmp_path / f"{node}.json", spec_of(*TWO, *more).to_json())
+    code = (
+        "from isosweep.models.weights import weights\n"
+        "from isosweep.plan.spec import RunSpec\n"
+        "from isosweep.training.assembly import require_same_inputs\n"
+        f"own = pathlib.Path({str(tmp_path)!r}) / (os.environ['RANK'] + '.json')\n"
+        "spec = RunSpec.from_json(json.loads(own.read_text()))\n"
+        "require_same_inputs(spec, weights(spec.model), {})\n"
+    )
+    ends = on_two_nodes(code)
+    assert all(ends) == any(ends) == bool(other)
+    said = "has other problems than" in capfd.readouterr().err
+    assert said == bool(other)
 
 
 def test_each_node_says_what_it_wrote(tmp_path: Path) -> None:
@@ -32,20 +71,11 @@ def test_each_node_says_what_it_wrote(tmp_path: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(bytes(size))
     code = (
-        "import json, os, pathlib\n"
-        "from accelerate import PartialState\n"
         "from isosweep.training.trl_checkpoints import written_by_all\n"
-        "PartialState(cpu=True, backend='gloo')\n"
         f"own = pathlib.Path({str(tmp_path)!r}) / os.environ['RANK']\n"
         "(own / 'said').write_text(json.dumps(written_by_all(own / '1' / 'checkpoint-1')))\n"
     )
-    port = free_port()
-    groups = [
-        Group(count=1, world=2, first=node, address="127.0.0.1", port=port) for node in range(2)
-    ]
-    with ThreadPoolExecutor(2) as nodes:
-        ends = nodes.map(lambda group: Ranks(group, ["-c", code]).run(lambda: None), groups)
-        assert list(ends) == [[0], [0]]
+    assert on_two_nodes(code) == [0, 0]
     said = [json.loads((tmp_path / str(node) / "said").read_text()) for node in range(2)]
     assert said == [{"rng_state_1.pth": 8, "b/part": 5}] * 2
 
