@@ -25,8 +25,8 @@ def resumed_steps(run: RunPaths) -> list[int]:
     return [x["resumed_step"] for x in log_lines(run.records) if x["kind"] == "attempt"]
 
 
-def on_two_nodes(code: str) -> list[int]:
-    """How a process on each of two nodes ends, which executes `code` once they have met."""
+def on_nodes(count: int, code: str) -> list[int]:
+    """How a process on each of the nodes ends, which executes `code` once they have met."""
     met = (
         "import json, os, pathlib\n"
         "from accelerate import PartialState\n"
@@ -35,12 +35,12 @@ def on_two_nodes(code: str) -> list[int]:
     port = free_port()
 
     def node(number: int) -> int:
-        group = Group(count=1, world=2, first=number, address="127.0.0.1", port=port)
+        group = Group(count=1, world=count, first=number, address="127.0.0.1", port=port)
         (status,) = Ranks(group, ["-c", met + code]).run(lambda: None)
         return status
 
-    with ThreadPoolExecutor(2) as nodes:
-        return list(nodes.map(node, range(2)))
+    with ThreadPoolExecutor(count) as nodes:
+        return list(nodes.map(node, range(count)))
 
 
 @pytest.mark.parametrize("other", ["", "task.data_seed=7"])
@@ -57,7 +57,7 @@ def test_nodes_that_draw_other_problems_train_nothing(
         "spec = RunSpec.from_json(json.loads(own.read_text()))\n"
         "require_same_inputs(spec, weights(spec.model), {})\n"
     )
-    ends = on_two_nodes(code)
+    ends = on_nodes(2, code)
     assert all(ends) == any(ends) == bool(other)
     said = "has other problems than" in capfd.readouterr().err
     assert said == bool(other)
@@ -65,7 +65,9 @@ def test_nodes_that_draw_other_problems_train_nothing(
 
 def test_each_node_says_what_it_wrote(tmp_path: Path) -> None:
     # Each sees the directory as it was when it last looked.
-    for node, sizes in enumerate([{"rng_state_1.pth": 3}, {"rng_state_1.pth": 8, "b/part": 5}]):
+    views = [{}, {"rng_state_1.pth": 8, "b/part": 5}, {"rng_state_1.pth": 3, "rng_state_2.pth": 4}]
+    for node, sizes in enumerate(views):
+        (tmp_path / str(node)).mkdir()
         for name, size in sizes.items():
             file = tmp_path / str(node) / "1" / "checkpoint-1" / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,9 +77,9 @@ def test_each_node_says_what_it_wrote(tmp_path: Path) -> None:
         f"own = pathlib.Path({str(tmp_path)!r}) / os.environ['RANK']\n"
         "(own / 'said').write_text(json.dumps(written_by_all(own / '1' / 'checkpoint-1')))\n"
     )
-    assert on_two_nodes(code) == [0, 0]
-    said = [json.loads((tmp_path / str(node) / "said").read_text()) for node in range(2)]
-    assert said == [{"rng_state_1.pth": 8, "b/part": 5}] * 2
+    assert on_nodes(3, code) == [0, 0, 0]
+    said = [json.loads((tmp_path / str(node) / "said").read_text()) for node in range(3)]
+    assert said == [{"rng_state_1.pth": 8, "b/part": 5, "rng_state_2.pth": 4}] * 3
 
 
 def straight_and_changing(spec: RunSpec, root: Path, *nodes: int) -> tuple[RunPaths, RunPaths]:
