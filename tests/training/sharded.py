@@ -111,8 +111,8 @@ def states(spec: RunSpec, root: Path) -> list[dict[str, Any]]:
     """What each process holds after two steps (sharded_states)."""
     write_json(root / "spec.json", spec.to_json())
     words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
-    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
-    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(2)]
+    assert Ranks(Group.alone(spec.devices), words).run(lambda: None) == [0] * spec.devices
+    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(spec.devices)]
 
 
 def last_checkpoint(run: RunPaths) -> Any:
