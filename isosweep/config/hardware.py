@@ -149,6 +149,9 @@ class HardwareConfig:
         if self.sharding == "hsdp" and nodes == 1:
             rule = "has a copy of the model in each node, and the run takes one: use fsdp"
             raise self._refused("sharding", rule)
+        if self.sharding == "hsdp" and self.node_devices == 1:
+            rule = f"shards within a node, and each of the {nodes} nodes has one device: use ddp"
+            raise self._refused("sharding", rule)
 
     def _check_optimizer(self) -> None:
         if self.optimizer != "adamw":

@@ -207,7 +207,13 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
             }
             # Gradients are given away after every micro-batch: else all are kept whole.
             each = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
-            return {**backend, "fsdp": True, "fsdp_config": settings, "accelerator_config": each}
+            return {
+                **backend,
+                "fsdp": True,
+                "fsdp_config": settings,
+                "accelerator_config": each,
+                **_copies(spec),
+            }
         case "zero1" | "zero2" | "zero3":
             names = (
                 *("train_batch_size", "train_micro_batch_size_per_gpu"),
@@ -224,3 +230,15 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
             return {"deepspeed": {**automatic, "zero_optimization": zero, **settings}}
         case unknown:
             assert_never(unknown)
+
+
+def _copies(spec: RunSpec) -> dict[str, Any]:
+    """How FSDP lays processes out that hold several copies of the model: a copy in each node, whose
+    processes are successive."""
+    if spec.replicas == 1:
+        return {}
+    from accelerate.parallelism_config import ParallelismConfig
+
+    shards = spec.devices // spec.replicas
+    layout = ParallelismConfig(dp_replicate_size=spec.replicas, dp_shard_size=shards)
+    return {"parallelism_config": layout}

@@ -3,13 +3,20 @@
 Importing this module imports the training stack.
 """
 
+import socket
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import torch
+from accelerate.utils import gather_object
 
 from isosweep.config.evaluation_sets import on_all
 from isosweep.difficulty.selection import load_selection
-from isosweep.tasks import training_problems
+from isosweep.errors import RecordError
+from isosweep.models.weights import content_identity
+from isosweep.plan.spec import RunSpec
+from isosweep.tasks import Problem, problems_digest, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.base_evaluation import base_evaluation
@@ -46,6 +53,8 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     trainer = make_trainer(
         spec, model, tokenizer, progress.ledger, progress.stream, checkpoints, further
     )
+    if rank.count > rank.local:
+        require_same_inputs(spec, directory, further)
     trainer.write_later = session.job.saving.background
     make_evaluator = partial(
         Evaluator,
@@ -63,3 +72,27 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     base = None if spec.task.parts else base_evaluation(spec, run, patient)
     sets = evaluated_sets(spec, run, further, make_evaluator, patient)
     return TrainingLoop(session, progress, trainer, make_evaluator(spec), recorded, base, sets)
+
+
+def require_same_inputs(
+    spec: RunSpec, directory: str, further: Mapping[str, Sequence[Problem]]
+) -> None:
+    """Raise RecordError where nodes have other weights than the first, or draw other problems; to
+    be called by all processes.
+
+    `directory`: where the weights lie, `further`: the problems of further evaluation sets.
+    """
+    own = {
+        "problems": problems_digest(spec.task, further),
+        # A snapshot's directory is named by its revision.
+        "weights": str([Path(directory).name, *content_identity(spec.model)]),
+    }
+    places = gather_object([(socket.gethostname(), own)])
+    leader, expected = places[0]
+    for host, found in places:
+        for what in own:
+            if found[what] != expected[what]:
+                raise RecordError(
+                    f"{spec.run_id}: {host} has other {what} than {leader}. All nodes of a run "
+                    "need the same data and models: put both on a file system that they share"
+                )

@@ -34,8 +34,8 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
 
     Under LoRA the model is frozen, and held in the precision it is computed in. The host holds as
     little as the libraries allow: weights go straight to a device that holds them whole, and of
-    FSDP's ranks the first alone reads them. No code that lies beside the weights is executed, and
-    no sampling setting that lies there acts.
+    FSDP's ranks the first of each node alone reads them. No code that lies beside the weights is
+    executed, and no sampling setting that lies there acts.
     """
     place: dict[str, Any] = {"revision": spec.model.revision, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(directory, **place)

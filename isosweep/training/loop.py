@@ -114,15 +114,17 @@ class TrainingLoop:
         self._saver.decided()
         return Decision(save=True, stop=True)
 
-    def complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
+    def complete(
+        self, checkpoint: Path, write: Callable[[], None], written: Mapping[str, int]
+    ) -> None:
         """Add the progress to a checkpoint and complete it, with what `write` writes."""
         self.progress.save(checkpoint, int(checkpoint.name.rpartition("-")[2]), self.recorded)
 
-        def written() -> None:
+        def rest() -> None:
             write()
             self.session.reporter.progress()
 
-        self._saver.begin(checkpoint, written)
+        self._saver.begin(checkpoint, rest, written)
 
     def saved(self, seconds: float) -> None:
         """Count the wall seconds that training stood still for a checkpoint."""

@@ -62,10 +62,9 @@ class Reporter:
         self.reward: float | None = None
 
     def wait(self) -> None:
-        """Return once the run's directory is there. Raises FileNotFoundError where the attempt is
-        to end before that."""
-        if self._rank.leads:
-            wait_for(self._run.root, self.leave)
+        """Return once the run's directory is there, for this process: a node may lose a file system
+        that others have. Raises FileNotFoundError where the attempt is to end before that."""
+        wait_for(self._run.root, self.leave)
 
     def _keep(self, append: Callable[..., None], log: Path, *line: Any) -> None:
         """Append to a log of the run, in the first process."""

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -60,13 +60,16 @@ class Saver:
         self.finish()
         self._decided = time.monotonic()
 
-    def begin(self, checkpoint: Path, write: Callable[[], object]) -> None:
+    def begin(
+        self, checkpoint: Path, write: Callable[[], object], written: Mapping[str, int]
+    ) -> None:
         """`write` what is not on the disk yet of `checkpoint` and complete it, in the background.
 
-        Raises what the one before met, or this one where the settings have no background.
+        `written`: bytes of what all processes have written, by name. Raises what the one before
+        met, or this one where the settings have no background.
         """
         self.finish()
-        self._under_way = self._thread.submit(self._complete, checkpoint, write)
+        self._under_way = self._thread.submit(self._complete, checkpoint, write, written)
         if not self._config.background:
             self.finish()
 
@@ -92,20 +95,24 @@ class Saver:
                 write_whole(checkpoint)
                 keep_weights(checkpoint)
 
-    def _write(self, checkpoint: Path, write: Callable[[], object]) -> None:
+    def _write(
+        self, checkpoint: Path, write: Callable[[], object], written: Mapping[str, int]
+    ) -> None:
         """Write and complete it; once more where the run's directory was away meanwhile."""
         while True:
             try:
                 write()
-                return complete(checkpoint)
+                return complete(checkpoint, written)
             except Exception:
                 if there(self._attempt.run.root):
                     raise
             wait_for(self._attempt.run.root, self._leave)
 
-    def _complete(self, checkpoint: Path, write: Callable[[], object]) -> None:
+    def _complete(
+        self, checkpoint: Path, write: Callable[[], object], written: Mapping[str, int]
+    ) -> None:
         try:
-            self._write(checkpoint, write)
+            self._write(checkpoint, write, written)
         except Exception as error:
             # A later attempt removes what this one has not completed.
             self._attempt.check()

@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from accelerate import PartialState
 from transformers import TrainerCallback
 
 from isosweep.training.protocols import Observer
-from isosweep.training.trl_checkpoints import checkpoint_directory
+from isosweep.training.trl_checkpoints import checkpoint_directory, written_by_all
 
 # Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
 # TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
@@ -76,11 +75,10 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Let the observer complete the checkpoint once every process has written."""
-        # The observer completes a checkpoint: every process has to have written its part.
-        PartialState().wait_for_everyone()
+        checkpoint = checkpoint_directory(args, state)
+        written = written_by_all(checkpoint)
         if state.is_world_process_zero:
-            checkpoint = checkpoint_directory(args, state)
-            self._observer.complete(checkpoint, self._write_rest)
+            self._observer.complete(checkpoint, self._write_rest, written)
         # Every step is logged, and saved right after that; neither is a part of the next.
         seconds = time.perf_counter() - self._logged
         self._observer.saved(seconds)

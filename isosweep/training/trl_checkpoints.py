@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from safetensors.torch import save_file
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
@@ -25,6 +27,7 @@ from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 from trl import GRPOTrainer
 
 from isosweep.files import require_no_links
+from isosweep.store.checkpoints import written_here
 
 # What accelerate puts before the names of weights.
 _WEIGHTS = "model."
@@ -150,3 +153,23 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
 def checkpoint_directory(args: Any, state: Any) -> Path:
     """Where the trainer writes the checkpoint of its present step."""
     return Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+
+
+def written_by_all(checkpoint: Path) -> dict[str, int]:
+    """Bytes of each file of a checkpoint by name, as the node that wrote it sees it, once every
+    process has written its part; to be called by all.
+
+    What other nodes than the first have written is then on the disk. Raises OSError where it
+    cannot be put there.
+    """
+    place = PartialState()
+    place.wait_for_everyone()
+    # The first process syncs as it completes the checkpoint.
+    speaks = place.is_local_main_process and not place.is_main_process
+    seen: list[dict[str, int]] = gather_object([written_here(checkpoint) if speaks else {}])
+    written: dict[str, int] = {}
+    for files in seen:
+        for name, size in files.items():
+            # A node may be shown another's file as it was.
+            written[name] = max(size, written.get(name, 0))
+    return written

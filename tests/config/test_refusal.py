@@ -257,6 +257,11 @@ REFUSED = [
         "hardware.optimizer",
         "bitsandbytes' states are not sharded",
     ),
+    (
+        SIXTEEN + "hardware.nodes_per_run=16 hardware.sharding=hsdp",
+        "hardware.sharding",
+        "each of the 16 nodes has one device: use ddp",
+    ),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),

@@ -21,6 +21,7 @@ from tests.runs import log_lines, reproducible
 from tests.training.builders import broken_off, metrics, spec_of, trained
 
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
+FOUR = ("hardware.devices_per_run=4",)
 # What a plan may add to sharded weights: how the model is trained, and in which precision.
 LAYOUTS: dict[str, tuple[str, ...]] = {
     "plain": (),
@@ -61,14 +62,16 @@ def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", paths)
 
 
-def sharded(layout: str, *more: str, sharding: Shared = "fsdp") -> RunSpec:
-    """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
-    return replace(replicated(layout, *more), sharding=sharding)
+def sharded(layout: str, *more: str, sharding: Shared = "fsdp", replicas: int = 1) -> RunSpec:
+    """The run with its model shared, in so many copies: a config of a CPU refuses it, so that its
+    spec is changed."""
+    return replace(replicated(layout, *more), sharding=sharding, replicas=replicas)
 
 
 def replicated(layout: str, *more: str) -> RunSpec:
     """The run by DDP, of two micro-batches in each process."""
-    return spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more, micro=4)
+    spec = spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more)
+    return replace(spec, micro_batch=spec.completions_per_step // spec.devices // 2)
 
 
 def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
@@ -108,8 +111,8 @@ def states(spec: RunSpec, root: Path) -> list[dict[str, Any]]:
     """What each process holds after two steps (sharded_states)."""
     write_json(root / "spec.json", spec.to_json())
     words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
-    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
-    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(2)]
+    assert Ranks(Group.alone(spec.devices), words).run(lambda: None) == [0] * spec.devices
+    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(spec.devices)]
 
 
 def last_checkpoint(run: RunPaths) -> Any:

@@ -1,18 +1,24 @@
 """When checkpoints are due, and what becomes of one that cannot be written."""
 
+import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.health import HealthConfig
+from isosweep.store import checkpoints
 from isosweep.store.checkpoints import fault, keep_only
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.state import OvertakenError, claim_attempt
+from isosweep.training.health import HealthMonitor
+from isosweep.training.ranks import Rank
+from isosweep.training.reporter import Reporter
 from isosweep.training.saving import Saver, SavingError
 
 
@@ -20,13 +26,19 @@ def saver_in(root: Path, config: CheckpointConfig) -> Saver:
     return Saver(config, claim_attempt(RunPaths(root), None), None)
 
 
-def save(saver: Saver, root: Path, step: int, write: Callable[[], object]) -> None:
+def save(
+    saver: Saver,
+    root: Path,
+    step: int,
+    write: Callable[[], object],
+    written: Mapping[str, int] = MappingProxyType({}),
+) -> None:
     """As the loop and the trainer do it: decide, make the directory, begin."""
     saver.decided()
     path = RunPaths(root).attempt_checkpoints(1) / f"checkpoint-{step}"
     path.mkdir(parents=True)
     (path / "state").write_text("{}")
-    saver.begin(path, write)
+    saver.begin(path, write, written)
 
 
 def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
@@ -118,6 +130,59 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
     assert "\n" not in said
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
     assert not (tmp_path / "checkpoints" / "1" / "checkpoint-2").exists()
+
+
+def test_a_checkpoint_waits_for_what_another_node_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig())
+    own = RunPaths(tmp_path).attempt_checkpoints(1)
+    part = own / "checkpoint-1" / "parts" / "__1_0.distcp"
+    save(saver, tmp_path, 1, dict, {"parts/__1_0.distcp": 4})
+    assert saver._under_way is not None
+    for content in (None, "ab"):
+        # Not there yet; and shown with the size that it had.
+        if content is not None:
+            part.parent.mkdir()
+            part.write_text(content)
+        assert wait([saver._under_way], timeout=1.5).not_done
+        assert not complete_checkpoints(own)
+    # What lists a directory may be shown it from memory.
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter([self / "state"]))
+    part.write_text("abcd")
+    saver.finish()
+    listed = json.loads((own / "checkpoint-1" / CHECKPOINT_FILES).read_text())["files"]
+    assert {name: file["bytes"] for name, file in listed.items()} == {
+        "state": 2,
+        "parts/__1_0.distcp": 4,
+    }
+
+
+def test_a_checkpoint_is_not_complete_without_what_another_node_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_SEEN_S", 0.1)
+    saver = saver_in(tmp_path, CheckpointConfig())
+    save(saver, tmp_path, 1, dict)
+    save(saver, tmp_path, 2, dict, {"state": 2, "rng_state_1.pth": 14, "waiting-1.safetensors": 9})
+    with pytest.raises(SavingError, match=r"rng_state_1\.pth and 1 more: after 0 s .* has 0 bytes"):
+        saver.finish()
+    own = RunPaths(tmp_path).attempt_checkpoints(1)
+    assert complete_checkpoints(own).keys() == {1}
+    assert not (own / "checkpoint-2").exists()
+
+
+def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> None:
+    attempt = claim_attempt(RunPaths(tmp_path / "run"), None)
+    monitor = HealthMonitor(HealthConfig(), 4, None)
+    for number in range(2):
+        rank = Rank(number, 2)
+        reporter = Reporter(attempt, rank, monitor, 0, leave=lambda: True)
+        reporter.wait()
+        (tmp_path / "run").rename(tmp_path / "away")
+        with pytest.raises(FileNotFoundError):
+            reporter.wait()
+        (tmp_path / "away").rename(tmp_path / "run")
 
 
 def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:

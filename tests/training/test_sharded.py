@@ -15,6 +15,7 @@ from tests.conftest import make_config
 from tests.training.builders import prepared, trained
 from tests.training.sharded import (
     BUDGETS,
+    FOUR,
     LAYOUTS,
     TWO,
     as_replicated,
@@ -135,3 +136,11 @@ def test_each_process_holds_what_is_planned(layout: str, tmp_path: Path) -> None
         measured = max(rank[name] for rank in ranks)
         assert measured == pytest.approx(most, rel=0.1), name
     assert {rank.get("reduced", "torch.float32") for rank in ranks} == {"torch.float32"}
+
+
+def test_of_two_copies_each_process_holds_half_a_copy(tmp_path: Path) -> None:
+    spec = sharded("kl", *FOUR, replicas=2)
+    whole = (Path(weights(spec.model)) / "model.safetensors").stat().st_size
+    for rank in states(spec, tmp_path):
+        held = {"weights": 0.5, "reference": 0.5, "gradients": 0.5, "optimizer": 1.0}
+        assert {name: rank[name] / whole for name in held} == pytest.approx(held, rel=0.1)

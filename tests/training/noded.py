@@ -1,0 +1,67 @@
+"""Runs whose jobs have several nodes, each of them a worker of this machine."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from isosweep.config.health import HealthConfig
+from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.submissions import Submission, close, submit
+from isosweep.training.worker import TrainRun
+from tests.runs import wait_for
+from tests.training.builders import OFTEN
+
+# Longer than any of these runs takes on a machine that others use.
+_LONG_S = 900.0
+
+
+def submitted(run: RunPaths, milestones: Sequence[float]) -> Submission:
+    """A submission to a scheduler of the user's; the one before is over."""
+    job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json()
+    del job["run_dir"]
+    made = submit(run, "command", job, "sweeps/s", "b")
+    assert made is not None
+    return made
+
+
+def begun(
+    submission: Submission, nodes: int, more: Mapping[int, Mapping[str, str]]
+) -> list[subprocess.Popen[bytes]]:
+    """The worker of each node, with `more` in the environment of some."""
+    words = [sys.executable, "-P", "-m", "isosweep.training", str(submission.path)]
+    workers = []
+    for node in range(nodes):
+        place = {"ISOSWEEP_NODE": str(node), "ISOSWEEP_NODES": str(nodes)}
+        environment = {**os.environ, **place, **more.get(node, {})}
+        workers.append(subprocess.Popen(words, env=environment))
+    return workers
+
+
+def worked(
+    run: RunPaths,
+    nodes: int,
+    milestones: Sequence[float],
+    *,
+    killed: bool = False,
+    more: Mapping[int, Mapping[str, str]] | None = None,
+) -> list[int]:
+    """How the workers of a job of so many nodes end, which takes the run to the milestones, in
+    FLOPs, or is killed at its first checkpoint."""
+    submission = submitted(run, milestones)
+    workers = begun(submission, nodes, more or {})
+    try:
+        if killed:
+            own = run.attempt_checkpoints(submission.number)
+            wait_for(partial(complete_checkpoints, own), _LONG_S)
+            for worker in workers:
+                worker.send_signal(signal.SIGKILL)
+        return [worker.wait(_LONG_S) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        # Nobody else says so where the first node is killed.
+        close(submission, "failed", "killed")

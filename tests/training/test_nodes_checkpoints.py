@@ -1,0 +1,147 @@
+"""Checkpoints of runs on several nodes: who wrote what, who reads it, on which number of nodes."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from isosweep.config.hardware import Shared
+from isosweep.files import write_json
+from isosweep.plan.spec import RunSpec
+from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.state import read_state
+from isosweep.training.ranks import Group, Ranks, free_port
+from tests.runs import log_lines, reproducible
+from tests.training.builders import metrics, prepared, spec_of
+from tests.training.noded import worked
+from tests.training.sharded import BUDGETS, FOUR, TWO, let_in, sharded
+
+pytestmark = [pytest.mark.train, pytest.mark.slow]
+
+
+def resumed_steps(run: RunPaths) -> list[int]:
+    """The step that each attempt went on from."""
+    return [x["resumed_step"] for x in log_lines(run.records) if x["kind"] == "attempt"]
+
+
+def on_nodes(count: int, code: str) -> list[int]:
+    """How a process on each of the nodes ends, which executes `code` once they have met."""
+    met = (
+        "import json, os, pathlib\n"
+        "from accelerate import PartialState\n"
+        "PartialState(cpu=True, backend='gloo')\n"
+    )
+    port = free_port()
+
+    def node(number: int) -> int:
+        group = Group(count=1, world=count, first=number, address="127.0.0.1", port=port)
+        (status,) = Ranks(group, ["-c", met + code]).run(lambda: None)
+        return status
+
+    with ThreadPoolExecutor(count) as nodes:
+        return list(nodes.map(node, range(count)))
+
+
+@pytest.mark.parametrize("other", ["", "task.data_seed=7"])
+def test_nodes_that_draw_other_problems_train_nothing(
+    other: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for node, more in enumerate([[], [other] if other else []]):
+        write_json(tmp_path / f"{node}.json", spec_of(*TWO, *more).to_json())
+    code = (
+        "from isosweep.models.weights import weights\n"
+        "from isosweep.plan.spec import RunSpec\n"
+        "from isosweep.training.assembly import require_same_inputs\n"
+        f"own = pathlib.Path({str(tmp_path)!r}) / (os.environ['RANK'] + '.json')\n"
+        "spec = RunSpec.from_json(json.loads(own.read_text()))\n"
+        "require_same_inputs(spec, weights(spec.model), {})\n"
+    )
+    ends = on_nodes(2, code)
+    assert all(ends) == any(ends) == bool(other)
+    said = "has other problems than" in capfd.readouterr().err
+    assert said == bool(other)
+
+
+def test_each_node_says_what_it_wrote(tmp_path: Path) -> None:
+    # Each sees the directory as it was when it last looked.
+    views = [{}, {"rng_state_1.pth": 8, "b/part": 5}, {"rng_state_1.pth": 3, "rng_state_2.pth": 4}]
+    for node, sizes in enumerate(views):
+        (tmp_path / str(node)).mkdir()
+        for name, size in sizes.items():
+            file = tmp_path / str(node) / "1" / "checkpoint-1" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(bytes(size))
+    code = (
+        "from isosweep.training.trl_checkpoints import written_by_all\n"
+        f"own = pathlib.Path({str(tmp_path)!r}) / os.environ['RANK']\n"
+        "(own / 'said').write_text(json.dumps(written_by_all(own / '1' / 'checkpoint-1')))\n"
+    )
+    assert on_nodes(3, code) == [0, 0, 0]
+    said = [json.loads((tmp_path / str(node) / "said").read_text()) for node in range(3)]
+    assert said == [{"rng_state_1.pth": 8, "b/part": 5, "rng_state_2.pth": 4}] * 3
+
+
+def straight_and_changing(spec: RunSpec, root: Path, *nodes: int) -> tuple[RunPaths, RunPaths]:
+    """The run on one node, and the same whose attempts have so many nodes each: the first is
+    killed, the second ends at the first budget."""
+    straight, changing = (prepared(spec, root / name) for name in ("straight", "changing"))
+    assert worked(straight, spec.replicas, BUDGETS) == [0] * spec.replicas
+    first, second, third = nodes
+    worked(changing, first, BUDGETS, killed=True)
+    assert worked(changing, second, BUDGETS[:1]) == [0] * second
+    assert worked(changing, third, BUDGETS) == [0] * third
+    return straight, changing
+
+
+@pytest.mark.parametrize(
+    ("sharding", "nodes"),
+    [
+        ("fsdp", (2, 1, 2)),
+        pytest.param("ddp", (1, 2, 1), marks=pytest.mark.long),
+        pytest.param("fsdp", (1, 2, 1), marks=pytest.mark.long),
+    ],
+)
+def test_a_run_goes_on_with_another_number_of_nodes(
+    sharding: Shared, nodes: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_in(monkeypatch)
+    spec = sharded("mini-batches and lag", sharding=sharding)
+    straight, changing = straight_and_changing(spec, tmp_path, *nodes)
+    assert reproducible(changing) == reproducible(straight)
+    first, *later = resumed_steps(changing)
+    assert first == 0 < min(later)
+
+
+def test_fsdp_within_each_of_two_nodes_is_fsdp_over_all_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_in(monkeypatch)
+    spec = sharded("kl", *FOUR, replicas=2)
+    straight, killed = (prepared(spec, tmp_path / name) for name in ("straight", "killed"))
+    assert worked(straight, 2, BUDGETS) == [0, 0]
+    worked(killed, 2, BUDGETS, killed=True)
+    assert worked(killed, 2, BUDGETS) == [0, 0]
+    assert reproducible(killed) == reproducible(straight)
+    assert resumed_steps(killed)[1] > 0
+    over_all = prepared(sharded("kl", *FOUR), tmp_path / "all")
+    assert worked(over_all, 1, BUDGETS) == [0]
+    assert reproducible(over_all) == reproducible(straight)
+    for mine, its in zip(metrics(straight), metrics(over_all), strict=True):
+        for name in ("loss", "grad_norm", "reward", "kl"):
+            assert mine[name] == pytest.approx(its[name], rel=1e-4, abs=1e-5), name
+
+
+def test_a_checkpoint_without_a_nodes_part_is_none(tmp_path: Path) -> None:
+    spec = sharded("plain", sharding="ddp")
+    straight, run = (prepared(spec, tmp_path / name) for name in ("straight", "run"))
+    dying = {"PYTHONPATH": str(Path(__file__).parent / "dying_rank")}
+    assert worked(run, 2, BUDGETS, more={1: dying})[0] == 1
+    state = read_state(run)
+    assert state is not None
+    assert state.status == "failed"
+    (only,) = complete_checkpoints(run.attempt_checkpoints(1))
+    assert worked(run, 2, BUDGETS) == [0, 0]
+    assert resumed_steps(run) == [0, only]
+    assert worked(straight, 1, BUDGETS) == [0]
+    assert reproducible(run) == reproducible(straight)
