@@ -12,7 +12,7 @@ from isosweep.commands import Answer, ask
 from isosweep.config.command import PLACEHOLDERS, CommandConfig, placeholders
 from isosweep.config.executed import EXECUTED, require_own
 from isosweep.config.launcher import LauncherConfig
-from isosweep.errors import PreflightError
+from isosweep.errors import PreflightError, SettingError
 from isosweep.files import write_text
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.templates import Templates, job_name, template_file
@@ -36,8 +36,9 @@ _MEANINGS = {
 }
 
 
-def require_commands(config: CommandConfig) -> None:
-    """Raise SettingError for a command that is not given, PreflightError for what is not here."""
+def require_commands(config: CommandConfig, nodes: int = 1) -> None:
+    """Raise SettingError for a command that is not given, or asks for no more than one of a run's
+    `nodes`; PreflightError for what is not here."""
     config.require()
     missing = []
     for name in ("submit", "poll", "cancel"):
@@ -49,6 +50,20 @@ def require_commands(config: CommandConfig) -> None:
         missing += _missing_in_file(config)
     if missing:
         raise PreflightError(list(dict.fromkeys(missing)))
+    if nodes > 1 and "nodes" not in placeholders(_asks(config)):
+        rule = f"asks for one node, and hardware.nodes_per_run={nodes}: no {{nodes}} in submit, "
+        nearest = (
+            "launcher=slurm, kueue, pbs or skypilot, which ask for several, or commands that do"
+        )
+        raise SettingError(
+            "launcher.command.submit", config.submit, f"{rule}options or file", nearest
+        )
+
+
+def _asks(config: CommandConfig) -> str:
+    """All that says what a job asks for."""
+    file = template_file(config.file).read_text() if config.file is not None else ""
+    return "\n".join((config.submit, config.options, config.gpu_options, file))
 
 
 def _missing_in_file(config: CommandConfig) -> list[tuple[str, str]]:
@@ -68,16 +83,17 @@ class CommandLauncher(Launcher):
     name: LauncherName = "command"
     detaches = True
 
-    def __init__(self, launcher: LauncherConfig, gpus: int) -> None:
-        """`gpus`: those of a run. Raises as `require_own` and `require_commands` do."""
+    def __init__(self, launcher: LauncherConfig, gpus: int, *, nodes: int = 1) -> None:
+        """`gpus`: those of a run on each of its `nodes`. Raises as `require_own` and
+        `require_commands` do."""
         self._config = launcher.command
         settings = (name for name, by in EXECUTED.items() if by == "command")
         require_own({name: getattr(self._config, name.rpartition(".")[2]) for name in settings})
-        require_commands(self._config)
+        require_commands(self._config, nodes)
         self.places = launcher.max_parallel is not None
         self.poll_s = self._config.poll_s
         asked = gpus if self._config.gpus is None else self._config.gpus
-        self._templates = Templates(config=self._config, gpus=asked)
+        self._templates = Templates(config=self._config, gpus=asked, nodes=nodes)
         self._asked: dict[str, float] = {}
 
     def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:

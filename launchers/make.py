@@ -26,8 +26,8 @@ def make_launcher(config: SweepConfig) -> Launcher:
             from isosweep.launchers.command import CommandLauncher
 
             on_gpus = config.hardware.device == "cuda"
-            gpus = config.hardware.devices_per_run if on_gpus else 0
-            return CommandLauncher(config.launcher, gpus)
+            gpus = config.hardware.node_devices if on_gpus else 0
+            return CommandLauncher(config.launcher, gpus, nodes=config.hardware.nodes)
         case "inline":
             from isosweep.launchers.inline import InlineLauncher
 

@@ -35,6 +35,10 @@ _LEAST_LEAD_S = 60
 _CHECKPOINT_BYTES_PER_S = 0.3e9
 # slurm.h has the signal's time in 16 bits.
 _MOST_LEAD_S = 65535
+# How srun ends the tasks of a job of several nodes (srun(1)). Whatever KillOnBadExit says, a task
+# that fails does not end the others: they say why in the run's files, and leave by themselves. One
+# that is left for longer than a checkpoint may take (`training.ranks.STOP_GRACE_S`) is killed.
+_TOGETHER = ("--kill-on-bad-exit=0", "--wait=900")
 # sbatch's options for memory: one excludes the others.
 _MEMORY_OPTIONS = ("mem", "mem_per_cpu", "mem_per_gpu")
 
@@ -43,7 +47,8 @@ _MEMORY_OPTIONS = ("mem", "mem_per_cpu", "mem_per_gpu")
 class Shape:
     """What a job asks for, beyond what all jobs of a sweep do: runs of one shape share arrays.
 
-    `lead_s`: how long before its time limit the job is told to write a checkpoint.
+    `memory_mb`: host memory on each of its nodes. `lead_s`: how long before its time limit the job
+    is told to write a checkpoint.
     """
 
     timeout_min: int
@@ -57,13 +62,13 @@ def largest(shapes: Iterable[Shape]) -> Shape:
     return Shape(timeout_min=max(timeouts), memory_mb=max(memories), lead_s=max(leads))
 
 
-def gpus_of_job(config: SweepConfig) -> int:
-    """GPUs that each job asks for by `--gpus-per-node`: those of its run, unless the settings say
-    otherwise; 0 where it asks for none, or by an option of its own."""
+def gpus_of_node(config: SweepConfig) -> int:
+    """GPUs that each job asks for by `--gpus-per-node`: those of its run on one node, unless the
+    settings say otherwise; 0 where it asks for none, or by an option of its own."""
     slurm, hardware = config.launcher.slurm, config.hardware
     if slurm.gpus_per_node is not None:
         return slurm.gpus_per_node
-    return hardware.devices_per_run if hardware.device == "cuda" and not slurm.gpu_options else 0
+    return hardware.node_devices if hardware.device == "cuda" and not slurm.gpu_options else 0
 
 
 def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf) -> Shape:
@@ -140,17 +145,18 @@ def sbatch_text(
         rule = "has a control character in it, which ends a line of the job's script"
         raise SettingError("sweep_dir", str(logs), rule, "a directory of another name")
     slurm = config.launcher.slurm
+    together = _TOGETHER if config.hardware.nodes > 1 else ()
     own = ("setup", "python", "srun_args", "additional")
     require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})
     told = vouched()
     parameters: dict[str, Any] = {
         "job_name": name,
         "time": shape.timeout_min,
-        "nodes": 1,
+        "nodes": config.hardware.nodes,
         "ntasks_per_node": 1,
         "cpus_per_task": slurm.cpus_per_task,
         "mem": f"{shape.memory_mb}M",
-        "gpus_per_node": gpus_of_job(config) or None,
+        "gpus_per_node": gpus_of_node(config) or None,
         "dependency": ":".join(["afterany", *after]) if after else None,
     }
     further = _further(slurm, shape)
@@ -167,7 +173,7 @@ def sbatch_text(
         map_count=len(tasks) or None,
         additional_parameters={k: v for k, v in further.items() if v is not False},
         # Not inherited from the job since Slurm 22.05 (its release notes).
-        srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *slurm.srun_args],
+        srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *together, *slurm.srun_args],
         use_srun=slurm.use_srun,
         **parameters,
     )

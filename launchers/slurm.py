@@ -13,7 +13,7 @@ from isosweep.launchers.cluster import Cluster
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
-    gpus_of_job,
+    gpus_of_node,
     largest,
     sbatch_text,
     shape_of,
@@ -260,8 +260,9 @@ class SlurmLauncher(Launcher):
     def _alike(self, run: PlannedRun) -> tuple[object, ...]:
         """What runs of one array have in common. Slurm throttles each array by itself: where
         `max_parallel` is given, runs of any length share one, and none leaves a place idle."""
-        gpus = gpus_of_job(self._of_variant(run))
-        return (gpus, self._shape(run) if self._config.launcher.max_parallel is None else None)
+        config = self._of_variant(run)
+        devices = (config.hardware.nodes, gpus_of_node(config))
+        return (devices, self._shape(run) if self._config.launcher.max_parallel is None else None)
 
     def _shape(self, run: PlannedRun) -> Shape:
         return shape_of(self._of_variant(run), run, self._cluster.longest_min)

@@ -27,6 +27,7 @@ from isosweep.launchers.squeue import (
     squeue_jobs,
     squeue_rows,
 )
+from isosweep.store.paths import node_of_log
 from isosweep.store.state import view_run
 from isosweep.store.submissions import Job, SubmissionState
 from isosweep.words.numbers import duration
@@ -49,6 +50,8 @@ _ID = re.compile(r"\d+(_\d+)?")
 # What sacct says where the cluster keeps no accounts.
 _NO_ACCOUNTING = "accounting storage is disabled"
 _MOST_LOG = 300
+# What Slurm's own programs print beside a worker, the second with the name of its node.
+_BY_SLURM = re.compile(r"(srun|slurmstepd(-\S+)?):")
 
 
 def job_name(batch: str) -> str:
@@ -347,16 +350,22 @@ def _to_be_accounted(row: Row | None) -> bool:
 
 
 def _last_words(state: SubmissionState, row: Row) -> str:
-    """How the job ended, and where it failed the last line that it printed as an error."""
+    """How the job ended, and where it failed the last line that each of its nodes printed as an
+    error."""
     words = f"Slurm says {row.words}"
     if row.outcome != "failed":
         return words
     logs = state.submission.run.submission_logs(state.submission.number)
+    last: dict[int, str] = {}
     for path in sorted(logs.glob("*.err"), reverse=True):
         printed = path.read_text(errors="replace").splitlines()
-        lines = [line.strip() for line in printed if line.strip()]
+        # Bars of progress are written there, too.
+        lines = [line.strip() for line in printed if line.strip() and "%|" not in line]
         # Rather the program's own than what Slurm says of its end.
-        own = [line for line in lines if not line.startswith(("srun:", "slurmstepd:"))]
+        own = [line for line in lines if not _BY_SLURM.match(line)]
         if lines:
-            return f"{words}: {(own or lines)[-1][:_MOST_LOG]}"
-    return words
+            last.setdefault(node_of_log(path), (own or lines)[-1])
+    if not any(last):
+        return f"{words}: {last[0][:_MOST_LOG]}" if last else words
+    told = (f"node {n}: {line[: _MOST_LOG // len(last)]}" for n, line in sorted(last.items()))
+    return f"{words}: {'; '.join(told)}"

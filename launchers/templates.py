@@ -20,6 +20,12 @@ from isosweep.store.submissions import Submission
 # Of a hash, so that names tell apart all that a cluster holds; what is before it is for readers,
 # of which a Kubernetes name has room for this many.
 _HASH, _READABLE = 10, 40
+# By which each node of a job is told its number, of whatever starts a process on each, innermost
+# first: Open MPI, MPICH and Intel MPI, Slurm, an Indexed Job of Kubernetes, SkyPilot, PBS.
+_NODE_VARIABLES = (
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
+    *("JOB_COMPLETION_INDEX", "SKYPILOT_NODE_RANK", "PBS_NODENUM"),
+)
 
 
 def job_name(submission: Submission) -> str:
@@ -41,10 +47,11 @@ def template_file(name: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Templates:
-    """The commands of `config`, with `gpus` GPUs a job."""
+    """The commands of `config`, for jobs of `nodes` nodes with `gpus` GPUs each."""
 
     config: CommandConfig
     gpus: int
+    nodes: int = 1
 
     def command(self, template: str, values: Mapping[str, Any]) -> str:
         """`template` with its placeholders, quoted for a shell. `values`: those of a job."""
@@ -80,8 +87,12 @@ class Templates:
         Raises OSError, as `files.write_text` does.
         """
         known = {**self._settings(), **self.of(submission)}
-        below = submission.run.root
-        write_text(Path(known["script"]), self._script(known), below=below)
+        below, script = submission.run.root, Path(known["script"])
+        if self.nodes > 1 and self.config.each_node:
+            job, script = script, script.with_name("node.sh")
+            start = self.command(self.config.each_node, {**known, "script": str(script)})
+            write_text(job, self._script(_quoted(job.with_suffix("")), start), below=below)
+        write_text(script, self._of_node(known), below=below)
         if self.config.file is not None:
             document = {k: json.dumps(v, ensure_ascii=False) for k, v in known.items()}
             text = template_file(self.config.file).read_text()
@@ -91,6 +102,7 @@ class Templates:
         config = self.config
         return {
             "python": config.python or sys.executable,
+            "nodes": self.nodes,
             "gpus": self.gpus,
             "cpus": config.cpus,
             "mem_gb": config.mem_gb,
@@ -98,20 +110,33 @@ class Templates:
             **config.values,
         }
 
-    def _script(self, known: Mapping[str, Any]) -> str:
-        """What a job executes, wherever it is; what its setup says is in the logs too."""
-        logs = Path(known["logs"])
+    def _of_node(self, known: Mapping[str, Any]) -> str:
+        """What each node of a job executes, wherever it is."""
+        worker = _quoted([known["python"], "-P", "-m", "isosweep.training", known["submission"]])
+        job = Path(known["logs"]) / "job"
+        if self.nodes == 1:
+            return self._script(_quoted(job), worker)
+        number = ""
+        for name in reversed(("ISOSWEEP_NODE", *_NODE_VARIABLES)):
+            number = f"${{{name}:-{number}}}"
+        place = (f"export ISOSWEEP_NODES={self.nodes}", f"export ISOSWEEP_NODE={number}")
+        # As `store.paths.node_of_log` reads it.
+        return self._script(f'{_quoted(job)}_"$ISOSWEEP_NODE"_log', worker, *place)
+
+    def _script(self, log: str, command: str, *before: str) -> str:
+        """A script that executes `command`; what its setup says is in its logs too, `log`.out and
+        `log`.err."""
         path = os.environ.get("PYTHONPATH")
-        worker = [known["python"], "-P", "-m", "isosweep.training", known["submission"]]
         lines = [
             "#!/bin/sh",
-            f"exec >>{_quoted(logs / 'job.out')} 2>>{_quoted(logs / 'job.err')} </dev/null",
+            *before,
+            f"exec >>{log}.out 2>>{log}.err </dev/null",
             # Where tasks of one's own lie; a container without it goes on all the same.
             f"cd {_quoted(Path.cwd())}",
             *([f"export PYTHONPATH={_quoted(path)}"] if path else []),
             *([told] if (told := vouched()) else []),
             *self.config.setup,
-            f"exec {_quoted(worker)}",
+            f"exec {command}",
         ]
         return "\n".join(lines) + "\n"
 

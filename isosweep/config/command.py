@@ -19,6 +19,7 @@ PLACEHOLDERS = {
     "run_id": "the run",
     "run_dir": "the run's directory",
     "logs": "the directory of the submission's logs",
+    "nodes": "hardware.nodes_per_run; each has {gpus}, {cpus} and {mem_gb}",
     "gpus": "launcher.command.gpus",
     "cpus": "launcher.command.cpus",
     "mem_gb": "launcher.command.mem_gb",
@@ -89,6 +90,9 @@ class CommandConfig:
     """Further options, inserted at {options}: queue, account and so on."""
     gpu_options: str = ""
     """Options inserted at {gpu_options} for jobs with GPUs."""
+    each_node: str = ""
+    """Command by which a job's first node starts {script} on each of its nodes, such as `mpirun
+    -n {nodes} sh {script}`. Empty: the scheduler starts it on each."""
     file: str | None = None
     """A job file with placeholders: a path, or a name in conf/launcher/files. Each submission has a
     copy in {logs}. Values are quoted as JSON, which is safe in YAML and JSON."""
@@ -99,11 +103,11 @@ class CommandConfig:
     setup: Listed[str] = field(default_factory=list)
     """Shell lines that run before the worker."""
     gpus: NonNegativeInt | None = None
-    """GPUs of a job; null: those of a run."""
+    """GPUs of a job on each of its nodes; null: those of a run."""
     cpus: PositiveInt = 8
-    """CPU cores of a job."""
+    """CPU cores of a job on each of its nodes."""
     mem_gb: PositiveInt = 32
-    """Host memory of a job, in GB."""
+    """Host memory of a job on each of its nodes, in GB."""
     timeout_min: PositiveInt = 240
     """Time limit of a job, in minutes; a longer run continues in another job."""
     timeout_s: Positive = 60.0
@@ -115,7 +119,7 @@ class CommandConfig:
         known = [*PLACEHOLDERS, *self.values]
         of_one = [word for word in known if word not in ("id", "ids")]
         of_all = [word for word in known if word not in _OF_ONE]
-        for name in ("submit", "own_id", "find", "options", "gpu_options"):
+        for name in ("submit", "own_id", "find", "options", "gpu_options", "each_node"):
             self._check_placeholders(name, of_one)
         for name in ("poll", "cancel"):
             self._check_placeholders(name, of_all)

@@ -40,6 +40,7 @@ EXECUTED: Mapping[str, str] = {
     "launcher.command.cancel": "command",
     "launcher.command.options": "command",
     "launcher.command.gpu_options": "command",
+    "launcher.command.each_node": "command",
     "launcher.command.file": "command",
     "launcher.command.values": "command",
     "launcher.command.python": "command",

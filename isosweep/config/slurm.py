@@ -22,7 +22,7 @@ _OWN_OPTIONS = {
     "no_requeue": "launcher.slurm.requeue",
     "ntasks": "hardware.devices_per_run",
     "ntasks_per_node": "hardware.devices_per_run",
-    "nodes": "hardware.devices_per_run",
+    "nodes": "hardware.nodes_per_run",
 } | dict.fromkeys(
     ("job_name", "output", "error", "input", "open_mode", "parsable", "wait", "wrap", "test_only"),
     "launcher.slurm.comment",
@@ -65,11 +65,12 @@ class SlurmConfig:
     max_requeues: Whole | None = None
     """Most further jobs of `timeout_min` that a run may be planned to need; null: any number."""
     cpus_per_task: PositiveInt = 8
-    """CPU cores of a job."""
+    """CPU cores of a job, on each of its nodes."""
     mem_gb: Positive | None = None
-    """Host memory of a job, in GB; null: what the plan predicts."""
+    """Host memory of a job on each of its nodes, in GB; null: what the plan predicts."""
     gpus_per_node: NonNegativeInt | None = None
-    """GPUs of a job; null: those of a run, unless `gres` or `additional` sets them."""
+    """GPUs of a job on each of its nodes; null: those of a run, unless `gres` or `additional` sets
+    them."""
     setup: Listed[str] = field(default_factory=list)
     """Shell lines that run before the worker."""
     python: str | None = None

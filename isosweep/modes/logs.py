@@ -15,7 +15,7 @@ from isosweep.modes.terminal import printable, say
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.store.claims import highest
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import RunPaths, node_of_log
 from isosweep.store.state import view_run
 
 # Runs that are named where the choice fits more than one.
@@ -39,8 +39,10 @@ def show_logs(config: SweepConfig, console: Console) -> int:
     files = log_files(paths)
     if not files:
         say(console, f"{run.run_id} has no log yet: {paths.logs}")
+    several = any(map(node_of_log, files))
     for path in files:
-        print(printable(f"==> {path} <=="), file=console.file)
+        node = f" (node {node_of_log(path)})" if several else ""
+        print(printable(f"==> {path}{node} <=="), file=console.file)
         for line in last_lines(path, config.lines) or ["(progress bars alone)"]:
             print(printable(line), file=console.file)
     return 0
@@ -68,7 +70,8 @@ def _only(config: SweepConfig, sweep: StoredSweep) -> PlannedRun:
 
 
 def log_files(run: RunPaths) -> list[Path]:
-    """The logs of the run's newest submission that hold anything, by name: `.err` before `.out`.
+    """The logs of the run's newest submission that hold anything, by node and name: `.err` before
+    `.out`.
 
     Sweeps of before have them by attempt.
     """
@@ -82,7 +85,11 @@ def log_files(run: RunPaths) -> list[Path]:
             ]
     except OSError:
         return []
-    return sorted(path for path in files if path.stat().st_size)
+    return sorted((path for path in files if path.stat().st_size), key=_by_node)
+
+
+def _by_node(path: Path) -> tuple[int, str]:
+    return node_of_log(path), path.name
 
 
 def last_lines(path: Path, count: int) -> list[str]:
@@ -113,9 +120,16 @@ def _written(text: str) -> Iterator[str]:
 
 def log_tail(run: RunPaths, count: int) -> list[str]:
     """The last `count` lines of what the run's newest submission wrote to its error output, or
-    printed where that is empty; none where it wrote nothing."""
+    printed where that is empty; none where it wrote nothing. Its nodes share them evenly."""
     files = log_files(run)
-    chosen = next((path for path in files if path.suffix == ".err"), files[0] if files else None)
+    errors = [path for path in files if path.suffix == ".err"] or files
+    first = {node_of_log(path): path for path in reversed(errors)}
+    if not any(first):
+        return _tail(first[0], count) if first else []
+    each = max(1, count // len(first))
+    return [f"node {n}: {line}" for n, path in sorted(first.items()) for line in _tail(path, each)]
+
+
+def _tail(path: Path, count: int) -> list[str]:
     # Bars that are drawn over one another leave empty lines.
-    lines = last_lines(chosen, 2 * count) if chosen else []
-    return [line for line in lines if line.strip()][-count:]
+    return [line for line in last_lines(path, 2 * count) if line.strip()][-count:]

@@ -13,7 +13,7 @@ from isosweep.costs.host import host_bytes
 from isosweep.devices import Devices, visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
-from isosweep.launchers.sbatch import gpus_of_job
+from isosweep.launchers.sbatch import gpus_of_node
 from isosweep.models.stops import require_stops
 from isosweep.models.weights import missing_weights
 from isosweep.plan.attention import PACKAGES, chosen_attention
@@ -72,7 +72,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     if config.launcher.name == "command":
         from isosweep.launchers.command import require_commands
 
-        require_commands(config.launcher.command)
+        require_commands(config.launcher.command, config.hardware.nodes)
 
 
 def _missing_program(config: SweepConfig) -> Missing:
@@ -114,19 +114,23 @@ def missing_devices(config: SweepConfig) -> Missing:
     if config.launcher.name == "slurm":
         return _missing_in_jobs(config)
     if config.launcher.name == "command":
-        needed, asked = config.hardware.devices_per_run, config.launcher.command.gpus
-        what = f"{needed} GPUs in what each job asks for, which is {asked}"
+        needed, asked = config.hardware.node_devices, config.launcher.command.gpus
+        what = f"{needed} GPUs in what each job asks for{_on_nodes(config)}, which is {asked}"
         remedy = "set launcher.command.gpus=null"
         return [(what, remedy)] if asked is not None and asked < needed else []
     return _missing_here(config, visible_devices())
 
 
 def _missing_in_jobs(config: SweepConfig) -> Missing:
-    asked, needed = gpus_of_job(config), config.hardware.devices_per_run
+    asked, needed = gpus_of_node(config), config.hardware.node_devices
     if asked >= needed or config.launcher.slurm.gpu_options:
         return []
-    what = f"{needed} GPUs in what each job asks for, which is {asked}"
+    what = f"{needed} GPUs in what each job asks for{_on_nodes(config)}, which is {asked}"
     return [(what, f"set launcher.slurm.gpus_per_node={needed}")]
+
+
+def _on_nodes(config: SweepConfig) -> str:
+    return f" on each of its {nodes} nodes" if (nodes := config.hardware.nodes) > 1 else ""
 
 
 def _missing_here(config: SweepConfig, devices: Devices) -> Missing:
@@ -191,7 +195,8 @@ def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Mi
         given = asked[launcher.name]
         if given is None or needed <= given:
             return []
-        what = f"{needed:,.1f} GB of host memory in each job, which asks for {given:g}"
+        each = f"in each job{_on_nodes(config)}"
+        what = f"{needed:,.1f} GB of host memory {each}, which asks for {given:g}"
         return [(what, f"set launcher.{launcher.name}.mem_gb={math.ceil(needed)}")]
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed <= here:

@@ -86,7 +86,8 @@ class RunPaths:
     def submission_logs(self, number: int) -> Path:
         """What the jobs of submission `number` print: those that were requeued, one after another.
 
-        The worker's output is in files that end in `.out` and `.err`.
+        The worker's output is in files that end in `.out` and `.err`; of a run on several nodes
+        each has its own (`node_of_log`).
         """
         return self.logs / str(number)
 
@@ -97,6 +98,16 @@ class RunPaths:
     def base_evaluation(self, sha256: str) -> Path:
         """The evaluation of a model before training: beside the runs, for all that share it."""
         return self.root.parent.parent / "evaluations" / f"{sha256}.json"
+
+
+# As Slurm's `%t` numbers the tasks of a step (srun(1)), one a node.
+_NODE_LOG = re.compile(r"_(\d+)_log\.(?:out|err)")
+
+
+def node_of_log(path: Path) -> int:
+    """The number of the node whose worker printed into the log `path`; 0 where there is one."""
+    match = _NODE_LOG.search(path.name)
+    return int(match[1]) if match else 0
 
 
 def require_plain(run: RunPaths) -> None:

@@ -162,9 +162,9 @@ class Cluster:
     def words(self, action: str) -> list[str]:
         return (self.bin / f"{action}.words").read_text().splitlines()
 
-    def launcher(self, *overrides: str) -> CommandLauncher:
+    def launcher(self, *overrides: str, nodes: int = 1) -> CommandLauncher:
         config = make_config(f"launcher={self.scheduler.launcher}", *overrides)
-        return CommandLauncher(config.launcher, gpus=0)
+        return CommandLauncher(config.launcher, gpus=0, nodes=nodes)
 
     def order(self, run_id: str = "tiny-sort-n2") -> Order:
         run = RunPaths(self.root / "it's a $HOME (1)" / "runs" / run_id)

@@ -1,6 +1,8 @@
 """`launcher=command` and the shipped files, with commands that work and that fail in every way."""
 
+import os
 import re
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,18 @@ from isosweep.errors import PreflightError, SettingError
 from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.launchers.templates import job_name
 from isosweep.store.submissions import Job, started
-from tests.launchers.schedulers import PBS, SCHEDULERS, Cluster, Scheduler, fails, prints
+from tests.launchers.schedulers import (
+    KUEUE,
+    LSF,
+    PBS,
+    RAY,
+    SCHEDULERS,
+    SKYPILOT,
+    Cluster,
+    Scheduler,
+    fails,
+    prints,
+)
 
 QUICK = "launcher.command.timeout_s=0.4"
 
@@ -216,3 +229,95 @@ def test_what_is_missing_is_named(pbs: Cluster) -> None:
     pbs.launcher(f"launcher.command.file={own}", "+launcher.command.values.queue=gpu")
     with pytest.raises(SettingError, match="launcher=pbs, lsf, ray, skypilot and kueue"):
         pbs.launcher("launcher=command")
+
+
+# A worker that says which node it is, and of how many.
+SAYS = "#!/bin/sh\necho $ISOSWEEP_NODE of $ISOSWEEP_NODES\n"
+
+
+def says(cluster: Cluster) -> str:
+    worker = cluster.root / "worker"
+    worker.write_text(SAYS)
+    worker.chmod(0o755)
+    return f"launcher.command.python={worker}"
+
+
+def said(order: Order) -> dict[str, str]:
+    """What its workers printed, by the logs' names."""
+    return {path.name: path.read_text() for path in order.logs.glob("*.out")}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "asked"),
+    [
+        (PBS, "-l\nselect=2:ncpus=8:mem=32gb\n-l\nplace=scatter\n-l\nwalltime="),
+        (KUEUE, "completionMode: Indexed\n  completions: 2\n  parallelism: 2\n"),
+        (SKYPILOT, "\nnum_nodes: 2\n"),
+    ],
+    ids=lambda each: each.launcher if isinstance(each, Scheduler) else "",
+)
+def test_a_job_of_several_nodes_asks_for_them(
+    scheduler: Scheduler, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = _cluster(scheduler, tmp_path, monkeypatch)
+    cluster.does("submit", prints(scheduler.made))
+    order = cluster.order()
+    cluster.launcher(nodes=2).submit([order])
+    files = "".join(path.read_text() for path in order.logs.glob("*.yaml"))
+    assert asked in "\n".join(cluster.words("submit")) + files
+
+
+@pytest.mark.parametrize("scheduler", [LSF, RAY], ids=lambda scheduler: scheduler.launcher)
+def test_commands_that_ask_for_one_node_refuse_a_run_of_several(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = _cluster(scheduler, tmp_path, monkeypatch)
+    cluster.launcher()
+    with pytest.raises(SettingError, match=r"one node, and hardware\.nodes_per_run=2"):
+        cluster.launcher(nodes=2)
+    cluster.launcher("launcher.command.options='--hosts {nodes}'", nodes=2)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("ISOSWEEP_NODE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
+        *("JOB_COMPLETION_INDEX", "SKYPILOT_NODE_RANK", "PBS_NODENUM"),
+    ],
+)
+def test_each_node_is_told_its_number_by_what_starts_it(variable: str, pbs: Cluster) -> None:
+    pbs.does("submit", prints(PBS.made))
+    order = pbs.order()
+    pbs.launcher(says(pbs), "launcher.command.each_node=''", nodes=3).submit([order])
+    for node in range(3):
+        # The variable of what is further out says another.
+        place = {"PBS_NODENUM": "7", variable: str(node)}
+        subprocess.run(["sh", order.logs / "job.sh"], env={**os.environ, **place}, check=True)
+    assert said(order) == {f"job_{node}_log.out": f"{node} of 3\n" for node in range(3)}
+
+
+def test_a_command_starts_the_worker_on_each_node(pbs: Cluster) -> None:
+    pbs.does("submit", prints(PBS.made))
+    pbsdsh = pbs.bin / "pbsdsh"
+    pbsdsh.write_text(
+        '#!/bin/sh\n[ "$1" = -- ] && shift\n'
+        'for PBS_NODENUM in 0 1; do export PBS_NODENUM; "$@"; done\n'
+    )
+    pbsdsh.chmod(0o755)
+    order = pbs.order()
+    pbs.launcher(says(pbs), "launcher.command.setup=['echo $PATH >&2']", nodes=2).submit([order])
+    assert pbs.words("submit")[-1] == str(order.logs / "job.sh")
+    subprocess.run(["sh", order.logs / "job.sh"], env=dict(os.environ), check=True)
+    ours = {f"job_{node}_log.out": f"{node} of 2\n" for node in range(2)}
+    assert said(order) == {"job.out": "", **ours}
+    # What has to be set up for the command is, too.
+    assert str(pbs.bin) in (order.logs / "job.err").read_text()
+
+
+def test_a_job_of_one_node_has_its_worker_as_it_is(pbs: Cluster) -> None:
+    pbs.does("submit", prints(PBS.made))
+    order = pbs.order()
+    pbs.launcher().submit([order])
+    assert "place=scatter" not in pbs.words("submit")
+    assert "ISOSWEEP_NODE" not in (order.logs / "job.sh").read_text()
+    assert not (order.logs / "node.sh").exists()

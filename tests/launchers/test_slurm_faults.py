@@ -262,11 +262,26 @@ def test_a_failed_job_is_told_with_the_last_line_that_it_printed(
     fakes: Fakes, launcher: SlurmLauncher, tmp_path: Path, run: PlannedRun
 ) -> None:
     orders = orders_of(tmp_path, run, 1)
-    log = "module: no cuda/99 here\nsrun: error: n1: task 0: Exited with exit code 127\n"
+    log = (
+        "module: no cuda/99 here\nLoading: 100%|#| 1/1\n"
+        "srun: error: n1: task 0: Exited with exit code 127\n"
+    )
     (orders[0].logs / "17_0_0_log.err").write_text(log)
     fakes.answers("squeue", row("17_0", "FAILED", "NonZeroExitCode"))
     (seen,) = launcher.observe(states_of(orders, ["17_0"]))
     assert seen.reason == "Slurm says FAILED (NonZeroExitCode): module: no cuda/99 here"
+
+
+def test_a_failed_job_of_several_nodes_is_told_with_the_last_line_of_each(
+    fakes: Fakes, launcher: SlurmLauncher, tmp_path: Path, run: PlannedRun
+) -> None:
+    orders = orders_of(tmp_path, run, 1)
+    for node, log in enumerate(("peer closed", "", "x" * 500, "killed\nslurmstepd-n2: bye")):
+        (orders[0].logs / f"17_0_{node}_log.err").write_text(f"{log}\n")
+    fakes.answers("squeue", row("17_0", "FAILED", "NonZeroExitCode"))
+    (seen,) = launcher.observe(states_of(orders, ["17_0"]))
+    said = f"node 0: peer closed; node 2: {'x' * 100}; node 3: killed"
+    assert seen.reason == f"Slurm says FAILED (NonZeroExitCode): {said}"
 
 
 def test_waiting_jobs_are_cancelled_and_running_ones_told_to_leave(

@@ -4,6 +4,7 @@ import difflib
 import math
 import os
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from isosweep.launchers.throttle import Throttle, shares
 from isosweep.plan.cells import PlannedRun
 from tests.conftest import isosweep, make_config, plan_of
 
-GOLDEN = Path(__file__).parent / "run.sbatch"
+GOLDEN = Path(__file__).parent
 TINY = ("launcher=slurm", "budget=1e10")
 
 
@@ -55,22 +56,44 @@ def run() -> PlannedRun:
     return plan_of(make_config(*TINY)).runs[0]
 
 
-def test_the_sbatch_text_is_the_golden_one() -> None:
-    config = make_config(
-        "launcher=slurm",
-        "launcher.slurm.partition=[main,high]",
-        "launcher.slurm.account=lab",
-        "launcher.slurm.gpus_per_node=1",
-        "launcher.slurm.setup=[module load cuda]",
-        "launcher.slurm.python='apptainer exec image.sif python'",
-        "launcher.slurm.srun_args=['--container-image=image']",
-        "launcher.slurm.additional={constraint: h200, exclusive: null}",
-        "launcher.slurm.comment='two words'",
-    )
+SETTINGS = (
+    "launcher.slurm.partition=[main,high]",
+    "launcher.slurm.account=lab",
+    "launcher.slurm.gpus_per_node=1",
+    "launcher.slurm.setup=[module load cuda]",
+    "launcher.slurm.python='apptainer exec image.sif python'",
+    "launcher.slurm.srun_args=['--container-image=image']",
+    "launcher.slurm.additional={constraint: h200, exclusive: null}",
+    "launcher.slurm.comment='two words'",
+)
+LARGE = ("model=qwen-32b", "hardware=h100", "generation=transformers")
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        ("run", SETTINGS),
+        # Two nodes of 8 GPUs by themselves; and four, as was asked for, of 4 each.
+        ("two_nodes", (*LARGE, "hardware.devices_per_run=16", "hardware.sharding=hsdp")),
+        (
+            "four_nodes",
+            (
+                *(*LARGE, "hardware.devices_per_run=16", "hardware.nodes_per_run=4"),
+                *("hardware.sharding=fsdp", "launcher.slurm.srun_args=['--kill-on-bad-exit=1']"),
+            ),
+        ),
+    ],
+)
+def test_the_sbatch_text_is_the_golden_one(name: str, overrides: tuple[str, ...]) -> None:
+    golden = GOLDEN / f"{name}.sbatch"
+    config = make_config("launcher=slurm", *overrides)
+    command = worker_command(config.launcher.slurm, Path("BATCH.json"))
     text = text_of(config, Shape(timeout_min=240, memory_mb=65536, lead_s=120))
+    # The interpreter is another on each machine.
+    text = text.replace(command, command.replace(sys.executable, "/python"))
     if os.environ.get("ISOSWEEP_ACCEPT_GOLDEN"):
-        GOLDEN.write_text(text)
-    diff = "\n".join(difflib.unified_diff(GOLDEN.read_text().splitlines(), text.splitlines()))
+        golden.write_text(text)
+    diff = "\n".join(difflib.unified_diff(golden.read_text().splitlines(), text.splitlines()))
     assert not diff, f"{diff}\naccept it with ISOSWEEP_ACCEPT_GOLDEN=1"
 
 

@@ -2,12 +2,13 @@
 
 import pytest
 
-from isosweep.launchers.sbatch import gpus_of_job
+from isosweep.launchers.sbatch import gpus_of_node
 from isosweep.preflight.machine import missing_devices
 from tests.conftest import make_config
 
 GPU = ("model=qwen-0.5b", "hardware=h100", "generation=transformers")
 PAIR = ("hardware.devices_per_run=2", "hardware.sharding=fsdp")
+NODES = ("hardware.devices_per_run=16", "hardware.sharding=hsdp")
 MIG = "MIG-GPU-8932f937/1/0,MIG-GPU-8932f937/2/0"
 
 
@@ -71,6 +72,11 @@ def gres(value: str) -> str:
         (("launcher.slurm.gpus_per_node=8",), 8, None),
         ((*PAIR, "launcher.slurm.gpus_per_node=1"), 1, "2 GPUs in what each job asks for"),
         (("launcher.slurm.gpus_per_node=0",), 0, "1 GPUs in what each job asks for"),
+        (NODES, 8, None),
+        (
+            *((*NODES, "launcher.slurm.gpus_per_node=4"), 4),
+            "8 GPUs in what each job asks for on each of its 2 nodes",
+        ),
         ((gres("gpu:h100:1"),), 0, None),
         ((gres("nvme:1"),), 1, None),
         (("+launcher.slurm.additional.gpus-per-task=1",), 0, None),
@@ -81,6 +87,14 @@ def test_a_slurm_job_asks_for_the_gpus_of_its_run(
     overrides: tuple[str, ...], asked: int, missing: str | None
 ) -> None:
     config = make_config(*GPU, "launcher=slurm", *overrides)
-    assert gpus_of_job(config) == asked
+    assert gpus_of_node(config) == asked
     found = missing_devices(config)
     assert [what.partition(",")[0] for what, _ in found] == ([] if missing is None else [missing])
+
+
+@pytest.mark.parametrize(("gpus", "missing"), [("null", False), ("8", False), ("7", True)])
+def test_another_schedulers_job_asks_for_the_gpus_of_each_node(gpus: str, missing: bool) -> None:
+    config = make_config(*GPU, *NODES, "launcher=pbs", f"launcher.command.gpus={gpus}")
+    found = missing_devices(config)
+    said = "8 GPUs in what each job asks for on each of its 2 nodes, which is 7"
+    assert [what for what, _ in found] == [said] * missing

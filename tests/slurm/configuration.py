@@ -28,6 +28,9 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmdTimeout=15
 KillWait=2
+# As some sites have them: a task that ends ends the others of its step.
+KillOnBadExit=1
+WaitTime=5
 MaxArraySize={max_array_size}
 # A job that is over is forgotten soon, as on a busy cluster; 300 s by default.
 MinJobAge=10

@@ -155,6 +155,26 @@ def job_processes(cluster: SlurmCluster, job_id: str, words: str = "") -> list[i
     return [pid for pid, _ in _processes(asked, words)]
 
 
+def nodes_of(cluster: SlurmCluster, job_id: str) -> list[str]:
+    """The nodes that the job runs on, that of its first task first."""
+    return cluster.run("scontrol", "show", "hostnames", node_of(cluster, job_id)).split()
+
+
+def node_processes(cluster: SlurmCluster, node: str, words: str = "") -> list[int]:
+    """Processes of all jobs on a node of this cluster whose command line has `words`."""
+    asked = {f"SLURM_CONF={cluster.conf_path}".encode(), f"SLURMD_NODENAME={node}".encode()}
+    return [pid for pid, _ in _processes(asked, words)]
+
+
+def node_lost(cluster: SlurmCluster, node: str) -> None:
+    """The node's jobs are gone at once, with the daemons of their steps, which would tell; its
+    slurmd has to be gone already."""
+    tasks = node_processes(cluster, node)
+    daemons = {pid for pid, _ in _processes(set(), "slurmstepd")}
+    above = [parent for pid in tasks if (parent := _parent(pid)) in daemons]
+    kill_processes([*above, *tasks])
+
+
 def step_daemons(cluster: SlurmCluster, job_id: str) -> list[int]:
     """slurmstepd of a job's batch step and of its others."""
     asked = {f"SLURM_CONF={cluster.conf_path}".encode()}
@@ -188,6 +208,13 @@ def as_second_user(cluster: SlurmCluster, home: Path) -> tuple[list[str], dict[s
     keep = (f"--inh-caps={capability}", f"--ambient-caps={capability}")
     environment = os.environ | cluster.environment | {"HOME": str(home)}
     return ["setpriv", *become, *keep], environment
+
+
+def _parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        # The name, in brackets, may have blanks (proc_pid_stat(5)).
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def _processes(marks: set[bytes], words: str) -> list[tuple[int, str]]:

@@ -22,9 +22,9 @@ from isosweep.store.state import view_run
 from tests.slurm.cluster import SlurmCluster
 
 PERIOD_S = 1.0
-# A worker that has said its last word still has an interpreter to leave, and Slurm to notice it:
-# seconds, on a machine where others take the processors too.
-LEAVING_S = 15.0
+# A worker that has said its last word still has an interpreter to leave, those of its other nodes
+# too, and Slurm to notice it: seconds, on a machine where others take the processors too.
+LEAVING_S = 30.0
 # What a poll of the launchers may take at most (the 15 s), and this machine's slowness.
 POLL_S = 20.0
 
