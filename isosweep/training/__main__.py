@@ -144,6 +144,11 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
     match status:
         case "overtaken":
             pass
+        case "lost" if task.requeues:
+            # Its scheduler will see that a node is down, and start the job again on others.
+            pass
+        case "lost":
+            _close(submission, "interrupted", reason)
         case "finished" | "diverged":
             _close(submission, "finished", reason)
         case "cancelled":

@@ -30,14 +30,20 @@ LOOK_S = 2.0
 SILENT_S = 120.0
 # Nodes of one job begin together, but for what an administrator's prolog does on one of them.
 MEET_S = 600.0
+# Looks after which it is told whether a node still beats.
+_BEATS = 5
 # A node's ranks that outlive the attempt wait for others that are gone.
 _END_S = 60.0
 
 
 class NodesError(IsosweepError):
-    """A node is gone, has failed or has not come: the attempt cannot go on without it."""
+    """A node has failed, or has not come: the attempt cannot go on without it."""
 
     exit_status = 1
+
+
+class NodeGoneError(NodesError):
+    """A node says nothing any more: its machine may be down, which its scheduler will see."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,16 +150,45 @@ class Nodes:
 
         Raises NodesError where one of them has failed, or is gone, and OvertakenError.
         """
-        now = time.monotonic()
-        if (passed := now - self._looked) < LOOK_S or self.place.nodes == 1:
+        if self.place.nodes == 1 or time.monotonic() - self._looked < LOOK_S:
             return
-        self._looked = now
         with suppress(OSError):
             self._attempt.check()
+        self._hear()
+        for node, said in self._others.items():
+            if said.ended is None and self._silent[node] > SILENT_S:
+                raise NodeGoneError(f"{_named(node, said)} has been silent for {SILENT_S:g} s")
+            if said.ended is not None and any(said.ended):
+                raise NodesError(_failed(node, said))
+            # What is done last, as a checkpoint that is being written, the first does alone.
+            if said.ended is not None and node == 0 and self._silent[node] > _END_S:
+                raise NodesError(f"{_named(node, said)} has ended")
+
+    def why_failed(self) -> tuple[str | None, str]:
+        """After processes of this node have failed: which other node is gone, which is why; else
+        one says that its own have failed. Takes the time that this cannot be told."""
+        for _ in range(_BEATS if self.place.nodes > 1 else 0):
+            time.sleep(LOOK_S)
+            self._hear()
+        gone = [
+            _named(node, said)
+            for node, said in self._others.items()
+            if said.ended is None and self._silent[node] >= (_BEATS - 1) * LOOK_S
+        ]
+        failed = [
+            f"; {_failed(node, said)}"
+            for node, said in self._others.items()
+            if said.ended is not None and any(said.ended)
+        ]
+        return (f"{gone[0]} is gone" if gone else None), "".join(failed[:1])
+
+    def _hear(self) -> None:
+        """Beat, and read what the others say. The first hears all, and all hear the first: of many
+        nodes each would read many files."""
+        now = time.monotonic()
+        passed, self._looked = now - self._looked, now
         self.say()
-        # The first hears all, and all hear the first: of many nodes each would read many files.
-        others = range(1, self.place.nodes) if self.place.leads else (0,)
-        for node in others:
+        for node in range(1, self.place.nodes) if self.place.leads else (0,):
             if (said := Said.read(self._file(node))) is None:
                 continue
             before = self._others.get(node)
@@ -161,17 +196,6 @@ class Nodes:
             # A look that took long was not answered for as long.
             silent = self._silent.get(node, 0.0) + min(passed, 2 * LOOK_S) if quiet else 0.0
             self._silent[node], self._others[node] = silent, said
-            if (why := self._lost(node, said, silent)) is not None:
-                raise NodesError(f"node {node} ({said.host}) {why}")
-
-    def _lost(self, node: int, said: Said, silent: float) -> str | None:
-        """Why the attempt cannot go on with a node; None where it can."""
-        if said.ended is None:
-            return f"has been silent for {SILENT_S:g} s" if silent > SILENT_S else None
-        if any(said.ended):
-            return f"ended its processes with status {', '.join(map(str, said.ended))}"
-        # What is done last, as a checkpoint that is being written, the first node does alone.
-        return "has ended" if node == 0 and silent > _END_S else None
 
     def asked(self, stop: StopRequest) -> signal.Signals | None:
         """Which signal came, to this node or to another, once it has looked at these. All nodes
@@ -185,20 +209,17 @@ class Nodes:
             self.say(signal=int(own))
         return own
 
-    def blamed(self) -> str:
-        """Which others have ended in failure, in brackets; "" where none has said so soon after."""
-        if self.place.nodes == 1:
-            return ""
-        for _ in range(2):
-            time.sleep(LOOK_S)
-            try:
-                self.look()
-            except NodesError as lost:
-                return f" ({lost})"
-        return ""
-
     def _file(self, node: int) -> Path:
         return _file(self._attempt, node)
+
+
+def _named(node: int, said: Said) -> str:
+    return f"node {node} ({said.host})"
+
+
+def _failed(node: int, said: Said) -> str:
+    statuses = ", ".join(map(str, said.ended or ()))
+    return f"{_named(node, said)} ended its processes with status {statuses}"
 
 
 def _file(attempt: Attempt, node: int) -> Path:

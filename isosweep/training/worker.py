@@ -37,7 +37,7 @@ from isosweep.store.state import (
 )
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
-from isosweep.training.nodes import Nodes, NodesError, reachable
+from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, reachable
 from isosweep.training.progress import ResumePoint, find_resume_point
 from isosweep.training.ranks import Group, Rank, Ranks, end_with
 from isosweep.training.reporter import Reporter
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
     from isosweep.training.loop import TrainingLoop
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
+LOST: Literal["lost"] = "lost"
 # By which the first process of several says so.
 OVERTAKEN_STATUS = 3
 
 _SAVING = CheckpointConfig()
 _ALONE = Place()
 
-Ended = RunStatus | Literal["overtaken"]
+# lost: a node of it is gone.
+Ended = RunStatus | Literal["overtaken", "lost"]
 
 
 @dataclass(frozen=True)
@@ -254,21 +256,9 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
     stop.last_words.append(lambda reason: _say_state(attempt, "interrupted", reason))
     stop.last_words.append(lambda _: nodes.say(ended=(0,)))
     stop.last_words.append(lambda _: ranks.kill())
-    blamed = ""
     if place.nodes > 1:
         _say_state(attempt, "running", activity=MEETING)
-    try:
-        if nodes.wait_for_all(Watch(attempt, submitted.number, stop).look, stop):
-            statuses = ranks.run(lambda: nodes.asked(stop))
-            reason = f"its processes ended with status {', '.join(map(str, statuses))}"
-            blamed = nodes.blamed() if any(statuses) else ""
-        else:
-            statuses, reason = [0], stop.reason or ""
-            _say_state(attempt, "cancelled" if stop.cancelled else "interrupted", reason)
-    except NodesError as lost:
-        statuses, reason = [1], str(lost)
-    except OvertakenError:
-        statuses, reason = [OVERTAKEN_STATUS], ""
+    statuses, reason, gone = _together(session, nodes, ranks)
     nodes.say(ended=tuple(statuses))
     try:
         attempt.check()
@@ -277,14 +267,38 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
         return OVERTAKEN
     if statuses[0] == OVERTAKEN_STATUS:
         return OVERTAKEN
+    if gone:
+        _say_state(attempt, "interrupted", reason)
+        return LOST
     state = read_state(attempt.run)
     if any(statuses) or state is None or state.status == "running":
         if state is not None and state.status == "failed":
-            reason = state.reason or reason
+            reason = f"{state.reason} ({reason})" if place.nodes > 1 else state.reason or reason
         else:
-            _say_state(attempt, "failed", f"{reason}{blamed}")
-        raise ChildProcessError(f"{reason}{blamed}")
+            _say_state(attempt, "failed", reason)
+        raise ChildProcessError(reason)
     return state.status
+
+
+def _together(session: Session, nodes: Nodes, ranks: Ranks) -> tuple[list[int], str, bool]:
+    """Run this node's processes with those of the others: their exit statuses, why the attempt has
+    ended, and whether a node is gone."""
+    stop, attempt = session.stop, session.attempt
+    try:
+        if not nodes.wait_for_all(Watch(attempt, session.submitted.number, stop).look, stop):
+            status: RunStatus = "cancelled" if stop.cancelled else "interrupted"
+            _say_state(attempt, status, stop.reason)
+            return [0], "", False
+        statuses = ranks.run(lambda: nodes.asked(stop))
+    except NodesError as lost:
+        return [1], str(lost), isinstance(lost, NodeGoneError)
+    except OvertakenError:
+        return [OVERTAKEN_STATUS], "", False
+    reason = f"its processes ended with status {', '.join(map(str, statuses))}"
+    if not any(statuses) or OVERTAKEN_STATUS in statuses:
+        return statuses, reason, False
+    gone, failed = nodes.why_failed()
+    return statuses, gone or f"{reason}{failed}", gone is not None
 
 
 def require_even(spec: RunSpec, place: Place) -> None:

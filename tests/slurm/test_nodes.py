@@ -106,9 +106,7 @@ def test_a_requeue_a_cancel_and_a_warning_reach_both_nodes(
 def test_a_node_that_dies_changes_no_record(
     node: int, slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
 ) -> None:
-    # Slurm gives jobs the dead node until SlurmdTimeout: their steps fail.
-    patient = "launcher.max_retries=9"
-    with slurm_sweep(slurm_cluster, tmp_path, *ON_TWO, patient, step_s=0.5) as sweep:
+    with slurm_sweep(slurm_cluster, tmp_path, *ON_TWO, step_s=0.5) as sweep:
         driver = sweep.drive()
         run = begun(sweep, 1)
         name = nodes_of(slurm_cluster, sweep.jobs(run)[-1])[node]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_state
 from isosweep.store.submissions import Submission, read_submission, submit
 from isosweep.training import nodes
-from isosweep.training.nodes import Nodes, NodesError, Said
+from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, Said
 from isosweep.training.stopping import StopRequest
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
@@ -123,11 +124,10 @@ def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None
     with both(submission) as workers:
         wait_for(lambda: trains(submission.run), 90)
         workers[gone].kill()
-        assert workers[1 - gone].wait(60) == gone
+        assert workers[1 - gone].wait(60) == 0
     if gone == 1:
         outcome, reason = end_of(submission)
-        assert outcome == "failed"
-        assert reason.startswith("ChildProcessError: ")
+        assert (outcome, reason) == ("interrupted", f"node 1 ({socket.gethostname()}) is gone")
     else:
         # Nobody is there to say that it is over.
         assert read_submission(submission.run, 1).end is None
@@ -237,10 +237,15 @@ def test_a_node_that_fails_or_falls_silent_is_named(quickly: None, attempt: Atte
     first, second = pair(attempt)
     with beating(second):
         looks(first, 0.5)
-    with pytest.raises(NodesError, match=r"node 1 \(.+\) has been silent for 0.3 s"):
+    with pytest.raises(NodeGoneError, match=r"node 1 \(.+\) has been silent for 0.3 s"):
         looks(first)
+    assert first.why_failed() == (f"node 1 ({socket.gethostname()}) is gone", "")
+    with beating(second):
+        assert first.why_failed() == (None, "")
     second.say(ended=(1, -9))
-    assert first.blamed().endswith("ended its processes with status 1, -9)")
+    gone, failed = first.why_failed()
+    assert gone is None
+    assert failed.endswith(") ended its processes with status 1, -9")
 
 
 def test_a_file_system_that_is_away_makes_nobody_silent(
