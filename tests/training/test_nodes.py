@@ -27,6 +27,7 @@ from tests.runs import log_lines, reproducible, wait_for
 from tests.training.builders import prepared, spec_of, trained
 
 pytestmark = pytest.mark.train
+SLOWLY = Path(__file__).resolve().parent.parent / "slowly"
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 
 
@@ -46,17 +47,21 @@ def submitted(root: Path, *milestones: float) -> Submission:
     return made
 
 
-def node(number: int, submission: Submission, of: int = 2) -> subprocess.Popen[bytes]:
-    """The worker that a job starts on one of its nodes."""
+def node(
+    number: int, submission: Submission, of: int = 2, step_s: float = 0.0
+) -> subprocess.Popen[bytes]:
+    """The worker that a job starts on one of its nodes; a step takes `step_s` s longer."""
     place = {"ISOSWEEP_NODE": str(number), "ISOSWEEP_NODES": str(of)}
+    if step_s:
+        place |= {"PYTHONPATH": str(SLOWLY), "ISOSWEEP_TEST_STEP_S": str(step_s)}
     words = ["-P", "-m", "isosweep.training", str(submission.path)]
     return subprocess.Popen([sys.executable, *words], env={**os.environ, **place})
 
 
 @contextmanager
-def both(submission: Submission) -> Iterator[list[subprocess.Popen[bytes]]]:
+def both(submission: Submission, step_s: float = 0.0) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The workers of both nodes; what is left of them is killed."""
-    workers = [node(0, submission), node(1, submission)]
+    workers = [node(number, submission, step_s=step_s) for number in (0, 1)]
     try:
         yield workers
     finally:
@@ -106,7 +111,7 @@ def test_a_signal_to_either_node_leads_to_one_checkpoint(
     straight: RunPaths, tmp_path: Path
 ) -> None:
     submission = submitted(tmp_path, 1e9, 2e9)
-    with both(submission) as workers:
+    with both(submission, step_s=1.0) as workers:
         wait_for(lambda: trains(submission.run), 90)
         workers[1].send_signal(signal.SIGTERM)
         assert [worker.wait(60) for worker in workers] == [0, 0]
