@@ -23,7 +23,6 @@ from isosweep.analysis.answer import (
     GoOn,
     Loss,
     MoreProblems,
-    NamedCell,
     NamedRun,
     NewRecipe,
     NextStep,
@@ -40,7 +39,7 @@ from isosweep.analysis.answer import (
 )
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.outlook import Change, Outlook
-from isosweep.analysis.pairs import Pair
+from isosweep.analysis.pairs import NamedCell, Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
@@ -100,7 +99,7 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
             Choices(
                 budget=each.budget,
                 choices=each.choices,
-                best=NamedCell(**Pair.of(each.best.cell)._asdict()),
+                best=NamedCell.of(each.best.cell),
             )
             for each in frontier.budgets
         ),
@@ -108,6 +107,8 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         spent=_spent(data),
         runs=runs,
         next_steps=_next_steps(findings, advice or Advice()),
+        targets=findings.targets,
+        early=findings.early,
     )
 
 

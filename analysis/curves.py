@@ -36,7 +36,8 @@ class Curve:
     """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
 
     `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
-    metric chosen, avg@k by default): (records,).
+    metric chosen, avg@k by default): (records,). `hours`: device-hours of training so far,
+    (records,), 0 or None where they are not known.
     `successes`: (records, problems), how many of `samples_per_problem` completions were right, or
     the points by another metric, whose `variances` are, (records, problems), as `Scored` has them;
     where records have means alone no problems, and `errors`, (records,), their standard errors,
@@ -44,8 +45,8 @@ class Curve:
     `scores`: 0 or 1 for each problem by further metrics, (records, problems).
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
-    which on the run never again has half of its best gain; None if it keeps it. `device_hours`:
-    of training up to its last record; `evaluation_hours`: of its evaluations. `standing`: how far
+    which on the run never again has half of its best gain; None if it keeps it.
+    `evaluation_hours`: of its evaluations. `standing`: how far
     the run is by its files, None without any. `broken`: steps of the records that were left out
     (see `without_broken`).
     """
@@ -63,7 +64,7 @@ class Curve:
     warnings: tuple[HealthWarning, ...] = ()
     diverged_by: str | None = None
     collapsed_at: int | None = None
-    device_hours: float | None = None
+    hours: FloatArray | None = None
     evaluation_hours: float | None = None
     standing: Standing | None = None
     variances: FloatArray | None = None
@@ -82,8 +83,8 @@ class Curve:
 
     def _only(self, places: IntArray) -> "Curve":
         """The curve with the records at these places, but for `collapsed_at`."""
-        names = ("steps", "generations", "compute", "flops", "reward", "successes", "variances")
-        of_records = {name: getattr(self, name) for name in (*names, "errors")}
+        names = ("steps", "generations", "compute", "flops", "hours", "reward", "successes")
+        of_records = {name: getattr(self, name) for name in (*names, "variances", "errors")}
         kept: dict[str, Any] = {
             name: None if all_of is None else all_of[places] for name, all_of in of_records.items()
         }
@@ -138,6 +139,11 @@ class Curve:
         if metric == "avg" or not self.steps.size:
             return True
         return metric in self.scores or (self.counted and METRICS[metric] is not None)
+
+    @property
+    def device_hours(self) -> float | None:
+        """Of training up to its last record."""
+        return None if self.hours is None or not self.hours.size else float(self.hours[-1])
 
     @property
     def num_samples(self) -> int:

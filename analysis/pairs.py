@@ -1,7 +1,10 @@
 """(n, B): what a run keeps fixed, and what cells and runs are grouped by."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
+
+from isosweep.analysis.bounds import AtLeastOne
 
 
 class Paired(Protocol):
@@ -29,6 +32,21 @@ class Pair(NamedTuple):
     def of(cls, item: Paired) -> "Pair":
         """The n and B of `item`."""
         return cls(item.num_generations, item.problems_per_batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCell:
+    """An (n, B), as documents have it."""
+
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+
+    @classmethod
+    def of(cls, item: Paired) -> "NamedCell":
+        """The n and B of `item`."""
+        return cls(**Pair.of(item)._asdict())
 
 
 def by_pair(items: Iterable[_Item], paired: Callable[[_Item], Paired]) -> dict[Pair, list[_Item]]:

@@ -135,7 +135,7 @@ def make_curve(
         warnings=warnings,
         diverged_by=ending.diverged_by,
         standing=ending.standing,
-        device_hours=records[-1].compute.spent("device_hours") if records else None,
+        hours=np.array([r.compute.spent("device_hours") for r in records], dtype=np.float64),
         evaluation_hours=sum(r.seconds for r in records) * devices / 3600 or None,
         errors=errors,
         errors_estimated=errors is not None and any(r.standard_error is None for r in records),

@@ -155,7 +155,7 @@ def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -
         for rule in ("entropy_collapse", "high_kl", LOST_CHECKPOINT)
     )
     warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))
-    hours = replace(others[0], device_hours=0.5), replace(others[1], device_hours=0.25)
+    hours = replace(others[0], hours=np.array([0.5])), replace(others[1], hours=np.array([0.25]))
     hours = replace(hours[0], evaluation_hours=0.125), hours[1]
     answer = conclude(replace(full.data, curves=(*warned, *hours, *others[2:])), full.findings)
     runs = answer.runs
