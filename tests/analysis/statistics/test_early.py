@@ -83,7 +83,7 @@ def test_without_a_spread_only_what_was_measured_is_told() -> None:
     assert (found.tau, found.num_same, found.num_opposite, found.regret) == (None,) * 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plateau", "constant"])
 def test_intervals_hold_the_true_tau_and_regret(name: str) -> None:
     budgets = (8.1e8, 1.62e9, 3.24e9)

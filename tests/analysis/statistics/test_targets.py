@@ -193,7 +193,7 @@ def simulated(name: str, sweeps: int, *, problems: int, samples: int) -> FloatAr
     return np.array(found)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plateau", "constant"])
 def test_intervals_hold_the_true_crossing(name: str) -> None:
     truth, _, _, low, high = simulated(name, 100, problems=256, samples=8).T
