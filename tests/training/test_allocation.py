@@ -229,13 +229,13 @@ def test_a_server_is_sent_every_prompt_as_often_as_it_has_rollouts(tmp_path: Pat
 
 @pytest.mark.train
 def test_a_run_that_is_killed_goes_on_with_the_same_sizes(tmp_path: Path) -> None:
-    more = (KNAPSACK, HALF_HARD, "task.num_train_problems=8", "recipe.rollout_lag=1")
+    more = (KNAPSACK, HALF_HARD, "task.num_train_problems=4", "recipe.rollout_lag=1")
     spec = spec_of(*more, n=8, B=4, micro=16)
     straight = trained(spec, tmp_path / "straight", [4e9])
-    killed = broken_off(spec, tmp_path / "killed", [4e9], signal.SIGKILL, signal.SIGTERM)
+    killed = broken_off(spec, tmp_path / "killed", [4e9], signal.SIGKILL)
     found, expected = metrics(killed), metrics(straight)
     assert found == expected
-    assert len(found) > 6
+    assert len(found) > 4
     assert {values["group_size_max"] for values in found} > {8.0}
     results = [
         [(record.step, record.successes) for record in read_records(run.records).records]
