@@ -2,11 +2,13 @@
 
 import itertools
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.costs.flops import rollout_flops
 from isosweep.errors import SettingError
 from isosweep.store.records import read_records
 from isosweep.training.allocation import LEAST, MOST_OF_N, Knapsack, allocate, needed, value
@@ -198,17 +200,21 @@ def test_a_step_has_as_many_rollouts_of_the_same_problems(step: str, tmp_path: P
 
 
 @pytest.mark.train
-def test_a_prompt_that_is_read_once_is_booked_once(tmp_path: Path) -> None:
-    more = ("task.sort.levels=[7]", "task.num_train_problems=8", "generation.prefix_sharing=true")
-    prefills = []
-    for name in ("uniform", "knapsack"):
-        spec = spec_of(f"recipe.allocation={name}", *more, n=8, B=8, micro=16)
-        trainer = trainer_of(spec, tmp_path / name)
-        train(trainer, 3)
-        prefills.append(trainer._ledger.spent.prefill_flops)
-    assert len({*trainer._groups.sizes}) > 1
-    # Of the same problems, however many rollouts each of them has.
-    assert prefills[1] == pytest.approx(prefills[0], rel=1e-12)
+def test_a_prompt_is_booked_as_shared_by_its_own_rollouts(tmp_path: Path) -> None:
+    more = (KNAPSACK, HALF_HARD, "task.num_train_problems=8", "generation.prefix_sharing=true")
+    spec = spec_of(*more, n=8, B=8, micro=16)
+    trainer = trainer_of(spec, tmp_path)
+    heard = listen(trainer)
+    train(trainer, 3)
+    expected, sizes = 0.0, set()
+    for problem, own in (pair for step in heard for pair in itertools.groupby(step["problem"])):
+        size, prompt = len(list(own)), len(trainer._questions[problem].tokens)
+        passes = replace(spec.passes, prompt_sharing=float(size))
+        each = rollout_flops(spec.model.architecture, float(prompt), 1.0, passes).prefill
+        expected += size * float(each)
+        sizes.add(size)
+    assert trainer._ledger.spent.prefill_flops == pytest.approx(expected, rel=1e-12)
+    assert len(sizes) > 2
 
 
 @pytest.mark.train
