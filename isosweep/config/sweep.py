@@ -222,6 +222,7 @@ class SweepConfig:
         self._check_nodes()
         self._check_vllm()
         self._check_interruption()
+        self._check_allocation()
         self._check_sharing()
         if (
             self.launcher.max_dollars is not None
@@ -309,6 +310,22 @@ class SweepConfig:
         if self.generation.mode == "server":
             rule = "sends weights to the server from one node"
             raise refused("generation.mode", "server", rule, "generation.mode=colocate")
+
+    def _check_allocation(self) -> None:
+        """Whether what trains the runs can have groups of many sizes."""
+        allocation = self.recipe.allocation
+        if allocation == "uniform":
+            return
+        if self.trainer.name == "command":
+            rule = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
+            raise SettingError("recipe.allocation", allocation, rule, "recipe.allocation=uniform")
+        if self.hardware.shared_prompts:
+            rule = (
+                "needs hardware.shared_prompts=false, which pads the prompts of a micro-batch to "
+                "the largest group"
+            )
+            nearest = "hardware.shared_prompts=false"
+            raise SettingError("recipe.allocation", allocation, rule, nearest)
 
     def _check_vllm(self) -> None:
         if self.generation.name != "vllm":

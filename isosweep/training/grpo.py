@@ -19,7 +19,7 @@ from isosweep.config.task import TaskConfig
 from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
-from isosweep.tasks.mixing import PartProblem
+from isosweep.tasks.mixing import PartProblem, own_task
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
@@ -191,7 +191,12 @@ def make_trainer(
             ledger,
             stream,
             [
-                Question(p.problem_id, tuple(ids), p.part if isinstance(p, PartProblem) else None)
+                Question(
+                    p.problem_id,
+                    tuple(ids),
+                    p.part if isinstance(p, PartProblem) else None,
+                    own_task(spec.task, p).success_at,
+                )
                 for p, ids in zip(problems, tokens, strict=True)
             ],
             model=model,

@@ -29,9 +29,15 @@ class Ledger:
         self._passes = spec.passes
         self.spent = Compute()
 
-    def sampled(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
-        """Rollouts that were sampled; both (rollouts,)."""
-        flops = self._flops(prompt_tokens, completion_tokens)
+    def sampled(
+        self,
+        prompt_tokens: Sequence[int],
+        completion_tokens: Sequence[int],
+        together: Sequence[int],
+    ) -> None:
+        """Rollouts that were sampled, each with how many there are of its prompt `together`; all
+        (rollouts,)."""
+        flops = self._flops(prompt_tokens, completion_tokens, together)
         self.spent += Compute(
             rollouts=len(prompt_tokens),
             prompt_tokens=sum(prompt_tokens),
@@ -46,7 +52,7 @@ class Ledger:
         `read`: tokens of prompt and completion up to there, read again as one prompt whose last
         `forced` tokens are new; `sampled`: tokens sampled after that.
         """
-        flops = self._flops(read, sampled, shared=False)
+        flops = self._flops(read, sampled)
         self.spent += Compute(
             completion_tokens=sum(forced) + sum(sampled),
             prefill_flops=float(np.sum(flops.prefill)),
@@ -104,14 +110,19 @@ class Ledger:
         self.spent = replace(self.spent, **{name: getattr(self.spent, name) + seconds})
 
     def _flops(
-        self, prompts: Sequence[int], completions: Sequence[int], shared: bool = True
+        self,
+        prompts: Sequence[int],
+        completions: Sequence[int],
+        together: Sequence[int] | None = None,
     ) -> PhaseFlops:
-        passes = self._passes if shared else replace(self._passes, prompt_sharing=1.0)
+        """Of rollouts; a prompt is read for the rollouts `together` that share it, or for each."""
+        shared = together is not None and self._spec.generation.prefix_sharing
+        sharing = np.asarray(together, dtype=np.float64) if shared else 1.0
         return rollout_flops(
             self._architecture,
             np.asarray(prompts, dtype=np.float64),
             np.asarray(completions, dtype=np.float64),
-            passes,
+            replace(self._passes, prompt_sharing=sharing),
         )
 
 

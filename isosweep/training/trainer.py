@@ -14,7 +14,10 @@ import torch
 from accelerate.utils import gather_object
 
 from isosweep.errors import SettingError
+from isosweep.files import read_json, write_json
 from isosweep.plan.spec import RunSpec
+from isosweep.training.allocation import Knapsack
+from isosweep.training.groups import Groups
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
 from isosweep.training.ledger import Ledger
@@ -23,18 +26,22 @@ from isosweep.training.microbatches import Shape, bearing
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
 from isosweep.training.trl_adapter import TRLTrainer
-from isosweep.training.trl_callback import PART_METRICS
-from isosweep.training.weights import advantage_weights, by_their_spread, varied
+from isosweep.training.trl_callback import PART_METRICS, SIZE_METRICS
+from isosweep.training.weights import advantage_weights, by_their_spread, group_advantages
+
+# Of a checkpoint: what `Knapsack` knows.
+_ALLOCATION = "allocation.json"
 
 
 @dataclass(frozen=True)
 class Question:
-    """A training problem as the trainer sees it: what the model reads, as text and as tokens, and
-    the part of a mixture that it is of."""
+    """A training problem as the trainer sees it: what the model reads, as text and as tokens, the
+    part of a mixture that it is of, and the lowest score that is a success."""
 
     text: str
     tokens: tuple[int, ...]
     part: str | None = None
+    success_at: float = 1.0
 
 
 class _Group(NamedTuple):
@@ -87,7 +94,12 @@ class CountedGRPOTrainer(TRLTrainer):
             raise SettingError("hardware.shared_prompts", True, rule)
         # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
         self._chosen: _Chosen | None = None
-        self._scores = torch.empty(0)
+        # Rewards of everyone's rollouts that were scored last (rollouts, functions), and how these
+        # come in groups.
+        self._rewards = torch.empty(0)
+        self._groups = Groups([])
+        knapsack = spec.recipe.allocation == "knapsack"
+        self._allocation = Knapsack(spec.num_generations) if knapsack else None
         # Tokens of prompt and completion of this process's rollouts.
         self._lengths: list[tuple[int, int]] = []
         self._interruption: Interruption | None = None
@@ -116,10 +128,12 @@ class CountedGRPOTrainer(TRLTrainer):
             if self._spec.recipe.zero_variance == "resample":
                 problems, self._chosen = self._informative(count)
             else:
-                problems = self._stream.draw(self._spec.problems_per_batch)
+                problems = self._drawn_problems()
             fresh = self.trl_batch(self._rows(problems, count))
+            if self._allocation is not None:
+                self._correct_for_sizes(fresh)
             if self._chosen is None:
-                self._retire(problems)
+                self._note_scores(problems)
             self._chosen = None
         if self._spec.recipe.scale_advantages:
             fresh["advantages"] = by_their_spread(fresh["advantages"], self.of_all)
@@ -139,14 +153,18 @@ class CountedGRPOTrainer(TRLTrainer):
         return self._waiting.due(fresh)
 
     def save_beside(self, checkpoint: Path) -> None:
-        """Write the batches that wait beside the checkpoint."""
+        """Write the batches that wait, and what sizes of groups follow from, beside it."""
         if self.recipe.rollout_lag:
             self._waiting.save(self._waiting_file(checkpoint))
+        if self._allocation is not None and self.process == 0:
+            write_json(checkpoint / _ALLOCATION, self._allocation.to_json())
 
     def restore_from(self, checkpoint: Path) -> None:
         """Read back what `save_beside` wrote."""
         if self.recipe.rollout_lag:
             self._waiting.restore(self._waiting_file(checkpoint), self.own_device)
+        if self._allocation is not None:
+            self._allocation.restore(read_json(checkpoint / _ALLOCATION) or {})
 
     def _waiting_file(self, checkpoint: Path) -> Path:
         return checkpoint / f"waiting-{self.process}.safetensors"
@@ -158,20 +176,44 @@ class CountedGRPOTrainer(TRLTrainer):
 
     def _rows(self, problems: Sequence[int], count: int) -> list[Row]:
         """This process's `count` rollouts of the n x B of `problems`, as TRL's dataset rows."""
-        n = self._spec.num_generations
         start = self.process * count
         return [
-            {"prompt": self._questions[problems[i // n]].text, "problem": problems[i // n]}
-            for i in range(start, start + count)
+            {"prompt": self._questions[problem].text, "problem": problem}
+            for problem in self._groups.each(problems)[start : start + count]
         ]
 
-    def _retire(self, problems: Sequence[int]) -> None:
-        """Retires those of the problems just scored that are solved."""
-        self._stream.scored(zip(problems, self._by_group().tolist(), strict=True))
+    def _drawn_problems(self) -> list[int]:
+        """The next B problems, whose groups the coming rollouts are."""
+        problems = self._stream.draw(self._spec.problems_per_batch)
+        uniform = [self._spec.num_generations] * len(problems)
+        sizes = self._allocation.sizes(problems) if self._allocation is not None else uniform
+        self._groups = Groups(sizes)
+        return problems
 
-    def _by_group(self) -> Any:
-        """Scores of the rollouts scored last: (groups, n)."""
-        return self._scores.view(-1, self._spec.num_generations)
+    def _note_scores(self, problems: Sequence[int]) -> None:
+        """Retires those of the problems just scored that are solved, and notes successes."""
+        scores = [own.tolist() for own in self._groups.split(self._scores)]
+        self._stream.scored(zip(problems, scores, strict=True))
+        if self._allocation is not None:
+            least = [self._questions[problem].success_at for problem in problems]
+            outcomes = [[s >= at for s in own] for own, at in zip(scores, least, strict=True)]
+            self._allocation.scored(zip(problems, outcomes, strict=True))
+
+    @property
+    def _scores(self) -> Any:
+        """Scores of the rollouts scored last: (rollouts,)."""
+        return self._rewards[:, 0]
+
+    def _correct_for_sizes(self, batch: Batch) -> None:
+        """Put what is right for groups of many sizes in the place of TRL's of groups of n.
+
+        Advantages; and the mean reward in the log, of problems alike, however often each was
+        sampled: it would fall whenever the harder ones are sampled more.
+        """
+        rewards = self.total_rewards(self._rewards)
+        everyones = group_advantages(rewards, self._groups, self.recipe.scale_rewards)
+        batch["advantages"] = self.own_rows(everyones, len(batch["advantages"]))
+        self.log_reward(self._groups.means(self._scores).mean().item())
 
     def _weigh_groups(self, batch: Batch) -> None:
         """Puts the recipe's weights of groups and problems on the advantages."""
@@ -179,12 +221,12 @@ class CountedGRPOTrainer(TRLTrainer):
         by_problem = recipe.aggregation == "problem"
         if recipe.zero_variance == "keep" and not by_problem:
             return
-        tokens = self.of_all(bearing(batch).sum(1)).view(-1, self._spec.num_generations)
-        kept = varied(self._by_group())
+        tokens = self.of_all(bearing(batch).sum(1)).float()
+        kept = self._groups.varied(self._scores)
         if recipe.zero_variance == "keep":
             kept = torch.ones_like(kept)
-        weights = advantage_weights(kept, tokens.float(), recipe.loss_type, by_problem)
-        self.weigh(batch, weights.flatten())
+        weights = advantage_weights(self._groups, kept, tokens, recipe.loss_type, by_problem)
+        self.weigh(batch, weights)
 
     # Dynamic sampling.
 
@@ -213,18 +255,18 @@ class CountedGRPOTrainer(TRLTrainer):
     def _drawn_groups(self, count: int) -> list[_Group]:
         """The next B problems, sampled and scored, of which this process samples `count`."""
         n = self._spec.num_generations
-        problems = self._stream.draw(self._spec.problems_per_batch)
+        problems = self._drawn_problems()
         rows = self._rows(problems, count)
         rollouts = self.roll_out([row["prompt"] for row in rows])
         rewards = self.score(rows, rollouts.texts, rollouts.completion_ids)
-        self._retire(problems)
+        self._note_scores(problems)
         everyones = gather_object(rollouts.split())
         return [
             _Group(
                 problem, everyones[at * n : (at + 1) * n], rewards[at * n : (at + 1) * n], teaches
             )
             for at, (problem, teaches) in enumerate(
-                zip(problems, varied(self._by_group()).tolist(), strict=True)
+                zip(problems, self._groups.varied(self._scores).tolist(), strict=True)
             )
         ]
 
@@ -254,12 +296,16 @@ class CountedGRPOTrainer(TRLTrainer):
         interruption = self._interruption
         later = interruption.later if interruption else [0] * len(self._lengths)
         first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
-        self._ledger.sampled(*zip(*gather_object(first), strict=True))
+        prompts, completions = zip(*gather_object(first), strict=True)
+        self._ledger.sampled(prompts, completions, self._groups.each(self._groups.sizes))
         if interruption and (continued := gather_object(interruption.continued)):
             self._ledger.continued(*zip(*continued, strict=True))
 
     def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
         """Completions of `prompt_ids`, interrupted as the recipe asks."""
+        if self._allocation is not None:
+            # A server is sent each n-th prompt for n rollouts: here every rollout's.
+            num_generations = 1
         if self._interruption is None:
             return self.trl_sample(prompt_ids, num_generations)
         return self._interruption.sample(self, prompt_ids, num_generations)
@@ -267,17 +313,25 @@ class CountedGRPOTrainer(TRLTrainer):
     def score(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
         """Rewards of the rollouts: (rollouts, 1)."""
         if self._chosen is not None:
-            rewards = self._chosen.rewards
-            self._scores = rewards[:, 0]
-            return rewards
+            self._rewards = self._chosen.rewards
+            return self._rewards
         with self._ledger.timing("reward"):
-            rewards = self.trl_rewards(rows, texts, ids)
-        self._scores = rewards[:, 0]
-        share = 1 - varied(self._by_group()).float().mean()
-        self.log_mean("zero_variance_share", share.item())
+            self._rewards = self.trl_rewards(rows, texts, ids)
+        teaching = self._groups.varied(self._scores).float()
+        self.log_mean("zero_variance_share", 1 - teaching.mean().item())
+        if self._allocation is not None:
+            self._log_sizes(teaching)
         if self._spec.task.parts:
             self._log_parts(rows)
-        return rewards
+        return self._rewards
+
+    def _log_sizes(self, teaching: Any) -> None:
+        """Log the groups' sizes, and the share of rollouts whose group teaches nothing."""
+        sizes = torch.tensor(self._groups.sizes, dtype=torch.float32)
+        of_rollouts = self._groups.spread(teaching)
+        found = sizes.min(), sizes.max(), sizes.std(correction=0), 1 - of_rollouts.mean()
+        for name, number in zip(SIZE_METRICS, found, strict=True):
+            self.log_mean(name, number.item())
 
     def _log_parts(self, rows: list[Row]) -> None:
         """Log each part's share of the rollouts just scored, and the mean score of those."""

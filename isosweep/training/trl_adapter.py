@@ -330,6 +330,10 @@ class TRLTrainer(CheckpointedTrainer):
         """Add to what the next log gives the mean of as `name`."""
         self._metrics["train"][name].append(value)
 
+    def log_reward(self, value: float) -> None:
+        """Have the log say this of the mean score, in the place of what was logged last."""
+        self._metrics["train"]["rewards/correctness/mean"][-1] = value
+
     def ends_answer(self, token: int) -> bool:
         """Whether `token` ends a completion."""
         return token in self.eos_token_ids
@@ -338,9 +342,16 @@ class TRLTrainer(CheckpointedTrainer):
 
     def weigh(self, batch: Batch, weights: Any) -> None:
         """Multiply advantages by this process's part of `weights` (n x B)."""
-        local = len(batch["advantages"])
-        start = self.process * local
-        batch["advantages"] = batch["advantages"] * weights[start : start + local]
+        own = self.own_rows(weights, len(batch["advantages"]))
+        batch["advantages"] = batch["advantages"] * own
+
+    def own_rows(self, everyones: Any, count: int) -> Any:
+        """This process's `count` of all processes' rows."""
+        return everyones[self.process * count : (self.process + 1) * count]
+
+    def total_rewards(self, rewards: Any) -> Any:
+        """The weighted sum of the `rewards` (rollouts, functions) of each rollout: (rollouts,)."""
+        return (rewards * self.reward_weights.to(rewards.device)).nansum(1)
 
     def remember_policy(self, batch: Batch) -> None:
         """Put today's log-probabilities into a batch that has none: it will be trained on later."""

@@ -9,11 +9,7 @@ entropy terms keep TRL's own mean.
 from collections.abc import Callable
 from typing import Any
 
-
-def varied(scores: Any) -> Any:
-    """Which groups teach something: (groups,) bool from the `scores` (groups, n) of rollouts."""
-    return (scores != scores[:, :1]).any(dim=1)
-
+from isosweep.training.groups import Groups
 
 # TRL's own, in its division by the rewards' spread (grpo_trainer.py).
 _LEAST_SPREAD = 1e-4
@@ -29,20 +25,41 @@ def by_their_spread(advantages: Any, of_all: Callable[[Any], Any]) -> Any:
     return advantages / (of_all(advantages).std() + _LEAST_SPREAD)
 
 
-def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) -> Any:
-    """Factors (groups, n) on the advantages that leave out groups and set their weights.
+def group_advantages(rewards: Any, groups: Groups, scale: str) -> Any:
+    """Advantages (rollouts,) of `rewards` (rollouts,) within groups of any sizes.
 
-    `kept`: (groups,) bool; `tokens`: (groups, n) that bear loss. The result makes TRL's mean over
+    As TRL's of groups of one size: less the group's mean, divided by the standard deviation over
+    `scale`, the rewards' of each `group` or of the `batch`; by nothing for `none`.
+    """
+    centred = rewards - groups.spread(groups.means(rewards))
+    match scale:
+        case "group":
+            freedom = groups.sums(rewards.new_ones(len(rewards))) - 1
+            spread = groups.spread((groups.sums(centred**2) / freedom).sqrt())
+        case "batch":
+            spread = rewards.std()
+        case _:
+            return centred
+    return centred / (spread + _LEAST_SPREAD)
+
+
+def advantage_weights(
+    groups: Groups, kept: Any, tokens: Any, loss_type: str, by_problem: bool
+) -> Any:
+    """Factors (rollouts,) on the advantages that leave out groups and set their weights.
+
+    `kept`: (groups,) bool; `tokens`: (rollouts,) that bear loss. The result makes TRL's mean over
     all rollouts or tokens the mean over those of kept groups. `by_problem` (a token mean only)
     makes it the mean over kept problems of the mean over their tokens, as ScaleRL does
     (arXiv 2510.13786). Zero everywhere where nothing is kept.
     """
-    kept = kept.to(tokens.dtype)[:, None].expand_as(tokens)
-    if not kept.any():
+    problems = kept.sum()
+    kept = groups.spread(kept.to(tokens.dtype))
+    if not problems:
         return kept
     if by_problem:
-        problems = kept[:, 0].sum()
-        return kept * tokens.sum() / (problems * tokens.sum(dim=1, keepdim=True).clamp(min=1))
+        own = groups.spread(groups.sums(tokens)).clamp(min=1)
+        return kept * tokens.sum() / (problems * own)
     match loss_type:
         case "dapo" | "cispo":
             return kept * tokens.sum() / (kept * tokens).sum().clamp(min=1)

@@ -87,7 +87,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
 def generate(loop: "TrainingLoop") -> None:
     """Book one generation."""
     rollouts = [8] * ROLLOUTS, [4] * ROLLOUTS
-    loop.progress.ledger.sampled(*rollouts)
+    loop.progress.ledger.sampled(*rollouts, [4] * ROLLOUTS)
     loop.progress.ledger.trained(*rollouts)
 
 

@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +69,15 @@ def ranks(both: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return both[0]
 
 
-def trained_by_two(out: Path, steps: int, *losses: str) -> list[list[dict[str, Any]]]:
+def trained_by_two(
+    out: Path, steps: int, *losses: str, more: Sequence[str] = ()
+) -> list[list[dict[str, Any]]]:
     """What each of two processes reports of runs with n = 4, B = 8, a run for each loss."""
     specs = []
     for number, loss in enumerate(losses):
-        more = (*TWO, "recipe.learning_rate_rule=constant", *filter(None, [loss]))
+        own = (*TWO, "recipe.learning_rate_rule=constant", *more, *filter(None, [loss]))
         specs.append(out / f"spec-{number}.json")
-        write_json(specs[-1], spec_of(*more, n=4, B=8, micro=4).to_json())
+        write_json(specs[-1], spec_of(*own, n=4, B=8, micro=4).to_json())
     words = ["-m", "tests.training.two_ranks", str(out), str(steps), *map(str, specs)]
     assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
     found = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
@@ -108,6 +112,21 @@ def test_two_processes_train_one_policy(both: list[list[dict[str, Any]]]) -> Non
     # A loss of one's own is of the rollouts of both.
     for theirs, ours in zip(*both, strict=True):
         assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-4, abs=1e-6)
+
+
+def test_two_processes_give_every_problem_the_same_number_of_rollouts(tmp_path: Path) -> None:
+    more = ("recipe.allocation=knapsack", "task.num_train_problems=8", "task.sort.levels=[5,9]")
+    (both,) = trained_by_two(tmp_path, STEPS, "", more=more)
+    assert both[0]["weights"] == both[1]["weights"]
+    sizes = []
+    for first, second in zip(both[0]["problems"], both[1]["problems"], strict=True):
+        together = [list(own) for _, own in groupby([*first, *second])]
+        sizes.append([len(own) for own in together])
+        # A group may be begun by one process and ended by the other.
+        assert len({own[0] for own in together}) == len(together) == 8
+        assert sum(sizes[-1]) == 4 * 8
+    assert sizes[0] == [4] * 8
+    assert sizes[-1] != sizes[0]
 
 
 @pytest.mark.long

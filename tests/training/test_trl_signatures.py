@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from isosweep.training.trl_callback import SIZE_METRICS
+
 pytestmark = pytest.mark.train
 
 TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
@@ -43,12 +45,12 @@ NAMED = {
     "state": "state",
     "control": "control",
 }
-# Metrics whose names TRL puts together, and one that the adapter logs itself.
+# Metrics whose names TRL puts together, and those that the trainer logs itself.
 COMPOSED = {
     "rewards/correctness/mean": "rewards/{}/mean",
     "rewards/correctness/std": "rewards/{}/std",
 }
-OWN_METRICS = {"zero_variance_share"}
+OWN_METRICS = {"zero_variance_share", *SIZE_METRICS}
 
 
 @cache
