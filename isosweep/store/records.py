@@ -29,6 +29,8 @@ from isosweep.store.warnings import HealthWarning
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 _OWN = re.compile(r"\d+\.jsonl")
+# Estimates are differences of squared norms, which float32 has to about seven digits.
+_ROUNDING = 1e-6
 _WARNING = tuple(item.name for item in fields(HealthWarning))
 
 
@@ -70,6 +72,11 @@ class Evaluation:
 _NOTHING: tuple[Any, ...] = (None, {}, ())
 
 
+def noise_ratio(above: float, below: float) -> float | None:
+    """Ratio of two estimates; None where one is not positive, or `below` is lost in rounding."""
+    return above / below if above > 0 and below > _ROUNDING * above else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradientNoise:
     """The noise of an update's gradient, a mean over `updates` measured since the last record.
@@ -92,11 +99,12 @@ class GradientNoise:
     @property
     def rollouts(self) -> float | None:
         """Noise scale tr(Sigma) / |G|^2 in rollouts (arXiv 1812.06162, equation 2.9): at so many a
-        step, n a problem, noise and gradient are of one size. None where either is not positive."""
+        step, n a problem, noise and gradient are of one size. None where either is not positive, or
+        the gradient is below the rounding of float32."""
         if self.gradient is None or self.between_problems is None or self.within_problems is None:
             return None
         trace = self.within_problems + self.num_generations * self.between_problems
-        return trace / self.gradient if trace > 0 and self.gradient > 0 else None
+        return noise_ratio(trace, self.gradient)
 
     @property
     def problems(self) -> float | None:
