@@ -150,11 +150,13 @@ RECIPES = (
 )
 
 
+@pytest.mark.parametrize("micro", [4, 8])
 @pytest.mark.parametrize("recipe", RECIPES, ids=" ".join)
 def test_a_problem_adds_to_an_update_what_the_trainer_adds(
-    recipe: tuple[str, ...], tmp_path: Path
+    recipe: tuple[str, ...], micro: int, tmp_path: Path
 ) -> None:
-    spec = spec_of(*FAST, *recipe, n=16, B=1, micro=4)
+    # Halves of an update are as large as a micro-batch, and smaller.
+    spec = spec_of(*FAST, *recipe, n=8, B=1, micro=micro // (2 if "mini" in str(recipe) else 1))
     trainer = trainer_of(spec, tmp_path, noise=books_of(spec))
     seen: list[list[float]] = []
     trainer.noise_measured = seen.append
