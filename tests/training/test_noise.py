@@ -207,16 +207,18 @@ def test_records_have_the_noise_and_a_killed_run_the_same(tmp_path: Path) -> Non
 def test_devices_add_to_one_estimate(tmp_path: Path) -> None:
     two = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
     still = ("evaluation.noise_every=1", "recipe.learning_rate=1e-12", "evaluation=small")
-    found = []
+    found: list[float] = []
     for own in ((), two):
         spec = spec_of(*own, *still, n=8, micro=8)
         run = trained(spec, tmp_path / f"{len(own)}", (5e9,))
-        found.append(read_records(run.records).records[-1].noise)
+        noises = [x.noise for x in read_records(run.records).records if x.noise is not None]
+        assert all(noise.gradient is not None for noise in noises)
+        updates = sum(noise.updates for noise in noises)
+        within = [noise.updates * (noise.within_problems or 0.0) for noise in noises]
+        found.append(sum(within) / updates)
+    # Other rollouts are sampled; a factor that was forgotten would be 4.
     alone, shared = found
-    assert alone is not None
-    assert shared is not None
-    assert shared.within_problems == pytest.approx(alone.within_problems, rel=0.3)
-    assert shared.between_problems == pytest.approx(alone.between_problems, rel=0.6)
+    assert shared == pytest.approx(alone, rel=0.5)
 
 
 @pytest.mark.parametrize("change", [{"sharding": "fsdp"}, {"compile": True}, {}], ids=str)
