@@ -147,6 +147,11 @@ RUNS: Columns = (
 )
 
 
+def _noise(name: str) -> Any:
+    """Reads what a record says of the gradient's noise; None where it was not measured."""
+    return lambda row: getattr(row.record.noise, name, None)
+
+
 # Read from a `run` and a `record` of it, with `scores` where single problems are known.
 RECORDS: Columns = (
     *planned("run", "run_id", "n", "B", "seed"),
@@ -207,6 +212,48 @@ RECORDS: Columns = (
         "Mean length of the answers in this evaluation. Tokens.",
     ),
     number("evaluation_seconds", "record.seconds", "Duration of this evaluation. Seconds."),
+    *(
+        number(f"noise_{name}", _noise(name), text)
+        for name, text in (
+            (
+                "rollouts",
+                "Gradient noise scale at this n: variance over noise_gradient. Rollouts.",
+            ),
+            ("problems", "The noise scale in problems of n rollouts. Problems."),
+            ("gradient", "Squared norm of the expected gradient. No unit."),
+            ("between_problems", "Gradient variance between problems. Unit of noise_gradient."),
+            (
+                "within_problems",
+                "Gradient variance between rollouts of one problem. Unit of noise_gradient.",
+            ),
+        )
+    ),
+)
+
+
+def _n_star(part: str) -> Any:
+    """Reads n* of an optimum; None where there is none."""
+    return lambda row: getattr(row.optimum.interval, part, None)
+
+
+# Of a `NoiseAt` beside the `optimum` of its budget.
+NOISE: Columns = (
+    number("budget", "at.budget", BUDGET),
+    count("updates", "at.updates", "Updates whose noise was measured near this budget. A count."),
+    number(
+        "critical_rollouts",
+        "at.rollouts",
+        "Critical batch: variance between rollouts over the squared gradient. Rollouts.",
+    ),
+    number("predicted_n", "at.best_n", "The critical batch divided by B. A count."),
+    number(
+        "crossing_n",
+        "at.crossing_n",
+        "The n up to which noise between rollouts exceeds noise between problems. A count.",
+    ),
+    number("n_star", _n_star("median"), "Median of n*(C), the best n found. A count."),
+    number("n_star_low", _n_star("low"), "Lower end of its interval. A count."),
+    number("n_star_high", _n_star("high"), "Upper end of its interval. A count."),
 )
 
 # Of an estimate of n at one budget.

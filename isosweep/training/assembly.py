@@ -24,6 +24,7 @@ from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
+from isosweep.training.noise import NoiseBooks
 from isosweep.training.progress import Progress
 from isosweep.training.sets import evaluated_sets
 from isosweep.training.vllm import make_sampler
@@ -43,7 +44,8 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     further = problems_of_sets(spec, training_problems(spec.task))
     if rank.leads:
         hold_problems(run, spec.task, further)
-    progress = Progress(Ledger(spec), make_stream(spec), session.monitor)
+    noise = NoiseBooks(spec)
+    progress = Progress(Ledger(spec), make_stream(spec), session.monitor, noise)
     if session.start.checkpoint is not None:
         progress.restore(session.start.checkpoint)
     recorded = session.reporter.started(session.start)
@@ -51,7 +53,7 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     model, tokenizer = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
     trainer = make_trainer(
-        spec, model, tokenizer, progress.ledger, progress.stream, checkpoints, further
+        spec, model, tokenizer, progress.ledger, progress.stream, checkpoints, further, noise
     )
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)

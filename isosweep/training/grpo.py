@@ -22,6 +22,7 @@ from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, train
 from isosweep.tasks.mixing import PartProblem, own_task
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
 from isosweep.training.ledger import Ledger
+from isosweep.training.noise import NoiseBooks
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
@@ -168,8 +169,10 @@ def make_trainer(
     stream: Stream,
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
+    noise: NoiseBooks | None = None,
 ) -> CountedGRPOTrainer:
-    """A GRPOTrainer for `spec` that draws from `stream` and counts compute in `ledger`.
+    """A GRPOTrainer for `spec` that draws from `stream`, counts compute in `ledger`, and measures
+    the gradient's `noise`.
 
     `further`: the problems of the spec's further evaluation sets, which its sampler has to hold.
     """
@@ -201,6 +204,7 @@ def make_trainer(
             ],
             model=model,
             verify=verification.begin,
+            noise=noise,
             reward_funcs=_rewards(spec, verification),
             args=GRPOConfig(**trl_arguments(spec, context, further_ends(spec, tokenizer))),
             # TRL asks for a dataset; which problems come next is the stream's to say.

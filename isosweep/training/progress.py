@@ -20,6 +20,7 @@ from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
+from isosweep.training.noise import NoiseBooks
 from isosweep.training.stream import Stream
 
 
@@ -109,11 +110,13 @@ def _had_ended(run: RunPaths, attempt: int) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """What has been spent, which problem comes next, and how healthy the run is."""
+    """What has been spent, which problem comes next, how healthy the run is, and how noisy its
+    gradient."""
 
     ledger: Ledger
     stream: Stream
     monitor: HealthMonitor
+    noise: NoiseBooks
 
     def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
         """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""
@@ -124,14 +127,18 @@ class Progress:
             "recorded": sorted(recorded),
             "compute": asdict(self.ledger.spent),
             "stream": self.stream.to_json(),
+            "noise": self.noise.to_json(),
         }
         write_json(checkpoint / CHECKPOINT_PROGRESS, document, below=below)
 
     def restore(self, checkpoint: Path) -> None:
-        """Put books and order of problems where a complete checkpoint left them.
+        """Put books and the order of problems where a complete checkpoint left them.
 
         A monitor is made from its state.
         """
         document = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
         self.ledger.spent = Compute(**document["compute"])
         self.stream.restore(document["stream"])
+        # Of sweeps of before, a checkpoint has none.
+        if "noise" in document:
+            self.noise.restore(document["noise"])

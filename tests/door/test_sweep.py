@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
 from isosweep.plan.output import plan_csv
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import Evaluation, append_record, read_records
+from isosweep.store.records import (
+    Evaluation,
+    GradientNoise,
+    append_record,
+    read_records,
+    write_records,
+)
 from tests.analysis.sweeps import (
     REWARD,
     make_plan,
@@ -369,3 +376,26 @@ def rows_of_latex(text: str) -> list[list[str]]:
         assert text.count(rule) == 1
     lines = [line.strip() for line in text.splitlines()]
     return [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"\\")]
+
+
+def test_the_noise_of_records_stands_beside_n_star(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
+    noise = GradientNoise(
+        updates=2, num_generations=4, gradient=0.5, between_problems=0.25, within_problems=16.0
+    )
+    for run in PLAN.runs:
+        log = paths.run(run.run_id).records
+        records = read_records(log).records
+        shutil.rmtree(log)
+        write_records(log, [replace(record, noise=noise) for record in records])
+    sweep = isosweep.open(configured(paths))
+    found = sweep.noise
+    assert list(found["budget"]) == list(sweep.frontier["budget"])
+    # 32 rollouts at 4 problems a step.
+    assert found[found["updates"] > 0]["predicted_n"].unique().tolist() == [8.0]
+    assert found[found["updates"] > 0]["crossing_n"].unique().tolist() == [64.0]
+    assert found["n_star"].equals(sweep.frontier["n_star"])
+    # A noise that is everywhere the same predicts no change.
+    assert found.attrs["agreement"][""].kind == "cannot_tell"
+    records = sweep.records
+    assert (records["noise_rollouts"] == (16 + 4 * 0.25) / 0.5).all()

@@ -34,8 +34,8 @@ def spec_of(*overrides: str, n: int = 4, B: int = 4, micro: int | None = None) -
     )
 
 
-def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
-    """The run's trainer, of `model` or of its own policy."""
+def trainer_of(spec: RunSpec, directory: Path, model: Any = None, noise: Any = None) -> Any:
+    """The run's trainer, of `model` or of its own policy, which tells `noise`."""
     import torch
 
     from isosweep.training.grpo import load_policy, make_stream, make_trainer
@@ -45,7 +45,8 @@ def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
     torch.manual_seed(spec.seed)
     policy, tokenizer = load_policy(spec, weights(spec.model))
     policy = policy if model is None else model
-    trainer = make_trainer(spec, policy, tokenizer, Ledger(spec), make_stream(spec), directory)
+    books = Ledger(spec), make_stream(spec)
+    trainer = make_trainer(spec, policy, tokenizer, *books, directory, noise=noise)
     trainer.model.train()
     return trainer
 
