@@ -304,11 +304,14 @@ class RunQueue:
         seen = followed.observed
         if seen.outcome == "cancelled" and seen.reason:
             return "cancelled", seen.reason
-        if followed.files.view.current is None:
+        current = followed.files.view.current
+        if current is None:
             what = "the worker ended before it had begun"
             return seen.outcome, f"{what}: {seen.reason}" if seen.reason else what
         why = f": {seen.reason}" if seen.reason else " (killed, or out of memory)"
-        return seen.outcome, f"the worker died without a word{why}"
+        # Of several nodes the first may have said which is gone.
+        said = current.reason if current.status == "interrupted" else None
+        return seen.outcome, f"{said or 'the worker died without a word'}{why}"
 
     def _collect(self, followed: Followed, state: SubmissionState) -> None:
         self._places.leave(followed)

@@ -42,6 +42,7 @@ def not_measured(spec: RunSpec) -> str | None:
         "each device has a part of the gradient only": spec.sharding != "ddp",
         "torch.compile would compile the policy again": spec.compile,
         "a loss of one's own may count its calls": ":" in spec.recipe.loss_type,
+        "the equations take groups of one size": spec.recipe.allocation != "uniform",
         "a load-balancing loss is no sum over rollouts": bool(spec.model.architecture.num_experts),
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
