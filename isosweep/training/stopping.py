@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
-# A request often comes twice: from the terminal, or from Slurm, to all processes of a group, and
+# A request often comes twice: from the terminal, or a scheduler, to all processes of a group, and
 # again from who started them.
 ECHO_S = 2.0
-# Slurm's `--signal=USR2@lead`, before a time limit, and at preemption where the cluster says so.
+# Before a time limit, as jobs are submitted, and at preemption where the cluster says so.
 WARNING = signal.SIGUSR2
 _ORDERS = (signal.SIGTERM, signal.SIGINT)
 

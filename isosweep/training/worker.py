@@ -64,7 +64,8 @@ class TrainRun:
     """What a worker is to do: train `run_dir` up to the last of `milestones`.
 
     It says only where to read, how far to go, what ends the run before that, and how it is saved.
-    `requeue`: when Slurm warns of a time limit or a preemption the worker has its job requeued.
+    `requeue`: when its scheduler warns of a time limit or a preemption the worker has its job start
+    again.
     """
 
     run_dir: str
