@@ -50,20 +50,12 @@ def require_commands(config: CommandConfig, nodes: int = 1) -> None:
         missing += _missing_in_file(config)
     if missing:
         raise PreflightError(list(dict.fromkeys(missing)))
-    if nodes > 1 and "nodes" not in placeholders(_asks(config)):
-        rule = f"asks for one node, and hardware.nodes_per_run={nodes}: no {{nodes}} in submit, "
-        nearest = (
-            "launcher=slurm, kueue, pbs or skypilot, which ask for several, or commands that do"
-        )
-        raise SettingError(
-            "launcher.command.submit", config.submit, f"{rule}options or file", nearest
-        )
-
-
-def _asks(config: CommandConfig) -> str:
-    """All that says what a job asks for."""
-    file = template_file(config.file).read_text() if config.file is not None else ""
-    return "\n".join((config.submit, config.options, config.gpu_options, file))
+    if nodes > 1 and config.file is not None:
+        text = template_file(config.file).read_text()
+        if not config.asks_for_nodes(text):
+            rule = f"asks for one node, and hardware.nodes_per_run={nodes}: no {{nodes}} in it"
+            nearest = "launcher=slurm, kueue, pbs or skypilot, or a file that asks for them"
+            raise SettingError("launcher.command.file", config.file, rule, nearest)
 
 
 def _missing_in_file(config: CommandConfig) -> list[tuple[str, str]]:

@@ -83,13 +83,11 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
         weeks = math.ceil(planned / 60 / _LIMITS_H[-1]) * _LIMITS_H[-1]
         hours = next((limit for limit in _LIMITS_H if planned <= limit * 60), weeks)
         minutes = max(1, math.floor(min(longest_min, hours * 60)))
-    memory_gb = slurm.mem_gb if slurm.mem_gb is not None else _memory_gb(config)
-    return Shape(
-        timeout_min=minutes, memory_mb=round(memory_gb * 1024), lead_s=_lead_s(run, minutes)
-    )
+    memory = slurm.mem_gb if slurm.mem_gb is not None else memory_gb(config)
+    return Shape(timeout_min=minutes, memory_mb=round(memory * 1024), lead_s=_lead_s(run, minutes))
 
 
-def _memory_gb(config: SweepConfig) -> int:
+def memory_gb(config: SweepConfig) -> int:
     """Host memory of a job on each of its nodes as planned, in whole GB."""
     hardware, generation = config.hardware, config.generation
     background = config.checkpoint.background

@@ -155,6 +155,11 @@ class CommandConfig:
         """Whether `poll` tells of one job only."""
         return "id" in placeholders(self.poll)
 
+    def asks_for_nodes(self, file: str = "") -> bool:
+        """Whether a command, or the text of its `file`, says how many nodes a job takes."""
+        told = (self.submit, self.options, self.gpu_options, file)
+        return "nodes" in placeholders("\n".join(told))
+
     def require(self) -> None:
         """Raise SettingError for a command that is missing."""
         for name in ("submit", "poll", "cancel"):

@@ -134,24 +134,28 @@ class HardwareConfig:
         raise self._refused("sharding", rule)
 
     def _check_nodes(self) -> None:
-        devices, nodes, most = self.devices_per_run, self.nodes, self.devices_per_node
-        if devices % nodes:
-            rule = f"its {nodes} nodes have as many devices each"
-            nearest = f"hardware.devices_per_run={max(1, devices // nodes) * nodes}"
+        devices, nodes, most = self.devices_per_run, self.nodes, self.devices_per_node or 1
+        least = math.ceil(devices / (self.devices_per_node or devices))
+        if devices % nodes and self.nodes_per_run is None:
+            rule = f"must be a multiple of its {nodes} nodes"
+            nearest = f"hardware.devices_per_run={devices // most * most} or {least * most}"
             raise SettingError("hardware.devices_per_run", devices, rule, nearest)
-        if most is not None and self.node_devices > most:
-            rule = f"{devices} devices are {self.node_devices} a node, which has {most}"
-            nearest = f"hardware.nodes_per_run={math.ceil(devices / most)}"
+        if devices % nodes or nodes < least:
+            rule = f"must divide hardware.devices_per_run={devices}"
+            if nodes < least:
+                rule = f"has {most} devices a node, and hardware.devices_per_run={devices}"
+            works = [n for n in range(least, devices + 1) if devices % n == 0]
+            nearest = f"hardware.nodes_per_run={min(works, key=lambda n: abs(n - nodes))}"
             raise SettingError("hardware.nodes_per_run", nodes, rule, nearest)
         if nodes > 1 and self.node_bandwidth is None:
-            rule = f"{self.name} has no hardware.node_bandwidth to synchronise nodes over"
-            raise self._refused("nodes_per_run", rule)
-        if self.sharding == "hsdp" and nodes == 1:
-            rule = "has a copy of the model in each node, and the run takes one: use fsdp"
-            raise self._refused("sharding", rule)
-        if self.sharding == "hsdp" and self.node_devices == 1:
-            rule = f"shards within a node, and each of the {nodes} nodes has one device: use ddp"
-            raise self._refused("sharding", rule)
+            rule = f"a run of {nodes} nodes synchronises over it"
+            nearest = "hardware.node_bandwidth=5e10 (400 Gb/s a device), or a run of one node"
+            raise SettingError("hardware.node_bandwidth", "null", rule, nearest)
+        if self.sharding == "hsdp" and 1 in (nodes, self.node_devices):
+            each = "the run takes one" if nodes == 1 else f"each of the {nodes} has one device"
+            instead = "hardware.sharding=fsdp" if nodes == 1 else "hardware.sharding=ddp"
+            rule = f"shards within a node and has a copy in each, and {each}"
+            raise SettingError("hardware.sharding", "hsdp", rule, instead)
 
     def _check_optimizer(self) -> None:
         if self.optimizer != "adamw":

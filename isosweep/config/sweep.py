@@ -302,6 +302,11 @@ class SweepConfig:
         if launcher.name in ("local", "inline"):
             name, alone = launcher.name, "runs on this machine alone"
             raise refused("launcher", name, alone, "launcher=slurm")
+        command = launcher.command
+        if launcher.name == "command" and command.file is None and not command.asks_for_nodes():
+            rule = "asks for one node, with no {nodes} in submit or options"
+            nearest = "launcher=slurm, kueue, pbs or skypilot"
+            raise refused("launcher.command.submit", command.submit, rule, nearest)
         if launcher.name == "slurm" and not launcher.slurm.use_srun:
             setting, alone = "launcher.slurm.use_srun", "starts a job on its first node alone"
             raise refused(setting, "false", alone, f"{setting}=true")

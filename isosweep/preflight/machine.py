@@ -1,7 +1,6 @@
 """What this machine lacks for a plan, reported before anything is launched."""
 
 import importlib.util
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from isosweep.costs.host import host_bytes
 from isosweep.devices import Devices, visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
-from isosweep.launchers.sbatch import gpus_of_node
+from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.stops import require_stops
 from isosweep.models.weights import missing_weights
 from isosweep.plan.attention import PACKAGES, chosen_attention
@@ -197,7 +196,8 @@ def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Mi
             return []
         each = f"in each job{_on_nodes(config)}"
         what = f"{needed:,.1f} GB of host memory {each}, which asks for {given:g}"
-        return [(what, f"set launcher.{launcher.name}.mem_gb={math.ceil(needed)}")]
+        planned = max(memory_gb(v.config) for v in variants)
+        return [(what, f"set launcher.{launcher.name}.mem_gb={planned}")]
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed <= here:
         return []

@@ -296,6 +296,8 @@ def _together(session: Session, nodes: Nodes, ranks: Ranks) -> tuple[list[int], 
     except OvertakenError:
         return [OVERTAKEN_STATUS], "", False
     reason = f"its processes ended with status {', '.join(map(str, statuses))}"
+    if nodes.place.nodes > 1:
+        reason = f"node 0 ({nodes.said.host}): {reason}"
     if not any(statuses) or OVERTAKEN_STATUS in statuses:
         return statuses, reason, False
     gone, failed = nodes.why_failed()

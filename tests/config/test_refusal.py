@@ -260,8 +260,14 @@ REFUSED = [
     (
         SIXTEEN + "hardware.nodes_per_run=16 hardware.sharding=hsdp",
         "hardware.sharding",
-        "each of the 16 nodes has one device: use ddp",
+        "each of the 16 has one device",
     ),
+    (EIGHT + "hardware.sharding=hsdp", "hardware.sharding", "and the run takes one"),
+    (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
+    (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
+    (SIXTEEN + "hardware.devices_per_run=9", "hardware.devices_per_run", "of its 2 nodes"),
+    (SIXTEEN + "hardware.node_bandwidth=null", "hardware.node_bandwidth", "2 nodes synchronises"),
+    (SIXTEEN + "launcher=lsf", "launcher.command.submit", "no {nodes} in submit or options"),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),

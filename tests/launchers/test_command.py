@@ -15,7 +15,6 @@ from isosweep.launchers.templates import job_name
 from isosweep.store.submissions import Job, started
 from tests.launchers.schedulers import (
     KUEUE,
-    LSF,
     PBS,
     RAY,
     SCHEDULERS,
@@ -267,11 +266,10 @@ def test_a_job_of_several_nodes_asks_for_them(
     assert asked in "\n".join(cluster.words("submit")) + files
 
 
-@pytest.mark.parametrize("scheduler", [LSF, RAY], ids=lambda scheduler: scheduler.launcher)
-def test_commands_that_ask_for_one_node_refuse_a_run_of_several(
-    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_asks_for_one_node_refuses_a_run_of_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = _cluster(scheduler, tmp_path, monkeypatch)
+    cluster = _cluster(RAY, tmp_path, monkeypatch)
     cluster.launcher()
     with pytest.raises(SettingError, match=r"one node, and hardware\.nodes_per_run=2"):
         cluster.launcher(nodes=2)

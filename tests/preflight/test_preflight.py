@@ -95,7 +95,7 @@ def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
                 *("launcher=slurm", "launcher.slurm.mem_gb=200"),
             ),
             "247.7 GB of host memory in each job, which asks for 200",
-            "launcher.slurm.mem_gb=248",
+            "launcher.slurm.mem_gb=436",
         ),
         (
             ("model=qwen-72b", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
