@@ -22,7 +22,7 @@ FLOORS = (
     ("words", "metrics", "gguf", "job"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "health", "pricing", "sandbox", "version"),
+        *("devices", "evidence", "gradient_noise", "health", "pricing", "sandbox", "version"),
         "__init__",
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from isosweep.store.records import GradientNoise, noise_ratio
+from isosweep.gradient_noise import GradientNoise, noise_ratio
 
 # Records of the last so many doublings of compute say what the noise is at a budget.
 _WINDOW = 2.0

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 
 from isosweep.files import JsonObject
+from isosweep.gradient_noise import GradientNoise
 from isosweep.plan.spec import RunSpec
-from isosweep.store.records import GradientNoise
 
 # What is summed over measured updates: a squared norm, and how many terms and ordered pairs of
 # terms it is of.

@@ -19,11 +19,11 @@ from isosweep.door.columns import RUNS
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
+from isosweep.gradient_noise import GradientNoise
 from isosweep.plan.output import plan_csv
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import (
     Evaluation,
-    GradientNoise,
     append_record,
     read_records,
     write_records,

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from isosweep.gradient_noise import GradientNoise
 from isosweep.pricing import Pricing
-from isosweep.store.records import Evaluation, GradientNoise, append_warning
+from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.faults import StoreError

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from isosweep.gradient_noise import GradientNoise
 from isosweep.plan.spec import RunSpec
-from isosweep.store.records import GradientNoise, read_records
+from isosweep.store.records import read_records
 from tests.training.builders import (
     broken_off,
     metrics,

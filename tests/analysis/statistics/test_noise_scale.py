@@ -3,7 +3,7 @@
 import pytest
 
 from isosweep.analysis.statistics.noise_scale import Measured, noise_at, rank_agreement
-from isosweep.store.records import GradientNoise
+from isosweep.gradient_noise import GradientNoise
 
 
 def measured(compute: float, gradient: float | None, *, updates: int = 1) -> Measured:
