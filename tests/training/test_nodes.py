@@ -106,7 +106,7 @@ def test_two_nodes_train_as_one_with_two_processes_and_are_extended(
     assert (state.status, state.attempt, state.warnings) == ("finished", 2, ())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_signal_to_either_node_leads_to_one_checkpoint(
     straight: RunPaths, tmp_path: Path
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_signal_to_either_node_leads_to_one_checkpoint(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gone", [0, 1])
+@pytest.mark.parametrize("gone", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None:
     submission = submitted(tmp_path, 1e12)
     with both(submission) as workers:

@@ -113,6 +113,7 @@ def test_a_run_goes_on_with_another_number_of_nodes(
     assert first == 0 < min(later)
 
 
+@pytest.mark.long
 def test_fsdp_within_each_of_two_nodes_is_fsdp_over_all_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
