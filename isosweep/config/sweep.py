@@ -223,6 +223,7 @@ class SweepConfig:
         self._check_vllm()
         self._check_interruption()
         self._check_allocation()
+        self._check_noise()
         self._check_sharing()
         if (
             self.launcher.max_dollars is not None
@@ -315,6 +316,30 @@ class SweepConfig:
         if self.generation.mode == "server":
             rule = "sends weights to the server from one node"
             raise refused("generation.mode", "server", rule, "generation.mode=colocate")
+
+    def _check_noise(self) -> None:
+        """Whether the noise of the runs' gradients can be measured, where that is asked for."""
+        every, hardware, recipe = self.evaluation.noise_every, self.hardware, self.recipe
+        if every is None:
+            return
+        reasons = {
+            f"with hardware.sharding={hardware.sharding} each device has a part of the gradient": (
+                hardware.sharding != "ddp"
+            ),
+            "hardware.compile=true would compile the policy again": hardware.compile,
+            f"recipe.loss_type={recipe.loss_type} may count its calls": ":" in recipe.loss_type,
+            "its equations take groups of one size, recipe.allocation=uniform": (
+                recipe.allocation != "uniform"
+            ),
+            "the load-balancing loss of experts is no sum over rollouts": bool(
+                self.model.architecture.num_experts
+            ),
+            "trainer.name=command computes the gradients": self.trainer.name == "command",
+        }
+        reason = next((reason for reason, applies in reasons.items() if applies), None)
+        if reason is not None:
+            null = "evaluation.noise_every=null"
+            raise SettingError("evaluation.noise_every", every, reason, null)
 
     def _check_allocation(self) -> None:
         """Whether what trains the runs can have groups of many sizes."""

@@ -36,25 +36,12 @@ _SUMS = (
 )
 
 
-def not_measured(spec: RunSpec) -> str | None:
-    """Why the noise of a run's gradient cannot be measured; None where it can be."""
-    reasons = {
-        "each device has a part of the gradient only": spec.sharding != "ddp",
-        "torch.compile would compile the policy again": spec.compile,
-        "a loss of one's own may count its calls": ":" in spec.recipe.loss_type,
-        "the equations take groups of one size": spec.recipe.allocation != "uniform",
-        "a load-balancing loss is no sum over rollouts": bool(spec.model.architecture.num_experts),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), None)
-
-
 class NoiseBooks:
     """Sums over the updates measured since the last record, of all processes."""
 
     def __init__(self, spec: RunSpec) -> None:
-        """Raises nothing where `not_measured(spec)` gives a reason: then no update is due."""
         self._n, self.updates, self._sums = spec.num_generations, 0, dict.fromkeys(_SUMS, 0.0)
-        self._every = None if not_measured(spec) else spec.evaluation.noise_every
+        self._every = spec.evaluation.noise_every
 
     def due(self, step: int) -> bool:
         """Whether the update after `step` updates is measured."""

@@ -268,6 +268,10 @@ REFUSED = [
     (SIXTEEN + "hardware.devices_per_run=9", "hardware.devices_per_run", "of its 2 nodes"),
     (SIXTEEN + "hardware.node_bandwidth=null", "hardware.node_bandwidth", "2 nodes synchronises"),
     (SIXTEEN + "launcher=lsf", "launcher.command.submit", "no {nodes} in submit or options"),
+    # Gradient noise.
+    (EIGHT + "hardware.sharding=fsdp evaluation.noise_every=4", "evaluation.noise_every", "a part"),
+    (GPU + "hardware.compile=true evaluation.noise_every=4", "evaluation.noise_every", "again"),
+    ("recipe.allocation=knapsack evaluation.noise_every=4", "evaluation.noise_every", "one size"),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),

@@ -3,7 +3,6 @@
 import itertools
 import math
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,17 +219,6 @@ def test_devices_add_to_one_estimate(tmp_path: Path) -> None:
     # Other rollouts are sampled; a factor that was forgotten would be 4.
     alone, shared = found
     assert shared == pytest.approx(alone, rel=0.5)
-
-
-@pytest.mark.parametrize("change", [{"sharding": "fsdp"}, {"compile": True}, {}], ids=str)
-def test_what_cannot_be_measured_is_not(change: dict[str, Any]) -> None:
-    from isosweep.training.noise import not_measured
-
-    own = () if change else ("recipe.loss_type=tests.training.own_losses:dapo",)
-    spec = replace(spec_of(*own, "evaluation.noise_every=1"), **change)
-    assert not_measured(spec)
-    assert not books_of(spec).due(0)
-    assert books_of(spec_of("evaluation.noise_every=1")).due(0)
 
 
 def test_one_problem_a_step_tells_the_variance_within_it_alone() -> None:
