@@ -31,7 +31,7 @@ from isosweep.training.trl_callback import PART_METRICS, SIZE_METRICS
 from isosweep.training.weights import advantage_weights, by_their_spread, group_advantages
 
 # Of a checkpoint: what `Knapsack` knows.
-_ALLOCATION = "allocation.json"
+_ALLOCATION = "isosweep-allocation.json"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 
 from isosweep.costs.flops import rollout_flops
 from isosweep.errors import SettingError
+from isosweep.store.checkpoints import states_of
 from isosweep.store.records import read_records
 from isosweep.training.allocation import LEAST, MOST_OF_N, Knapsack, allocate, needed, value
 from tests.conftest import make_config
@@ -248,3 +249,8 @@ def test_a_run_that_is_killed_goes_on_with_the_same_sizes(tmp_path: Path) -> Non
         for run in (straight, killed)
     ]
     assert results[0] == results[1]
+    # Where weights alone are kept, what only a resumed run reads goes.
+    (kept,) = straight.attempt_checkpoints(1).glob("checkpoint-*")
+    assert {"waiting-0.safetensors", "isosweep-allocation.json"} <= {
+        state.name for state in states_of(kept)
+    }
