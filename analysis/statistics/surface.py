@@ -355,7 +355,11 @@ def _spread(
 
 
 def _root(kernel: FloatArray) -> FloatArray:
-    """A matrix square root (places, parts), without the parts that hardly add anything."""
+    """A matrix square root (places, parts), without the parts that hardly add anything.
+
+    An eigenvector's sign, which processors choose differently, is made positive towards the first
+    places: the same seed then draws the same surfaces everywhere."""
     values, vectors = np.linalg.eigh(kernel)
     kept = values > _NEGLIGIBLE * values[-1]
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    sign = np.sign(vectors[:, kept].T @ (1 / (1 + np.arange(len(kernel)))))
+    return np.asarray(vectors[:, kept] * sign * np.sqrt(values[kept]))

@@ -290,3 +290,19 @@ def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
     assert (~grew & ~fell).mean() == pytest.approx(0.14, abs=0.04)
     assert (grew & ~fell & (np.abs(rate) < 0.5)).mean() == pytest.approx(0.12, abs=0.04)
     assert (grew & ~fell & (rate >= 0.5)).mean() == pytest.approx(0.19, abs=0.04)
+
+
+def test_a_seed_draws_the_same_surfaces_whatever_signs_eigenvectors_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Processors choose them differently."""
+    means = means_of(read(make_plan(), peaked(lambda C: 8.0), noise=0.01))
+    expected = fit_surface(means).draws
+    eigh = np.linalg.eigh
+
+    def other_signs(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, vectors = eigh(matrix)
+        return values, vectors * np.where(np.arange(len(values)) % 2, 1, -1)
+
+    monkeypatch.setattr(np.linalg, "eigh", other_signs)
+    assert fit_surface(means).draws == pytest.approx(expected, abs=1e-9)
