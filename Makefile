@@ -39,7 +39,7 @@ test: setup-weights  ## Run all tests that need no system packages; TESTS=tests/
 # Much of it waits, for Slurm and for servers: a process more than CI has cores.
 test-system: JOBS := 3
 test-system: setup-weights  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
-	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(SYSTEM_TESTS)
+	$(PYTEST) $(SPREAD) --durations=25 -m "($(SYSTEM)) and not (vllm or ray or long)" $(SYSTEM_TESTS)
 
 test-long: setup-vllm  ## Run the rest: further cases of each path, a real Slurm at fault, learning, kills.
 	$(PYTEST) -m "long and not (vllm or ray)" $(TESTS)

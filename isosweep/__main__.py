@@ -22,13 +22,12 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.executed import said
 from isosweep.config.hydra import (
+    UNCOMPOSED,
     config_directory,
     from_hydra,
     refusal,
@@ -91,7 +90,7 @@ def _compose() -> None:
         said.truncate(0)
         nearest = option(sys.argv[1:], setting_names(), list(MODES)) or "--help, which shows them"
         raise SettingError("options", " ".join(options), rule, nearest) from None
-    except (HydraException, OmegaConfBaseException) as error:
+    except UNCOMPOSED as error:
         if asked is not None:
             raise
         raise refusal(error, typed) from None

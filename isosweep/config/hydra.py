@@ -20,6 +20,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import MarkedYAMLError, YAMLError
 
 from isosweep.config import suggest
 from isosweep.config.choices import close, one_of
@@ -60,10 +61,18 @@ def choices_of(conf: Path, group: str) -> list[str]:
     return [p.as_posix() for p in paths if p.parts[0] != "files" and not p.name.startswith("_")]
 
 
+# What Hydra raises where settings do not compose, of its own and of those below it.
+UNCOMPOSED = (HydraException, OmegaConfBaseException, YAMLError)
+
+
 def require_public(overrides: Sequence[str]) -> None:
-    """Raise SettingError for a choice that only other files are built on: `model=_llm`."""
+    """Raise SettingError for a choice that only other files are built on: `model=_llm`; and for a
+    `sweeps_dir` of several, where Hydra's own file of a multirun would lie in none of them."""
     for match in filter(None, map(_TYPED.fullmatch, overrides)):
         group, choice = match["name"], match["value"]
+        if group == "sweeps_dir" and _PARSER.parse_override(match[0]).is_sweep_override():
+            rule = "is one directory, which holds all sweeps of a multirun"
+            raise SettingError(group, choice, rule, f"sweeps_dir={choice.partition(',')[0]}")
         if choice.startswith("_") and (config_directory() / group / f"{choice}.yaml").is_file():
             known = ", ".join(choices_of(config_directory(), group))
             rule = f"is only a part of other choices: {known}"
@@ -191,7 +200,7 @@ def config_of(overrides: Sequence[str]) -> SweepConfig:
     try:
         with packaged():
             config = from_hydra(compose("config", overrides=list(overrides)), overrides)
-    except (HydraException, OmegaConfBaseException) as error:
+    except UNCOMPOSED as error:
         raise refusal(error, overrides) from None
     said(config)
     return config
@@ -212,7 +221,10 @@ def packaged() -> Iterator[None]:
 
 
 def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
-    """What Hydra refuses of `overrides`, as an error of the setting."""
+    """What Hydra refuses of `overrides`, as an error of the setting or of the file."""
+    if isinstance(error, MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return SettingError("file", mark.name, f"is no YAML: {error.problem}, line {mark.line + 1}")
     typed = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
     if isinstance(error, OverrideParseException):
         return _unread(error.override, list(overrides))

@@ -180,6 +180,21 @@ def test_sweeps_of_a_multirun_cannot_share_a_name(tmp_path: Path) -> None:
     assert not (tmp_path / "sweeps" / "mine").exists()
 
 
+def test_sweeps_of_a_multirun_have_one_directory(tmp_path: Path) -> None:
+    said = refused("-m", "mode=plan", "sweeps_dir=a,b", cwd=tmp_path)
+    assert "sweeps_dir=a,b: is one directory" in said
+    assert "Nearest choice that works: sweeps_dir=a\n" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "recipe" / "mine.yaml").write_text("kl: 0\nx: [1\n")
+    said = refused("mode=plan", "recipe=mine", "--config-dir", str(tmp_path), cwd=tmp_path)
+    assert f"file={tmp_path}/recipe/mine.yaml: is no YAML" in said
+    assert "line 3" in said
+
+
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "sweeps").write_text("a file in the way")
     said = refused(*SMALL, "budget=1e10", cwd=tmp_path)
