@@ -109,6 +109,7 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         next_steps=_next_steps(findings, advice or Advice()),
         targets=findings.targets,
         early=findings.early,
+        noise=findings.noise,
     )
 
 

@@ -12,6 +12,7 @@ from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.compute import BudgetUnit, sits_at
+from isosweep.gradient_noise import GradientNoise
 from isosweep.metrics import METRICS, MetricName, Scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
 from isosweep.plan.tally import Standing
@@ -31,6 +32,13 @@ _MIN_DISTANCES = 10
 _LEAST_BETWEEN = 3
 
 
+class Measured(NamedTuple):
+    """The gradient's noise in a run's record, after `compute`, in the curve's unit."""
+
+    compute: float
+    noise: GradientNoise
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
     """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
@@ -48,7 +56,7 @@ class Curve:
     which on the run never again has half of its best gain; None if it keeps it.
     `evaluation_hours`: of its evaluations. `standing`: how far
     the run is by its files, None without any. `broken`: steps of the records that were left out
-    (see `without_broken`).
+    (see `without_broken`). `noise`: of its updates, whatever their records' evaluations are worth.
     """
 
     run: PlannedRun
@@ -72,6 +80,7 @@ class Curve:
     scores: Mapping[str, FloatArray] = field(default_factory=dict)
     broken: tuple[int, ...] = ()
     errors_estimated: bool = False
+    noise: tuple[Measured, ...] = ()
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""

@@ -231,31 +231,6 @@ RECORDS: Columns = (
 )
 
 
-def _n_star(part: str) -> Any:
-    """Reads n* of an optimum; None where there is none."""
-    return lambda row: getattr(row.optimum.interval, part, None)
-
-
-# Of a `NoiseAt` beside the `optimum` of its budget.
-NOISE: Columns = (
-    number("budget", "at.budget", BUDGET),
-    count("updates", "at.updates", "Updates whose noise was measured near this budget. A count."),
-    number(
-        "critical_rollouts",
-        "at.rollouts",
-        "Critical batch: variance between rollouts over the squared gradient. Rollouts.",
-    ),
-    number("predicted_n", "at.best_n", "The critical batch divided by B. A count."),
-    number(
-        "crossing_n",
-        "at.crossing_n",
-        "The n up to which noise between rollouts exceeds noise between problems. A count.",
-    ),
-    number("n_star", _n_star("median"), "Median of n*(C), the best n found. A count."),
-    number("n_star_low", _n_star("low"), "Lower end of its interval. A count."),
-    number("n_star_high", _n_star("high"), "Upper end of its interval. A count."),
-)
-
 # Of an estimate of n at one budget.
 BEST_N: Columns = (
     number("budget", "budget", BUDGET),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
 from isosweep.compute import BudgetUnit
-from isosweep.door.columns import NOISE, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.errors import PreflightError
 from isosweep.heldout import score
 from isosweep.modes.directory import StoredSweep
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from isosweep.analysis.curves import SweepData
     from isosweep.analysis.statistics.findings import Findings
-    from isosweep.analysis.statistics.noise_scale import Agreement
 
 # What a run has that has not begun.
 _NO_STATE = SimpleNamespace(step=0, reward=None, attempt=0, warnings=())
@@ -163,33 +162,12 @@ def early_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
     return (_row(table.columns, at, _axes(data)) for at in table.rows)
 
 
-def noise_rows(
-    paths: SweepPaths, data: "SweepData", findings: "Findings"
-) -> tuple[list[Row], "Agreement"]:
-    """One row a budget: the noise scale of the runs' gradients near it, and n*; and whether n*
-    goes with what the noise predicts."""
-    from isosweep.analysis.statistics.noise_scale import Measured, noise_at, rank_agreement
-    from isosweep.analysis.tables import optimum_table
+def noise_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
+    """One row a budget, as `analysis/noise.csv` has it."""
+    from isosweep.analysis.tables import noise_table
 
-    measured = [
-        Measured(
-            compute=record.compute.spent(data.plan.budget_unit),
-            noise=record.noise,
-        )
-        for curve in data.curves
-        for record in read_records(paths.run(curve.run.run_id).records).records
-        if record.noise is not None
-    ]
-    items = [
-        SimpleNamespace(
-            at=noise_at(each.budget, measured, each.best.cell.problems_per_batch),
-            optimum=each.optimum,
-        )
-        for each in optimum_table(data, findings).rows
-    ]
-    rows = [_row(NOISE, item, _axes(data)) for item in items]
-    found = rank_agreement([row["predicted_n"] for row in rows], [row["n_star"] for row in rows])
-    return rows, found
+    table = noise_table(data, findings)
+    return (_row(table.columns, at, _axes(data)) for at in table.rows)
 
 
 def _axes(data: "SweepData") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.choices import meant, one_of
-from isosweep.door.columns import NOISE, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.figures import Figures
 from isosweep.door.frames import (
     Row,
@@ -253,12 +253,12 @@ class Sweep:
         """A frame of the gradient's noise scale at every budget, beside n*; `attrs["agreement"]`
         has, by variant, whether n* goes with the n that the noise predicts (docs/noise_scale.md).
         """
-        read = {
-            name: noise_rows(self.stored.paths, one.data, one.findings)
-            for name, one in self.variants.items()
-        }
-        made = self._read_frame(NOISE, (rows for rows, _ in read.values()))
-        made.attrs["agreement"] = {name: agreement for name, (_, agreement) in read.items()}
+        from isosweep.analysis.tables import NOISE
+
+        rows = (noise_rows(one.data, one.findings) for one in self.variants.values())
+        made = self._read_frame(NOISE, rows)
+        noise = {name: one.findings.noise for name, one in self.variants.items()}
+        made.attrs["agreement"] = {name: each and each.agreement for name, each in noise.items()}
         return made
 
     @property

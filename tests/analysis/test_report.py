@@ -67,6 +67,7 @@ def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
         *(words.lines("answer", "sure", answer) if answer["use"] else ()),
         *words.lines("answer", "targets", answer),
         *words.lines("answer", "early", answer),
+        *words.lines("answer", "noise", answer),
     ):
         assert line in " ".join(page.split())
     return analysis

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.tables import CELLS, CHOICES, EARLY, FRONTIER, TARGETS
-from isosweep.door.columns import BEST_N, COMPARED, NEXT, NOISE, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.analysis.tables import CELLS, CHOICES, EARLY, FRONTIER, NOISE, TARGETS
+from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
 
 # By the call that makes the frame, as docs/columns_reference.md has it.
 FRAMES = {

@@ -396,6 +396,6 @@ def test_the_noise_of_records_stands_beside_n_star(tmp_path: Path) -> None:
     assert found[found["updates"] > 0]["crossing_n"].unique().tolist() == [64.0]
     assert found["n_star"].equals(sweep.frontier["n_star"])
     # A noise that is everywhere the same predicts no change.
-    assert found.attrs["agreement"][""].kind == "cannot_tell"
+    assert found.attrs["agreement"][""].kind == "cannot tell"
     records = sweep.records
     assert (records["noise_rollouts"] == (16 + 4 * 0.25) / 0.5).all()

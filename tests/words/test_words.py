@@ -29,6 +29,7 @@ from tests.words.answers import (
     END,
     EVALUATION,
     LISTED,
+    OTHER_NOISE,
     OUTLOOKS,
     POWER,
     PRICING,
@@ -72,6 +73,12 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *words.lines("answer", "next_steps", document),
             *words.lines("answer", "targets", document),
             *words.lines("answer", "early", document),
+            *words.lines("answer", "noise", document),
+            *(
+                line
+                for noise in OTHER_NOISE
+                for line in words.lines("answer", "noise", replace(ANSWER, noise=noise).document())
+            ),
         ],
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
