@@ -80,6 +80,7 @@ class Followed:
     `own`: this queue made it. `slots`: its places here. `refused`: the scheduler has not taken it
     yet. `gone`: how often in a row its job was not to be found. `running_since`: by this process's
     clock. `stuck`: why it was killed. `began_at`: compute that the run had when it was submitted.
+    `pardoned`: it was to be cancelled before the queue began.
     """
 
     item: QueueItem
@@ -93,6 +94,7 @@ class Followed:
     running_since: float | None = None
     stuck: str | None = None
     began_at: float = 0.0
+    pardoned: bool = False
 
     @property
     def run_id(self) -> str:

@@ -89,7 +89,8 @@ class RunQueue:
             if self._standing(item, files).ended:
                 continue
             if submission is not None and submission.live:
-                self._adopt(item, files)
+                # One that is being cancelled already is tried again after it.
+                self._adopt(item, files, pardoned=submission.cancel is not None)
             else:
                 self._wait(_Waiting(item, submission))
 
@@ -194,11 +195,12 @@ class RunQueue:
         # By the time that `makespan` promises the end of the sweep from.
         insort_left(self._waiting, waiting, key=lambda each: predicted(each.item.run.seconds))
 
-    def _adopt(self, item: QueueItem, files: RunFiles) -> None:
+    def _adopt(self, item: QueueItem, files: RunFiles, *, pardoned: bool = False) -> None:
         """Follow a submission that this queue did not make; its place here is taken."""
         state = files.view.submission
         assert state is not None
-        followed = Followed(item=item, files=files, number=state.submission.number, own=False)
+        number = state.submission.number
+        followed = Followed(item=item, files=files, number=number, own=False, pardoned=pardoned)
         followed.began_at = followed.spent()
         here = not is_elsewhere(followed, self.launcher.name) and not state.gone
         # Its place may be taken already, for another item of the same run.
@@ -277,7 +279,7 @@ class RunQueue:
         if state.submission.number > followed.number:
             # Closed, and submitted again, by somebody else.
             followed.number, followed.own, followed.refused = state.submission.number, False, None
-            followed.gone, followed.stuck = 0, None
+            followed.gone, followed.stuck, followed.pardoned = 0, None, False
         if state.end is None and (how := self._how_it_ended(followed, state)) is not None:
             with unless_away():
                 close(state.submission, *how)
@@ -318,7 +320,7 @@ class RunQueue:
         if self._stopping or self._standing(followed.item, followed.files).ended:
             return
         assert state.end is not None
-        if (by := _cancelled(state)) is not None:
+        if (by := _cancelled(state)) is not None and not followed.pardoned:
             self.failed[followed.run_id] = by
             return
         if followed.own and state.end.outcome == "refused":

@@ -1,6 +1,7 @@
 """Who follows which of a command's sweeps: this process, or one that it waits for."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -8,8 +9,11 @@ from rich.console import Console
 from isosweep.modes.queues import Sweep
 from isosweep.modes.status import who
 from isosweep.modes.terminal import say, typed
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
 from isosweep.store.presence import there
+from isosweep.store.state import view_run
 
 # Between two looks at who follows a sweep.
 _LOOK_S = 2.0
@@ -23,6 +27,8 @@ class Watching:
     def __init__(self, sweeps: list[Sweep], console: Console) -> None:
         self.own: dict[str, tuple[Sweep, Claim]] = {}
         self._others: dict[str, tuple[Sweep, Driver | None]] = {s.name: (s, None) for s in sweeps}
+        # Of sweeps that another process follows: what had been given up when this one came.
+        self._given_up: dict[str, dict[str, int]] = {}
         self._console = console
         self._next_look = 0.0
         self._away: Path | None = None
@@ -60,19 +66,32 @@ class Watching:
         say(self._console, line)
 
     def claim(self) -> tuple[list[Sweep], list[tuple[Sweep, Driver]]]:
-        """Claim what nobody follows: those, and sweeps that another process has completed."""
+        """Claim what nobody follows: those, and sweeps that another process has completed.
+
+        What had been cancelled, or had failed for good, before this command began is what the
+        command is to train: a sweep whose driver leaves that undone is claimed, but for what that
+        driver has given up since.
+        """
         claimed, complete = [], []
         for name, (sweep, watched) in list(self._others.items()):
             drivers = sweep.paths.drivers
             if watched is not None and living_driver(drivers) is None:
                 last = newest_driver(drivers)
                 if last is not None and last.left in COMPLETE:
-                    complete.append((sweep, last))
-                    del self._others[name]
-                    continue
+                    before = self._given_up[name]
+                    now = _given_up(sweep)
+                    wanted = {run_id for run_id in before if now.get(run_id) == before[run_id]}
+                    if not wanted:
+                        complete.append((sweep, last))
+                        del self._others[name]
+                        continue
+                    left = {r: why for r, why in last.failed.items() if r not in wanted}
+                    sweep = replace(sweep, left={**sweep.left, **left})
             takeover = sweep.study.config.takeover and watched is None
             answer = drive(drivers, takeover=takeover)
             if isinstance(answer, Driver):
+                if watched is None:
+                    self._given_up[name] = _given_up(sweep)
                 self._say_who(sweep, answer, watched)
                 self._others[name] = (sweep, answer)
                 continue
@@ -108,3 +127,19 @@ class Watching:
         for _, claim in self.own.values():
             claim.release(status)
         self.own.clear()
+
+
+def _given_up(sweep: Sweep) -> dict[str, int]:
+    """The runs that are cancelled, or are to be, and those that failed; each with the number of its
+    newest submission."""
+    stop, found = sweep.study.config.health.stop, {}
+    for run in sweep.study.plan.runs:
+        view = view_run(sweep.paths.run(run.run_id))
+        state = view.submission
+        if state is None or run.run_id in sweep.left:
+            continue
+        where = run_standing(run, view, sweep.study.plan.budget_unit, stop)
+        asked = state.cancel is not None and not where.ended
+        if asked or where in (Standing.CANCELLED, Standing.FAILED):
+            found[run.run_id] = state.submission.number
+    return found

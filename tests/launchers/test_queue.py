@@ -187,6 +187,21 @@ def test_a_run_that_waits_can_be_cancelled(tmp_path: Path) -> None:
     assert last.run_id not in launcher.submitted
 
 
+def test_a_run_that_is_being_cancelled_when_a_queue_begins_is_trained_after_it(
+    tmp_path: Path,
+) -> None:
+    run, launcher = one_run(tmp_path), FakeLauncher(finishes)
+    submission = submitted_elsewhere(run, [BUDGET])
+    request_cancel(submission, "ada")
+    queue = queue_of(only_first(tmp_path), launcher)
+    queue.step()
+    assert not launcher.submitted, "its job may live"
+    close(submission, "cancelled", "cancelled by ada")
+    follow(queue)
+    assert not queue.failed
+    assert launcher.submitted == [run.run_id]
+
+
 def test_what_the_scheduler_calls_cancelled_is_not_submitted_again(tmp_path: Path) -> None:
     gone = Observed(status="gone", outcome="cancelled", reason="CANCELLED by 1000")
     launcher = FakeLauncher(dies, gone=gone)
