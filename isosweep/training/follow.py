@@ -7,7 +7,7 @@ from isosweep.job import Place
 from isosweep.store.claims import highest
 from isosweep.store.state import Attempt, OvertakenError
 from isosweep.store.submissions import Submission, read_submission
-from isosweep.training.nodes import LOOK_S, MEET_S, Nodes, NodesError
+from isosweep.training.nodes import LOOK_S, MEET_S, Nodes, NodesError, PlaceTakenError
 from isosweep.training.stopping import StopRequest
 from isosweep.training.worker import ranks_of, require_even, spec_of
 
@@ -35,17 +35,32 @@ def follow_attempt(submission: Submission, place: Place, start: str, stop: StopR
 
 
 def _joined(submission: Submission, place: Place, start: str, stop: StopRequest) -> Nodes | None:
-    """The nodes of the attempt; None where the submission ends before it begins."""
-    run = submission.run
+    """The nodes of the attempt; None, with a line that says why, where there is none to join."""
+    run, named, said = submission.run, f"node {place.node} of {place.nodes}", ""
     deadline = time.monotonic() + MEET_S
     while time.monotonic() < deadline:
-        over = read_submission(run, submission.number).end is not None
-        if over or highest(run.submissions) > submission.number or stop.reason is not None:
+        if (why := _nothing_to_join(submission, stop)) is not None:
+            sys.stderr.write(f"{named} leaves before it has joined an attempt: {why}\n")
             return None
         number = highest(run.attempts)
-        nodes = Nodes.join(Attempt(run, number), place, start) if number else None
+        try:
+            nodes = Nodes.join(Attempt(run, number), place, start) if number else None
+        except PlaceTakenError as taken:
+            # Once an attempt.
+            if said != (said := str(taken)):
+                sys.stderr.write(f"{said}. This one waits for another attempt\n")
+            nodes = None
         if nodes is not None:
             return nodes
         time.sleep(LOOK_S)
-    named = f"node {place.node} of {place.nodes}"
-    raise NodesError(f"{named}: the first node has not begun within {MEET_S:g} s")
+    raise NodesError(said or f"{named}: the first node has not begun within {MEET_S:g} s")
+
+
+def _nothing_to_join(submission: Submission, stop: StopRequest) -> str | None:
+    """Why this node is not needed; None while it may be."""
+    end = read_submission(submission.run, submission.number).end
+    if end is not None:
+        return f"submission {submission.number} is over ({end.outcome})"
+    if (newest := highest(submission.run.submissions)) > submission.number:
+        return f"submission {newest} owns the run now"
+    return stop.reason

@@ -42,6 +42,10 @@ class NodesError(IsosweepError):
     exit_status = 1
 
 
+class PlaceTakenError(NodesError):
+    """Another process of this node has its part in the attempt."""
+
+
 class NodeGoneError(NodesError):
     """A node says nothing any more: its machine may be down, which its scheduler will see."""
 
@@ -100,8 +104,8 @@ class Nodes:
 
     @staticmethod
     def join(attempt: Attempt, place: Place, start: str) -> "Nodes | None":
-        """Those of `attempt`, if its first node is of the same start of the same job, and lives,
-        and nobody has this node's place; to be asked again otherwise."""
+        """Those of `attempt`, if its first node is of the same start of the same job, and lives; to
+        be asked again otherwise. Raises PlaceTakenError where somebody has this node's place."""
         file = _file(attempt, 0)
         # Listed first: a network file system may remember that a file was absent.
         first = Said.read(file) if file.name in names(file.parent) else None
@@ -111,9 +115,15 @@ class Nodes:
             time.sleep(LOOK_S)
             now = Said.read(file)
             if now is not None and now.ended is None and now.beat > first.beat:
-                own = Said(host=socket.gethostname())
-                claimed = claim(_file(attempt, place.node), asdict(own))
-                return Nodes(attempt, place, own, now) if claimed else None
+                own, mine = Said(host=socket.gethostname()), _file(attempt, place.node)
+                if claim(mine, asdict(own)):
+                    return Nodes(attempt, place, own, now)
+                by = Said.read(mine)
+                where = f" on {by.host}" if by else ""
+                raise PlaceTakenError(
+                    f"node {place.node} of {place.nodes} already has a process{where} in attempt "
+                    f"{attempt.number}: a job starts one process a node"
+                )
         return None
 
     def say(self, **changes: Any) -> None:

@@ -100,6 +100,8 @@ def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: An
         assert (len(table.rows) > 0) != (table.name in ("survival", "noise"))
         assert all(page.head)
         assert {len(row) for row in page.rows} <= {len(page.head)}
+        if not table.rows:
+            continue
         # A number in the file is the page's number, as far as the page writes it.
         place = page.head.index("n")
         names = [column.name for column in table.columns]

@@ -53,8 +53,16 @@ def configured(paths: SweepPaths) -> Path:
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> SweepPaths:
-    """A sweep on disk, with one run that failed."""
+    """A sweep on disk, with one run that failed; all have measured the gradient's noise."""
     paths = write_sweep(tmp_path_factory.mktemp("made"), REWARD, plan=PLAN)
+    noise = GradientNoise(
+        updates=2, num_generations=4, gradient=0.5, between_problems=0.25, within_problems=16.0
+    )
+    for run in PLAN.runs:
+        log = paths.run(run.run_id).records
+        records = read_records(log).records
+        shutil.rmtree(log)
+        write_records(log, [replace(record, noise=noise) for record in records])
     write_end(paths, PLAN.runs[0].run_id, "failed", "RuntimeError: planted")
     configured(paths)
     return paths
@@ -378,17 +386,7 @@ def rows_of_latex(text: str) -> list[list[str]]:
     return [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"\\")]
 
 
-def test_the_noise_of_records_stands_beside_n_star(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
-    noise = GradientNoise(
-        updates=2, num_generations=4, gradient=0.5, between_problems=0.25, within_problems=16.0
-    )
-    for run in PLAN.runs:
-        log = paths.run(run.run_id).records
-        records = read_records(log).records
-        shutil.rmtree(log)
-        write_records(log, [replace(record, noise=noise) for record in records])
-    sweep = isosweep.open(configured(paths))
+def test_the_noise_of_records_stands_beside_n_star(sweep: Sweep) -> None:
     found = sweep.noise
     assert list(found["budget"]) == list(sweep.frontier["budget"])
     # 32 rollouts at 4 problems a step.

@@ -1,5 +1,6 @@
 """A run of two nodes with a process each, on this machine: they meet, and end as one."""
 
+import io
 import os
 import signal
 import socket
@@ -17,9 +18,10 @@ from isosweep.job import Place
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_state
-from isosweep.store.submissions import Submission, read_submission, submit
-from isosweep.training import nodes
-from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, Said
+from isosweep.store.submissions import Submission, close, read_submission, submit
+from isosweep.training import follow, nodes
+from isosweep.training.follow import follow_attempt
+from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, PlaceTakenError, Said
 from isosweep.training.stopping import StopRequest
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
@@ -145,6 +147,7 @@ def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in {"LOOK_S": 0.02, "SILENT_S": 0.3, "_END_S": 0.2, "MEET_S": 1.0}.items():
         monkeypatch.setattr(nodes, name, seconds)
+    monkeypatch.setattr(follow, "LOOK_S", 0.02)
 
 
 @pytest.fixture
@@ -194,9 +197,33 @@ def test_a_node_joins_the_same_start_of_its_job_once(quickly: None, attempt: Att
         assert joined(attempt, start="1 7.1") is None
         second = let_in(attempt)
         assert second.first.port == first.said.port
-        assert joined(attempt) is None
+        with pytest.raises(PlaceTakenError, match="node 1 of 2 already has a process on "):
+            let_in(attempt)
     first.say(ended=(0,))
     assert joined(attempt, node=2, count=3) is None
+
+
+def test_a_second_process_of_a_node_says_why_it_takes_no_part(
+    quickly: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a job with two tasks a node: it waits for another attempt, until the run is over."""
+    submission = submitted(tmp_path, 1.0)
+
+    class Log(io.StringIO):
+        def write(self, text: str) -> int:
+            close(submission, "finished", "")
+            return super().write(text)
+
+    attempt = claim_attempt(submission.run, None, submission.number)
+    with beating(opened(attempt)):
+        let_in(attempt)
+        monkeypatch.setattr(sys, "stderr", log := Log())
+        follow_attempt(submission, Place(node=1, nodes=2), "1 7.0", StopRequest())
+    assert log.getvalue() == (
+        f"node 1 of 2 already has a process on {socket.gethostname()} in attempt 1: a job starts "
+        "one process a node. This one waits for another attempt\n"
+        "node 1 of 2 leaves before it has joined an attempt: submission 1 is over (finished)\n"
+    )
 
 
 def test_the_first_waits_for_all_and_names_who_does_not_come(

@@ -90,7 +90,7 @@ def checked(data: SweepData, findings: Findings, names: set[str]) -> dict[str, F
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
     )
-    assert len(REPORT_FIGURES) == 23
+    assert len(REPORT_FIGURES) == 24
     assert all(figures.left_out.values())
     for name, figure in figures.drawn.items():
         values = figure.heat_map.values if figure.heat_map else ()
