@@ -1,6 +1,7 @@
 """The gradient's noise: against exact values, in the trainer's units, and that nothing moves."""
 
 import itertools
+import json
 import math
 import signal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from isosweep.gradient_noise import GradientNoise
 from isosweep.plan.spec import RunSpec
 from isosweep.store.records import read_records
+from isosweep.training.ranks import Group, Ranks
 from tests.training.builders import (
     broken_off,
     metrics,
@@ -20,6 +22,7 @@ from tests.training.builders import (
     trained,
     trainer_of,
 )
+from tests.training.noise_shared import UPDATES
 
 pytestmark = pytest.mark.train
 
@@ -205,20 +208,18 @@ def test_records_have_the_noise_and_a_killed_run_the_same(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_devices_add_to_one_estimate(tmp_path: Path) -> None:
-    two = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
-    still = ("evaluation.noise_every=1", "recipe.learning_rate=1e-12", "evaluation=small")
-    found: list[float] = []
-    for own in ((), two):
-        spec = spec_of(*own, *still, n=8, micro=8)
-        run = trained(spec, tmp_path / f"{len(own)}", (5e9,))
-        noises = [x.noise for x in read_records(run.records).records if x.noise is not None]
-        assert all(noise.gradient is not None for noise in noises)
-        updates = sum(noise.updates for noise in noises)
-        within = [noise.updates * (noise.within_problems or 0.0) for noise in noises]
-        found.append(sum(within) / updates)
-    # Other rollouts are sampled; a factor that was forgotten would be 4.
+    """Two processes that share the rollouts of one measure what that one does."""
+    found = []
+    for processes in (1, 2):
+        file = tmp_path / f"{processes}.json"
+        arguments = ["-m", "tests.training.noise_shared", str(processes), str(file)]
+        assert set(Ranks(Group.alone(processes), arguments).run(lambda: None)) == {0}
+        found.append(json.loads(file.read_text()))
     alone, shared = found
-    assert shared == pytest.approx(alone, rel=0.5)
+    assert len(alone) == UPDATES
+    for one, two in zip(alone, shared, strict=True):
+        assert one[0] > 0
+        assert two == pytest.approx(one, rel=1e-3)
 
 
 def test_one_problem_a_step_tells_the_variance_within_it_alone() -> None:
