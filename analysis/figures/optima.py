@@ -163,11 +163,12 @@ def noise_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     y = generations_axis(data.generations)
     low, high = y.limits or (1.0, 1.0)
     predicted = _noise_points(data, [(at, at.predicted_n) for at in budgets])
-    crossing = _noise_points(data, [(at, at.crossing_n) for at in budgets])
     if not predicted:
         return LeftOut(reason="the gradient's square is nowhere above its noise")
-    drawn = [n for _, n, _ in (*predicted, *crossing)]
+    drawn = [n for _, n, _ in predicted]
     low, high = min(low, min(drawn) / 1.3), max(high, max(drawn) * 1.3)
+    inside = (at for at in budgets if low <= (at.crossing_n or 0.0) <= high)
+    crossing = _noise_points(data, [(at, at.crossing_n) for at in inside])
     bars, further = [], []
     for at in budgets:
         if at.predicted_low is not None:
@@ -175,7 +176,7 @@ def noise_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             bars += [(at.budget, max(at.predicted_low, low), ""), (at.budget, min(end, high), "")]
             bars += [BREAK]
             further += [(at.budget, high / 1.1, "its interval goes on")] if end > high else []
-    grey = Look(color=GREY, dash="dot", width=1.8)
+    grey = Look(label="crossing n", color=GREY, dash="dot", width=1.8)
     dots = Look(color=RED, dash="solid", marker="diamond", width=1.2)
     ends = Look(color=RED, dash=None, marker="triangle-up-open", size=9)
     n_star = [(at.budget, n) for at in findings.saturation.optima if (n := at.of("best"))]
@@ -189,8 +190,8 @@ def noise_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         x=budget_axis(data),
         y=replace(y, limits=(low, high)),
         series=(
-            *([points_of(crossing, label="crossing n", **grey)] if crossing else []),
-            *([points_of(bars, color=RED, width=2.5)] if bars else []),
+            *([points_of(crossing, **grey)] if crossing else []),
+            *([points_of(bars, color=RED, width=1.8)] if bars else []),
             *([points_of(further, **ends)] if further else []),
             points_of(predicted, label="n predicted by noise", **dots),
             *_intervals(data, replace(_NAMED["best"], aside=1.06), n_star),

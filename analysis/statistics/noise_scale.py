@@ -51,7 +51,7 @@ class NoiseAt:
     compared: Literal["compatible", "too large", "too small", "cannot tell"]
     """predicted_n against n*. compatible: their intervals overlap; too large, too small: the
     predicted n is, by all of its interval; cannot tell: an interval is not known, or holds every n
-    that was run."""
+    that was run, or n* may lie beyond these where the predicted n does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ def ratio_interval(
 def compare(
     noise: NoiseAt, n_star: Range | None, measured: Sequence[int]
 ) -> Literal["compatible", "too large", "too small", "cannot tell"]:
-    """The predicted n against n*, where both are known to less than all n that were `measured`."""
+    """The predicted n against n*, as `NoiseAt.compared`; `measured`: the n that were run."""
     if noise.predicted_low is None or n_star is None:
         return "cannot tell"
     ends = noise.predicted_low, noise.predicted_high or math.inf
@@ -191,9 +191,11 @@ def compare(
     for low, high in (ends, (interval.low, interval.high)):
         if low <= min(measured) and high >= max(measured):
             return "cannot tell"
-    if ends[0] > interval.high and not n_star.open_above:
-        return "too large"
-    return "too small" if ends[1] < interval.low and not n_star.open_below else "compatible"
+    if ends[0] > interval.high:
+        return "cannot tell" if n_star.open_above else "too large"
+    if ends[1] < interval.low:
+        return "cannot tell" if n_star.open_below else "too small"
+    return "compatible"
 
 
 def rank_agreement(predicted: Sequence[float | None], found: Sequence[float | None]) -> Agreement:
