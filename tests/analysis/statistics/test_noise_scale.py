@@ -10,6 +10,8 @@ import pytest
 from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import Curve, Measured
 from isosweep.analysis.figures.description import Figure, LeftOut
+from isosweep.analysis.figures.draw_matplotlib import dark
+from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.figures.optima import noise_figure
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.intervals import Interval
@@ -202,6 +204,7 @@ def test_answer_table_and_figure_have_the_same_numbers(full: Analysed) -> None:
     assert isinstance(drawn, Figure)
     (line,) = (each for each in drawn.series if each.label == "n predicted by noise")
     assert line.y == tuple(known)
+    to_plotly(dark(drawn))
     # Without any noise nothing is said of it.
     assert full.findings.noise is None
     assert not noise_table(data, full.findings).rows
