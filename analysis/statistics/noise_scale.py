@@ -18,6 +18,8 @@ from isosweep.gradient_noise import GradientNoise, noise_ratio
 
 # Records of the last so many doublings of compute say what the noise is at a budget.
 _WINDOW = 2.0
+# Compute that may miss its budget by so much.
+_NEAR = 1.02
 # Fewer runs than this have no spread to speak of.
 _LEAST_RUNS = 3
 # Of all orders of the budgets, fewer than this share may agree as well by chance.
@@ -59,7 +61,8 @@ class Agreement:
     """Whether two series rise together over budgets."""
 
     budgets: Count
-    """Budgets with both numbers, the last seven at most."""
+    """Budgets with both numbers, a factor of four or more apart: from the largest down, and seven
+    at most."""
     tau: float | None
     """Kendall's rank correlation; null below two budgets. No unit."""
     chance: Share
@@ -89,16 +92,18 @@ def noise_scale(
     if not any(curve.noise for curve in curves):
         return None
     at_budgets = {each.budget: each for each in frontier.budgets}
-    found: list[float | None] = []
+    pairs: list[tuple[float, float]] = []
     budgets: list[NoiseAt] = []
-    for optimum in optima:
+    apart = math.inf
+    for optimum in reversed(optima):
         at, n_star = at_budgets[optimum.budget], optimum.of("best")
         noise = noise_at(at.budget, curves, at.best.cell.problems_per_batch, frontier.confidence)
-        compared = compare(noise, n_star, at.measured)
-        budgets.append(replace(noise, compared=compared))
-        found.append(n_star.interval.median if n_star else None)
-    predicted = [each.predicted_n for each in budgets]
-    return NoiseScale(budgets=tuple(budgets), agreement=rank_agreement(predicted, found))
+        budgets.insert(0, replace(noise, compared=compare(noise, n_star, at.measured)))
+        # Of budgets that are nearer, the same updates say what the noise is.
+        if noise.predicted_n and n_star and at.budget * 2**_WINDOW <= apart * _NEAR:
+            pairs.insert(0, (noise.predicted_n, n_star.interval.median))
+            apart = at.budget
+    return NoiseScale(budgets=tuple(budgets), agreement=rank_agreement(pairs[-_MOST:]))
 
 
 def noise_at(
@@ -132,7 +137,7 @@ def _near(curve: Curve, budget: float) -> list[GradientNoise]:
     return [
         noise
         for compute, noise in curve.noise
-        if budget / 2**_WINDOW < compute <= budget * 1.02
+        if budget / 2**_WINDOW < compute <= budget * _NEAR
         and compute < end
         and noise.gradient is not None
     ]
@@ -198,13 +203,9 @@ def compare(
     return "compatible"
 
 
-def rank_agreement(predicted: Sequence[float | None], found: Sequence[float | None]) -> Agreement:
-    """How far `found`, (budgets,), goes with `predicted`; budgets where either is None are left
-    out, and of more than seven the last seven are taken."""
-    pairs = [
-        (x, y) for x, y in zip(predicted, found, strict=True) if x is not None and y is not None
-    ]
-    pairs = pairs[-_MOST:]
+def rank_agreement(pairs: Sequence[tuple[float, float]]) -> Agreement:
+    """How far the second numbers go with the first: a pair a budget, of which all orders are
+    tried."""
     if len(pairs) < 2:
         return Agreement(budgets=len(pairs), tau=None, chance=1.0, kind="cannot tell")
     first, second = zip(*pairs, strict=True)
