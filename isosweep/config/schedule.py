@@ -48,7 +48,7 @@ def changes(schedule: Schedule, setting: str, start: float) -> list[tuple[float,
     if "from" not in given:
         return sorted((float(amount), value) for amount, value in given.items())
     made: list[tuple[float, float]] = []
-    amount, value, times, last = given["from"], start, given["times"], given["to"]
+    amount, value, times, last = float(given["from"]), start, given["times"], given["to"]
     while value < last if times > 1 else value > last:
         value = value * times
         within = min(value, last) if times > 1 else max(value, last)
