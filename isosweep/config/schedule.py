@@ -75,6 +75,12 @@ def amounts(schedule: Schedule, starts: Mapping[str, Sequence[float]]) -> list[f
     )
 
 
+def largest(schedule: Schedule | None, setting: str, starts: Sequence[int]) -> int:
+    """The largest value of a count in any run that starts with one of `starts`."""
+    changed = [value for start in starts for _, value in changes(schedule or {}, setting, start)]
+    return int(max([*starts, *changed]))
+
+
 def _numbers(setting: str, given: Any) -> dict[str, float]:
     words, allowed = _VALUES[setting]
     if not isinstance(given, dict) or not given:

@@ -165,14 +165,18 @@ class Candidates:
         return drawn * recipe.planned_draws / problems
 
     def mean_generations(self, place: Place) -> float | None:
-        """n, averaged over a candidate's rollouts; None without phases."""
-        if not self.later:
-            return None
-        rollouts = [
-            (made * int(phase.completions[place[:2]]), int(phase.num_generations[place.i]))
-            for made, phase in self._made(place, int(self.steps[place]))
+        """n, averaged over a candidate's rollouts; None where no phase changes n or B."""
+        i, j, _ = place
+        sizes = [
+            (int(phase.num_generations[i]), int(phase.problems_per_batch[j]))
+            for phase in self.phases_of_run
         ]
-        return sum(count * n for count, n in rollouts) / sum(count for count, _ in rollouts)
+        if len(set(sizes)) == 1:
+            return None
+        made = [steps for steps, _ in self._made(place, int(self.steps[place]))]
+        rollouts = [steps * n * B for steps, (n, B) in zip(made, sizes, strict=True)]
+        total = sum(count * n for count, (n, _) in zip(rollouts, sizes, strict=True))
+        return total / sum(rollouts)
 
     def _costs(self, place: Place) -> tuple[Floats, list[tuple[float, Floats]]]:
         later = [(phase.after, phase.cost[place[:2]]) for phase in self.later]

@@ -3,7 +3,7 @@
 import pytest
 
 from isosweep.config.axes import combinations
-from isosweep.config.schedule import amounts, changes, checked
+from isosweep.config.schedule import amounts, changes, checked, largest
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
@@ -86,3 +86,11 @@ def test_passes_count_the_problems_of_every_phase() -> None:
         (8, 65536),
     }
     assert plan.mends["grid.max_epochs"][1].startswith("budget=")
+
+
+def test_a_server_needs_what_the_largest_phase_asks() -> None:
+    series = checked({"num_generations": {"from": 100, "times": 2, "every": 3, "to": 20}})
+    assert largest(series, "num_generations", [4, 8]) == 20
+    assert largest(series, "num_generations", [4, 64]) == 64
+    assert largest(series, "problems_per_batch", [4, 8]) == 8
+    assert largest(None, "num_generations", [4, 8]) == 8
