@@ -20,8 +20,9 @@ from tests.training.builders import broken_off, metrics, trained
 pytestmark = pytest.mark.train
 
 BUDGETS = (2e9, 6e9)
+MILESTONES = (7e8, *BUDGETS)
 GROWTH = (
-    "recipe.schedule={num_generations:{1e9:8,4e9:4},problems_per_batch:{2e9:8},"
+    "recipe.schedule={num_generations:{1e9:6,4e9:4},problems_per_batch:{2e9:8},"
     "learning_rate:{from:1e9,times:0.5,every:3,to:1e-4}}"
 )
 SMALL = (
@@ -30,6 +31,8 @@ SMALL = (
     "grid.seeds=[0]",
     "grid.tolerance=0.2",
     "grid.min_steps=1",
+    "evaluation.records_per_decade=1",
+    "recipe.micro_batch=8",
     "task.num_eval_problems=16",
     "evaluation.samples_per_problem=2",
     f"budget=[{BUDGETS[0]},{BUDGETS[1]}]",
@@ -57,9 +60,18 @@ def records(run: RunPaths) -> list[dict[str, Any]]:
 
 
 def test_a_run_that_is_extended_is_the_one_that_was_planned_so(tmp_path: Path) -> None:
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
     plan, spec = planned(GROWTH)
-    straight = trained(spec, tmp_path / "straight", BUDGETS)
-    extended = trained(spec, tmp_path / "extended", [7e8], BUDGETS[:1], BUDGETS)
+    rates: list[float] = []
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"])
+    )
+    straight = trained(spec, tmp_path / "straight", MILESTONES)
+    hook.remove()
+    assert rates == pytest.approx([1e-4, 2e-4, *[3e-4] * 2, *[1.5e-4] * 4, *[1e-4] * 5])
+    assert [step["learning_rate"] for step in metrics(straight)] == rates
+    extended = trained(spec, tmp_path / "extended", MILESTONES[:1], MILESTONES[:2], MILESTONES)
     assert records(extended) == records(straight)
     assert metrics(extended) == metrics(straight)
     kept = read_records(straight.records).records
@@ -72,8 +84,7 @@ def test_a_run_that_is_extended_is_the_one_that_was_planned_so(tmp_path: Path) -
     sizes = [
         (b.compute.rollouts - a.compute.rollouts) / (b.step - a.step) for a, b in pairwise(kept)
     ]
-    assert list(dict.fromkeys(sizes)) == [16, 32, 64]
-    assert sizes[-1] == 32
+    assert list(dict.fromkeys(sizes)) == [16, 24, 48, 32]
 
 
 def test_a_run_is_the_unscheduled_one_up_to_its_first_change(tmp_path: Path) -> None:
