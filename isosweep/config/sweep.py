@@ -224,6 +224,7 @@ class SweepConfig:
         self._check_interruption()
         self._check_allocation()
         self._check_noise()
+        self._check_schedule()
         self._check_sharing()
         if (
             self.launcher.max_dollars is not None
@@ -340,6 +341,32 @@ class SweepConfig:
         if reason is not None:
             null = "evaluation.noise_every=null"
             raise SettingError("evaluation.noise_every", every, reason, null)
+
+    def _check_schedule(self) -> None:
+        """Whether what trains the runs can change settings within them, at amounts that repeat."""
+        if self.recipe.schedule is None:
+            return
+        hardware = self.hardware
+        reasons = {
+            "needs amounts that a second execution spends alike, budget_unit=flops, rollouts or "
+            "tokens, and budget_unit=device_hours is measured time": self.unit == "device_hours",
+            "is isosweep's own trainer's, and trainer.name=command trains otherwise": (
+                self.trainer.name == "command"
+            ),
+            f"needs hardware.sharding=ddp, and hardware.sharding={hardware.sharding}": (
+                hardware.sharding != "ddp"
+            ),
+            "needs hardware.compile=false: batches of another shape are compiled again": (
+                hardware.compile
+            ),
+            "acts on the learner, and mode=simulate draws rewards of n alone": (
+                self.mode == "simulate"
+            ),
+        }
+        reason = next((reason for reason, applies in reasons.items() if applies), None)
+        if reason is not None:
+            value = ", ".join(self.recipe.schedule)
+            raise SettingError("recipe.schedule", value, reason, "recipe.schedule=null")
 
     def _check_allocation(self) -> None:
         """Whether what trains the runs can have groups of many sizes."""

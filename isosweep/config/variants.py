@@ -90,7 +90,7 @@ def stored_settings(document: Mapping[str, Any], axes: Mapping[str, Any]) -> dic
         settings["launcher.on_finish"] = without_tokens(str(action))
     for name, value in settings_of(document.get("grid", {}), axes).items():
         if isinstance(value, dict):
-            settings = {k: v for k, v in settings.items() if not k.startswith(f"{name}.")}
+            settings = {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{name}.")}
             settings |= flattened(value, f"{name}.")
         else:
             settings[name] = value

@@ -117,7 +117,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
         own = plan.of_axes(axes)
         rows = _plan_rows(own, letters)
         several = len(rows) < len({(c.num_generations, c.problems_per_batch) for c in own.cells})
-        say(console, words.line("plan", "heading", plan.budget_unit, several, axes))
+        say(console, words.line("plan", "heading", plan.budget_unit, several, axes, own.cells))
         say(console, *_aligned(rows, [short(budget) for budget in plan.budgets], console.width))
     counts = Counter(rejection.rule for rejection in plan.rejected)
     for rule in rules:

@@ -4,6 +4,7 @@ Shape suffixes: N values of n, M values of B, K budgets. Seeds only repeat candi
 here depends on them. `enumerate.py` fills these arrays, `rules.py` says what they break.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit
-from isosweep.costs.steps import Floats, Ints, budget_of
+from isosweep.costs.steps import Floats, Ints, budget_of, steps_for, steps_in_phases
 from isosweep.costs.timing import StepSeconds
 
 Bools = NDArray[np.bool_]
@@ -34,7 +35,9 @@ class Candidate:
 
     `num_generations` is n and `problems_per_batch` is B; `num_steps` is the whole number of steps
     that comes nearest to the budget, `spent` what they spend, in the budget's unit. `run_seconds`:
-    from start to budget, evaluation included; `memory_bytes`: what a device needs at least.
+    from start to budget, evaluation included; `memory_bytes`: what a device needs at least;
+    `epochs`: passes over the training problems. n, B and memory are those from `after` on, an
+    amount of `recipe.schedule`.
     """
 
     config: SweepConfig
@@ -45,6 +48,8 @@ class Candidate:
     spent: float
     run_seconds: float
     memory_bytes: float
+    epochs: float
+    after: float = 0.0
 
     @property
     def completions(self) -> int:
@@ -54,7 +59,8 @@ class Candidate:
     @property
     def product(self) -> str:
         """The product n x B in words."""
-        return f"n x B = {self.num_generations} x {self.problems_per_batch} = {self.completions}"
+        product = f"n x B = {self.num_generations} x {self.problems_per_batch} = {self.completions}"
+        return f"{product}, from {self.after:g} on," if self.after else product
 
     @property
     def num_batches(self) -> int:
@@ -75,7 +81,9 @@ class Candidates:
     unit, hardware FLOPs with what the learner pads and computes twice; `steps`, `records` (held-out
     evaluations from start to budget) and `run_seconds` (from start to budget, evaluation included):
     (N, M, K); `evaluation_flops` and `evaluation_seconds`, (N, M): of one evaluation; `broken`:
-    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M).
+    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M). `later`: the
+    same of each phase of `recipe.schedule`, whose n, B and costs are those from its amount `after`
+    on, while `steps`, `records` and `run_seconds` are the whole run's.
     """
 
     variant: Variant
@@ -95,6 +103,13 @@ class Candidates:
     evaluation_seconds: Floats
     run_seconds: Floats
     broken: Ints
+    later: tuple["Candidates", ...] = ()
+    after: float = 0.0
+
+    @property
+    def phases_of_run(self) -> tuple["Candidates", ...]:
+        """The first phase of a run and the later ones."""
+        return (self, *self.later)
 
     @property
     def config(self) -> SweepConfig:
@@ -107,9 +122,71 @@ class Candidates:
         return self.num_generations[:, None] * self.problems_per_batch[None, :]
 
     @cached_property
+    def steps_in_phases(self) -> list[Ints]:
+        """Steps of each phase up to every budget: (N, M, K) each."""
+        later = [(phase.after, phase.cost[..., None]) for phase in self.later]
+        return steps_in_phases(self.steps, self.cost[..., None], self._updates, later)
+
+    @cached_property
     def spent(self) -> Floats:
         """Planned compute at the nearest whole number of steps, in the budget's unit: (N, M, K)."""
-        return budget_of(self.steps, self.cost[..., None])
+        return self.total(lambda phase: phase.cost)
+
+    def total(self, of_update: Callable[["Candidates"], Floats]) -> Floats:
+        """What all steps come to up to every budget, of what an update takes in a phase, (N, M):
+        (N, M, K)."""
+        pairs = zip(self.steps_in_phases, self.phases_of_run, strict=True)
+        parts = [budget_of(steps, of_update(phase)[..., None]) for steps, phase in pairs]
+        return sum(parts[1:], parts[0])
+
+    @property
+    def _updates(self) -> int:
+        return self.config.recipe.updates_per_generation
+
+    # Of one pair of n and B.
+
+    def steps_to(self, place: Place, budget: float) -> int:
+        """T at any `budget`."""
+        cost, later = self._costs(place)
+        return int(steps_for(np.array([budget]), cost, self._updates, later)[0])
+
+    def budget_at(self, place: Place, steps: int) -> float:
+        """What `steps` spend, in the budget's unit."""
+        parts = [budget_of(made, phase.cost[place[:2]]) for made, phase in self._made(place, steps)]
+        return float(sum(parts[1:], parts[0]))
+
+    def epochs(self, place: Place, steps: int) -> float:
+        """Passes over the training problems that `steps` make, with all that their batches draw."""
+        recipe, problems = self.config.recipe, self.config.task.epoch_draws
+        drawn = sum(
+            made / self._updates * int(phase.problems_per_batch[place.j])
+            for made, phase in self._made(place, steps)
+        )
+        return drawn * recipe.planned_draws / problems
+
+    def mean_generations(self, place: Place) -> float | None:
+        """n, averaged over a candidate's rollouts; None where no phase changes n or B."""
+        i, j, _ = place
+        sizes = [
+            (int(phase.num_generations[i]), int(phase.problems_per_batch[j]))
+            for phase in self.phases_of_run
+        ]
+        if len(set(sizes)) == 1:
+            return None
+        made = [steps for steps, _ in self._made(place, int(self.steps[place]))]
+        rollouts = [steps * n * B for steps, (n, B) in zip(made, sizes, strict=True)]
+        total = sum(count * n for count, (n, _) in zip(rollouts, sizes, strict=True))
+        return total / sum(rollouts)
+
+    def _costs(self, place: Place) -> tuple[Floats, list[tuple[float, Floats]]]:
+        later = [(phase.after, phase.cost[place[:2]]) for phase in self.later]
+        return self.cost[place[:2]], later
+
+    def _made(self, place: Place, steps: int) -> Iterator[tuple[int, "Candidates"]]:
+        """How many of `steps` are made in each phase, and the phase."""
+        cost, later = self._costs(place)
+        made = steps_in_phases(np.array(steps), cost, self._updates, later)
+        return zip(map(int, made), self.phases_of_run, strict=True)
 
     @cached_property
     def feasible(self) -> Bools:
@@ -154,6 +231,8 @@ class Candidates:
             spent=float(self.spent[place]),
             run_seconds=float(self.run_seconds[place]),
             memory_bytes=float(self.memory.needed[i, j]),
+            epochs=self.epochs(place, int(self.steps[place])),
+            after=self.after,
         )
 
     def places(self, where: Bools) -> list[Place]:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.steps import budget_of
 from isosweep.models.weights import shipped_sampling
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.document import Repeated, ShippedSampling, ShortOfWarmup
-from isosweep.plan.rules import RULES, epochs, most_steps_within
+from isosweep.plan.rules import RULES, most_steps_within
 
 # The rates of w updates of warm-up lack (w - 1) / 2 full ones: a sixth of three times as many.
 WARM_UPS = 3
@@ -45,7 +44,7 @@ def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
         config, last = table.config, len(table.budgets) - 1
         if (limit := config.grid.warn_epochs) is None:
             continue
-        seen = {place: epochs(table, place, int(table.steps[place])) for place in _planned(table)}
+        seen = {place: table.epochs(place, int(table.steps[place])) for place in _planned(table)}
         often = {place: passes for place, passes in seen.items() if passes > limit}
         if not often:
             continue
@@ -85,10 +84,7 @@ def _budget_within(table: Candidates, limit: float) -> float | None:
         Place(int(i), int(j), last)
         for i, j in np.argwhere(table.listed & (table.broken[..., last] & always == 0))
     ]
-    least = min(
-        budget_of(most_steps_within(table, place, limit), float(table.cost[place[:2]]))
-        for place in places
-    )
+    least = min(table.budget_at(place, most_steps_within(table, place, limit)) for place in places)
     if least == 0:
         return None
     unit = 10.0 ** (math.floor(math.log10(least)) - 1)

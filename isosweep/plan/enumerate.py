@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 
 from isosweep.config.axes import Variant
+from isosweep.config.schedule import amounts, value_at
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.fit import MemoryFit, quickest
@@ -33,9 +34,43 @@ def _checked(candidates: Candidates) -> Candidates:
 def _costed(variant: Variant) -> Candidates:
     """One variant's candidates with what they cost; what they break is not judged yet."""
     config = variant.config
+    first, *later = (_phase(variant, *begun) for begun in _phases_of(config))
+    pairs = [(phase.after, phase.cost[..., None]) for phase in later]
+    updates = config.recipe.updates_per_generation
+    first = replace(first, later=tuple(later))
+    first = replace(first, steps=steps_for(first.budgets, first.cost[..., None], updates, pairs))
+    records = _records(first)
+    seconds = first.total(lambda phase: phase.seconds)
+    run_seconds = seconds + first.evaluation_seconds[..., None] * records + config.hardware.startup
+    whole: dict[str, Any] = {"steps": first.steps, "records": records, "run_seconds": run_seconds}
+    return replace(first, later=tuple(replace(phase, **whole) for phase in later), **whole)
+
+
+def _phases_of(config: SweepConfig) -> list[tuple[float, Ints, Ints]]:
+    """Where each phase of the runs begins, in the budget's unit, with its n (N,) and B (M,)."""
+    grid, planned = config.grid, config.recipe.schedule or {}
+    n, B = sorted(grid.num_generations), sorted(grid.problems_per_batch)
+    rate = config.recipe.learning_rate
+    starts: dict[str, list[Any]] = {
+        "num_generations": n,
+        "problems_per_batch": B,
+        "learning_rate": [rate],
+    }
+
+    def at(setting: str, amount: float) -> Ints:
+        values = [value_at(planned, setting, start, amount) for start in starts[setting]]
+        return np.array(values).astype(np.int64)
+
+    return [
+        (amount, at("num_generations", amount), at("problems_per_batch", amount))
+        for amount in (0.0, *amounts(planned, starts))
+    ]
+
+
+def _phase(variant: Variant, after: float, n: Ints, B: Ints) -> Candidates:
+    """One phase of a variant's candidates, with what an update costs in it."""
+    config = variant.config
     grid, updates = config.grid, config.recipe.updates_per_generation
-    n = np.array(sorted(grid.num_generations), dtype=np.int64)
-    B = np.array(sorted(grid.problems_per_batch), dtype=np.int64)
     budgets = np.array(config.budgets)
     completions = n[:, None] * B[None, :]
     listed = np.ones(completions.shape, dtype=bool)
@@ -48,46 +83,43 @@ def _costed(variant: Variant) -> Candidates:
         config.hardware.device,
         n[:, None].astype(float),
     )
-    memory, learner, phases = _quickest(config, passes, completions)
+    memory, learner, phases = _quickest(config, passes, completions, n)
     # Costs of one generation are shared evenly by the updates made with it.
     flops, sampling = (each / updates for each in _flops(config, passes, completions))
-    hardware_flops = sampling + learner * config.hardware.devices_per_run / updates
     seconds = phases.total / updates
-    cost = _cost(config, passes, completions, flops, seconds)
-    steps = steps_for(budgets, cost[..., None], updates)
-    records = _records(config, flops, steps)
+    whole = np.zeros((*completions.shape, len(budgets)))
     evaluation = np.broadcast_to(evaluation_seconds(config, memory.concurrency), seconds.shape)
-    run_seconds = steps * seconds[..., None] + evaluation[..., None] * records
     return Candidates(
         variant=variant,
         num_generations=n,
         problems_per_batch=B,
         budgets=budgets,
         listed=listed,
-        cost=cost,
+        cost=_cost(config, passes, completions, flops, seconds),
         flops=flops,
-        hardware_flops=hardware_flops,
+        hardware_flops=sampling + learner * config.hardware.devices_per_run / updates,
         seconds=seconds,
         phases=phases,
         memory=memory,
-        steps=steps,
-        records=records,
+        steps=whole.astype(np.int64),
+        records=whole.astype(np.int64),
         evaluation_flops=evaluation_flops(config),
         evaluation_seconds=evaluation,
-        run_seconds=run_seconds + config.hardware.startup,
-        broken=np.zeros(steps.shape, dtype=np.int64),
+        run_seconds=whole,
+        broken=whole.astype(np.int64),
+        after=after,
     )
 
 
 def _quickest(
-    config: SweepConfig, passes: Passes, completions: Ints
+    config: SweepConfig, passes: Passes, completions: Ints, n: Ints
 ) -> tuple[MemoryFit, Floats, StepSeconds]:
     """How n x B fit their devices in the least time, FLOPs that a device computes in scoring and
     training, and the seconds of one generation and its updates: (N, M) each."""
     at = reached(config)
 
     def timed(memory: MemoryFit) -> tuple[MemoryFit, Floats, StepSeconds]:
-        learner = _learner(config, passes, completions, memory)
+        learner = _learner(config, passes, completions, memory, n)
         return memory, learner, _phases(config, passes, completions, memory, learner, at)
 
     # Where passes cost nothing beside their FLOPs, time would tell large micro-batches from small
@@ -101,7 +133,9 @@ def _quickest(
     return timed(quickest(fits, [timed(fit)[2].total for fit in fits]))
 
 
-def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:
+def _learner(
+    config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit, n: Ints
+) -> Floats:
     """FLOPs that a device computes in scoring and training one generation: (N, M)."""
     return learner_flops(
         config.model.architecture,
@@ -110,7 +144,7 @@ def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: Mem
         config.task.lengths,
         local=np.maximum(completions // config.hardware.devices_per_run, 1),
         micro_batch=memory.micro_batch,
-        sharing=np.array(sorted(config.grid.num_generations))[:, None],
+        sharing=n[:, None],
         mini_batches=config.recipe.mini_batches,
     )
 
@@ -170,14 +204,17 @@ def _cost(
     return cost
 
 
-def _records(config: SweepConfig, flops: Floats, steps: Ints) -> Ints:
-    """Held-out evaluations up to `steps`: (N, M, K).
+def _records(table: Candidates) -> Ints:
+    """Held-out evaluations up to every budget: (N, M, K).
 
-    One at step 0, at each milestone, and at each point of the log-spaced grid of compute. Runs of
-    a model share the one at step 0, but each may be the first, or wait for it.
+    One at step 0, at each milestone, at each change of a schedule, and at each point of the
+    log-spaced grid of compute. Runs of a model share the one at step 0, but each may be the first,
+    or wait for it.
     """
-    decades = np.log10(steps * flops[..., None]) - np.maximum(np.log10(flops[..., None]), 0)
-    milestones = np.arange(1, steps.shape[-1] + 1)
-    between = np.floor(config.evaluation.records_per_decade * decades)
-    records: Ints = 1 + milestones + between.astype(np.int64)
+    flops = table.flops[..., None]
+    decades = np.log10(table.total(lambda p: p.flops)) - np.maximum(np.log10(flops), 0)
+    milestones = np.arange(1, len(table.budgets) + 1)
+    changed = [phase.after < table.budgets for phase in table.later]
+    between = np.floor(table.config.evaluation.records_per_decade * decades)
+    records: Ints = 1 + milestones + sum(changed) + between.astype(np.int64)
     return records

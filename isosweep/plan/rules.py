@@ -5,6 +5,7 @@ rules are reported.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.memory import state_bytes
-from isosweep.costs.steps import Ints, budget_of, steps_for, whole_generations
+from isosweep.costs.steps import Ints, whole_generations
 from isosweep.plan.candidates import Candidate, Candidates, Place
 from isosweep.plan.memory import roomier
 from isosweep.plan.spec import evaluation_batch
@@ -67,21 +68,24 @@ def _jobs_seconds(table: Candidates) -> float:
 def _passes_too_often(table: Candidates) -> Any:
     """Whether the steps draw more problems than `grid.max_epochs` passes hold: (N, M, K)."""
     recipe, problems = table.config.recipe, table.config.task.epoch_draws
-    drawn = table.steps * table.problems_per_batch[None, :, None] * recipe.planned_draws
+    drawn = table.total(_batch) * recipe.planned_draws
     return drawn > table.config.grid.max_epochs * problems * recipe.updates_per_generation
 
 
-def epochs(table: Candidates, place: Place, steps: int) -> float:
-    """Passes over the training problems that `steps` make, with all that their batches draw."""
-    recipe = table.config.recipe
-    drawn = steps / recipe.updates_per_generation * int(table.problems_per_batch[place.j])
-    return drawn * recipe.planned_draws / table.config.task.epoch_draws
+def _batch(table: Candidates) -> Any:
+    return table.problems_per_batch[None, :]
 
 
 def most_steps_within(table: Candidates, place: Place, passes: float) -> int:
     """Update steps of the whole generations that make `passes` over the problems at most."""
     updates = table.config.recipe.updates_per_generation
-    return math.floor(passes / epochs(table, place, updates)) * updates
+    most = math.floor(passes / table.epochs(place, updates))
+    if table.later:
+        # Later batches may be smaller, or larger.
+        first, *later = (int(p.problems_per_batch[place.j]) for p in table.phases_of_run)
+        tried = range(1, math.ceil(most * first / min(first, *later)) + 1)
+        most = bisect_right(tried, passes, key=lambda k: table.epochs(place, k * updates))
+    return most * updates
 
 
 def _uneven(c: Candidate) -> str:
@@ -176,9 +180,8 @@ def _tolerance_that_suffices(c: Candidate) -> str:
 
 
 def _too_many_epochs(c: Candidate) -> str:
-    problems, draws = c.config.task.epoch_draws, c.config.recipe.planned_draws
+    draws, epochs = c.config.recipe.planned_draws, c.epochs
     again = f", {draws:g} draws each," if draws > 1 else ""
-    epochs = c.num_batches * c.problems_per_batch * draws / problems
     allowed = c.config.grid.max_epochs
     # With as many digits as it takes to lie above what is allowed.
     texts = (f"{epochs:.{digits}f}" for digits in range(1, 9))
@@ -244,12 +247,10 @@ def budget_that_works(table: Candidates, place: Place) -> str:
 
 def _budget_for(steps: int, table: Candidates, place: Place) -> str:
     """The budget that `steps` of this pair of n and B spend, in the fewest digits that buy them."""
-    updates = table.config.recipe.updates_per_generation
-    cost = float(table.cost[place.i, place.j])
-    exact = budget_of(steps, cost)
+    exact = table.budget_at(place, steps)
     texts = (f"{exact:.{digits}g}" for digits in range(4, 17))
-    bought = steps_for(exact, cost, updates)
-    return next((t for t in texts if steps_for(float(t), cost, updates) == bought), repr(exact))
+    bought = table.steps_to(place, exact)
+    return next((t for t in texts if table.steps_to(place, float(t)) == bought), repr(exact))
 
 
 def _another_budget(table: Candidates, place: Place, otherwise: str) -> str:
@@ -353,13 +354,13 @@ RULES: tuple[Rule, ...] = (
         broken=_passes_too_often,
         reason=_too_many_epochs,
         remedy=lambda t, at: _another_budget(
-            t, at, f"grid.max_epochs={math.ceil(epochs(t, at, t.at(at).num_steps))}"
+            t, at, f"grid.max_epochs={math.ceil(t.at(at).epochs)}"
         ),
         distance=lambda t: t.steps * t.problems_per_batch[None, :, None],
         steps=StepLimits(
             most=lambda t, at: most_steps_within(t, at, t.config.grid.max_epochs),
             allowing=lambda t, at, steps: (
-                f"grid.max_epochs={math.ceil(epochs(t, at, steps) * 100) / 100:.12g}"
+                f"grid.max_epochs={math.ceil(t.epochs(at, steps) * 100) / 100:.12g}"
             ),
         ),
     ),
@@ -375,11 +376,21 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken_bits(table: Candidates) -> Ints:
-    """Bit r is set where a candidate breaks RULES[r]: (N, M, K)."""
+    """Bit r is set where a candidate breaks RULES[r], in any phase: (N, M, K)."""
     broken = np.zeros(table.steps.shape, dtype=np.int64)
     for bit, rule in enumerate(RULES):
-        broken |= np.where(rule.broken(table), 1 << bit, 0)
+        for phase in table.phases_of_run if rule.steps is None else (table,):
+            broken |= np.where(rule.broken(phase), 1 << bit, 0)
     return broken
+
+
+def breaking(table: Candidates, rule: Rule, place: Place) -> Candidates:
+    """The first phase of a candidate in which it breaks `rule`; the run itself where none does."""
+    if rule.steps is not None:
+        return table
+    breaks = (np.broadcast_to(rule.broken(p), p.steps.shape)[place] for p in table.phases_of_run)
+    pairs = zip(breaks, table.phases_of_run, strict=True)
+    return next((phase for broken, phase in pairs if broken), table)
 
 
 def rules_of(bits: int) -> tuple[Rule, ...]:

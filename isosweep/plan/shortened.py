@@ -15,8 +15,8 @@ def up_to(plan: Plan, run: PlannedRun, milestone: float) -> PlannedRun:
         return run
     cells = {cell.budget: cell for cell in plan.cells if cell.run_id == run.run_id}
     there, last = cells[milestone], cells[run.milestones[-1]]
-    steps, time = (
-        there.num_steps / last.num_steps,
+    flops, time = (
+        predicted(there.planned_flops) / predicted(last.planned_flops),
         predicted(there.device_hours) / predicted(last.device_hours),
     )
     hardware_flops = run.planned_hardware_flops
@@ -25,7 +25,7 @@ def up_to(plan: Plan, run: PlannedRun, milestone: float) -> PlannedRun:
         milestones=tuple(each for each in run.milestones if each <= milestone),
         num_steps=there.num_steps,
         planned_flops=there.planned_flops,
-        planned_hardware_flops=None if hardware_flops is None else hardware_flops * steps,
+        planned_hardware_flops=None if hardware_flops is None else hardware_flops * flops,
         seconds=predicted(run.seconds) * time,
         records=round(run.records * time),
         evaluation_flops=run.evaluation_flops * time,

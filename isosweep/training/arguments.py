@@ -44,12 +44,11 @@ def trl_arguments(spec: RunSpec, context: int, stop: Sequence[int] = ()) -> dict
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
         "loss_type": "grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
         **_generation(spec, context, stop),
-        "num_generations": spec.num_generations,
+        **batch_arguments(spec),
         "max_completion_length": spec.task.completion_limit,
         "top_k": 0,
         "reward_weights": [spec.recipe.reward_scale, *([1.0] if penalised else [])],
         "vllm_importance_sampling_correction": spec.generation.importance_sampling_correction,
-        "learning_rate": spec.learning_rate,
         "model_init_kwargs": _reference(spec),
         **_device(spec),
         **_sharding(spec),
@@ -130,13 +129,21 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _device(spec: RunSpec) -> dict[str, Any]:
-    cuda = spec.device == "cuda"
+def batch_arguments(spec: RunSpec) -> dict[str, Any]:
+    """Settings of GRPOConfig that a phase of a run may change."""
     micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
     return {
+        "num_generations": spec.num_generations,
         "per_device_train_batch_size": spec.micro_batch,
         "gradient_accumulation_steps": micro_batches // spec.recipe.mini_batches,
         "steps_per_generation": micro_batches,
+        "learning_rate": spec.learning_rate,
+    }
+
+
+def _device(spec: RunSpec) -> dict[str, Any]:
+    cuda = spec.device == "cuda"
+    return {
         "bf16": spec.dtype == "bfloat16" and not _held_as_computed(spec),
         "gradient_checkpointing": spec.gradient_checkpointing,
         "torch_compile": spec.compile,

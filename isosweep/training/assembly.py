@@ -48,12 +48,14 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     progress = Progress(Ledger(spec), make_stream(spec), session.monitor, noise)
     if session.start.checkpoint is not None:
         progress.restore(session.start.checkpoint)
+    phase = spec.in_phase(spec.phase_at(progress.ledger.spent))
+    progress.begin_phase(phase)
     recorded = session.reporter.started(session.start)
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
     trainer = make_trainer(
-        spec, model, tokenizer, progress.ledger, progress.stream, checkpoints, further, noise
+        phase, model, tokenizer, progress.ledger, progress.stream, checkpoints, further, noise
     )
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)

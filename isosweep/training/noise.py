@@ -40,8 +40,14 @@ class NoiseBooks:
     """Sums over the updates measured since the last record, of all processes."""
 
     def __init__(self, spec: RunSpec) -> None:
-        self._n, self.updates, self._sums = spec.num_generations, 0, dict.fromkeys(_SUMS, 0.0)
+        self.updates, self._sums = 0, dict.fromkeys(_SUMS, 0.0)
+        self.begin_phase(spec.num_generations)
         self._every = spec.evaluation.noise_every
+
+    def begin_phase(self, num_generations: int) -> None:
+        """Estimate for so many rollouts of a problem from now on; the sums are those of a record,
+        and every phase begins after one."""
+        self._n = num_generations
 
     def due(self, step: int) -> bool:
         """Whether the update after `step` updates is measured."""

@@ -17,6 +17,7 @@ from isosweep.errors import SettingError
 from isosweep.files import read_json, write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.training.allocation import Knapsack
+from isosweep.training.arguments import batch_arguments
 from isosweep.training.groups import Groups
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -61,6 +62,10 @@ class _Chosen(NamedTuple):
     rewards: Any
 
 
+def _allocation(spec: RunSpec) -> Knapsack | None:
+    return Knapsack(spec.num_generations) if spec.recipe.allocation == "knapsack" else None
+
+
 class CountedGRPOTrainer(TRLTrainer):
     """A trainer that draws problems from `stream`, books in `ledger`, and follows `spec.recipe`.
 
@@ -101,8 +106,7 @@ class CountedGRPOTrainer(TRLTrainer):
         # come in groups.
         self._rewards = torch.empty(0)
         self._groups = Groups([])
-        knapsack = spec.recipe.allocation == "knapsack"
-        self._allocation = Knapsack(spec.num_generations) if knapsack else None
+        self._allocation = _allocation(spec)
         # Tokens of prompt and completion of this process's rollouts.
         self._lengths: list[tuple[int, int]] = []
         self._interruption: Interruption | None = None
@@ -113,6 +117,11 @@ class CountedGRPOTrainer(TRLTrainer):
                 spec.recipe.interruption_tokens,
                 spec.task.completion_limit,
             )
+
+    def begin_phase(self, spec: RunSpec) -> None:
+        """Take batches, micro-batches and rate of `spec` when `train` is called next."""
+        self._spec, self._allocation = spec, _allocation(spec)
+        self.trl_begin_phase(batch_arguments(spec))
 
     def timing_update(self) -> AbstractContextManager[None]:
         """Count what runs inside as seconds of training."""

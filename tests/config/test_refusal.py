@@ -27,6 +27,7 @@ CONFIG = make_config()
 
 # What rows below begin with.
 GPU = "model=qwen-0.5b budget=1e18 "
+GROWING = "recipe.schedule={problems_per_batch:{1e9:8}} "
 EIGHT = (
     GPU + "hardware.devices_per_run=8 hardware.sharding=fsdp hardware.optimizer=adamw_torch_8bit "
 )
@@ -272,6 +273,23 @@ REFUSED = [
     (EIGHT + "hardware.sharding=fsdp evaluation.noise_every=4", "evaluation.noise_every", "a part"),
     (GPU + "hardware.compile=true evaluation.noise_every=4", "evaluation.noise_every", "again"),
     ("recipe.allocation=knapsack evaluation.noise_every=4", "evaluation.noise_every", "one size"),
+    # Schedules within a run.
+    ("recipe.schedule={beta:{1e9:1}}", "recipe.schedule", "one or more of num_generations"),
+    (GROWING + "recipe.rollout_lag=2", "recipe.rollout_lag", "changes problems_per_batch by then"),
+    (GROWING + "recipe.retire_at=0.9", "recipe.retire_at", "keeps problems for one batch"),
+    (GROWING + "budget_unit=device_hours", "recipe.schedule", "budget_unit=device_hours is meas"),
+    (GROWING + EIGHT + "hardware.sharding=fsdp", "recipe.schedule", "needs hardware.sharding=ddp"),
+    (GROWING + "mode=simulate", "recipe.schedule", "mode=simulate draws rewards of n alone"),
+    *(
+        (f"recipe.schedule={{num_generations:{{{changes}}}}}", "recipe.schedule", rule)
+        for changes, rule in [
+            ("1e9:1", "whole numbers of 2 or more"),
+            ("-1:8", "amounts of compute are numbers above 0"),
+            ("from:1e9,times:2", "has from, times, every, to"),
+            ("from:1e9,times:1,every:2,to:8", "`times` above 0, and not 1"),
+            ("from:1e9,times:2,every:1,to:8", "`every` above 1"),
+        ]
+    ),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),

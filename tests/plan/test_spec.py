@@ -96,6 +96,7 @@ def test_fields_that_change_no_number_are_marked() -> None:
             "model.converted",
             "task.name",
             "recipe.name",
+            "recipe.schedule",
             "vllm_share",
         ),
         "model.architecture.max_position_embeddings",

@@ -114,11 +114,13 @@ def prepared(spec: RunSpec, root: Path) -> RunPaths:
     return run
 
 
-def trained(spec: RunSpec, root: Path, *attempts: Sequence[float]) -> RunPaths:
-    """The run taken to the milestones, in FLOPs, of each of the `attempts`."""
+def trained(
+    spec: RunSpec, root: Path, *attempts: Sequence[float], unit: BudgetUnit = "flops"
+) -> RunPaths:
+    """The run taken to the milestones, in `unit`, of each of the `attempts`."""
     run = prepared(spec, root)
     for milestones in attempts:
-        job = TrainRun(str(run.root), tuple(milestones), "flops", make_config().health)
+        job = TrainRun(str(run.root), tuple(milestones), unit, make_config().health)
         assert job() == "finished"
     return run
 

@@ -53,6 +53,9 @@ class Still:
     def whole_policy(self) -> Iterator[Policy]:
         yield self.model
 
+    def begin_phase(self, spec: RunSpec) -> None:
+        raise AssertionError("the run has one phase")
+
     def write_whole(self, checkpoint: Path) -> None:
         raise AssertionError("nothing was saved")
 
