@@ -12,6 +12,8 @@ Prints a row for every law, world and quantity.
 - `updates`: rollouts that a reward takes go with no power of the updates on each, or with 0.3 or
   0.8 of them; three or four numbers of updates, two seeds or three, rewards that rise slowly or
   fast, known to 0.005 or 0.02; milliseconds a sweep.
+- `sum`: rollouts that go with D_min and powers of the updates, of the model size or B, or of all
+  three, two seeds or three, needs that vary by 5% or 10%; a third of a second a sweep.
 """
 
 import itertools
@@ -29,17 +31,18 @@ from isosweep.analysis.curves import Curve
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import find_truth
 from isosweep.analysis.simulation.worlds import Floats
+from isosweep.analysis.statistics.across import Parameter
 from isosweep.analysis.statistics.best_batch import batch_law
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.reuse import Onset, find_onset
-from isosweep.analysis.statistics.sizes import Parameter, SizeFit, fit_sizes
-from isosweep.analysis.statistics.updates import Needs, find_needs
+from isosweep.analysis.statistics.sizes import SizeFit, fit_sizes
+from isosweep.analysis.statistics.updates import Amount, Needs, SumLaw, find_needs, find_sum
 
 # Of 90% intervals, over all worlds of a law, chance not counted.
 GOALS = {
     f"{law}_{side}": Goal(f"share of intervals of {law} that hold the truth", sense, limit)
-    for law in ("batch", "reuse", "size", "updates")
+    for law in ("batch", "reuse", "size", "updates", "sum")
     for side, sense, limit in (("low", "at least", 0.86), ("high", "at most", 0.94))
 }
 QUICK = {"sweeps": 4, "processes": 2}
@@ -201,8 +204,8 @@ def see_updates(world: str, sweeps: int) -> list[Seen]:
                 rewards = 0.2 + 0.5 / (1 + np.exp(-steepness * late))
                 rewards += noise * rng.standard_normal(rewards.shape)
                 runs.append(
-                    [
-                        Curve(
+                    {
+                        seed: Curve(
                             run=run,
                             steps=drawn,
                             generations=drawn,
@@ -214,15 +217,53 @@ def see_updates(world: str, sweeps: int) -> list[Seen]:
                             status="finished",
                             status_reason=None,
                         )
-                        for reward in rewards
-                    ]
+                        for seed, reward in enumerate(rewards)
+                    }
                 )
-            found = find_needs(amounts, runs, CONFIG.margin, CONFIG.confidence)
+            found = find_needs({"updates": amounts}, runs, CONFIG.margin, CONFIG.confidence)
             if isinstance(found, Needs):
-                factor = found.rollouts.factor
+                factor = found.rollouts.factors["updates"]
                 low, median, high = map(math.log2, (factor.low, factor.median, factor.high))
                 interval = Interval(median=median, low=low, high=high)
                 seen.append(Seen.of(f"log2 factor, {seeds} seeds", interval, -saving))
+    return seen
+
+
+_AMOUNTS: dict[Amount, tuple[float, ...]] = {
+    "updates": (1, 2, 4, 8),
+    "batch": (8, 32, 128),
+    "parameters": (0.5e9, 1.5e9, 3e9, 7e9),
+}
+_EXPONENTS: dict[Amount, float] = {"updates": 0.8, "batch": 1.0, "parameters": 0.6}
+_SUMS: dict[str, tuple[Amount, ...]] = {
+    "U, N": ("updates", "parameters"),
+    "U, B": ("updates", "batch"),
+    "U, B, N": ("updates", "batch", "parameters"),
+}
+
+
+def see_sum(world: str, sweeps: int) -> list[Seen]:
+    """Of log2 of D_min, which is 30% of the terms' middle, and of every exponent."""
+    rng = np.random.default_rng(zlib.crc32(world.encode()))
+    names, seen = _SUMS[world], []
+    grid = np.meshgrid(*(np.log2(_AMOUNTS[name]) for name in names), indexing="ij")
+    logs = {name: axis.ravel() for name, axis in zip(names, grid, strict=True)}
+    middle = 1000.0 / len(names)
+    needed = np.full(grid[0].size, 0.3 * middle)
+    for name, of in logs.items():
+        power = _EXPONENTS[name] if name == "batch" else -_EXPONENTS[name]
+        needed += middle * 2.0 ** (power * (of - of.mean()))
+    for seeds, own in itertools.product((2, 3), (0.05, 0.1)):
+        for _ in range(sweeps):
+            luck = _LUCK * rng.standard_normal(seeds)
+            off = luck + own * rng.standard_normal((len(needed), seeds))
+            found = find_sum(logs, needed[:, None] * np.exp(off), CONFIG.confidence)
+            if isinstance(found, SumLaw):
+                floor = math.log2(0.3 * middle) + float(luck.mean()) / math.log(2)
+                seen.append(Seen.of("log2 D_min", doublings(found.floor), floor))
+                for name, exponent in found.exponents.items():
+                    power = math.log2(_EXPONENTS[name])
+                    seen.append(Seen.of(f"log2 alpha, {name}", doublings(exponent), power))
     return seen
 
 
@@ -239,6 +280,7 @@ LAWS = {
     "reuse": Law(worlds=("hinge", "step", "hill", "power", "straight", "square"), see=see_reuse),
     "size": Law(worlds=tuple(_HALF_SIZES), see=see_size),
     "updates": Law(worlds=tuple(_SAVINGS), see=see_updates),
+    "sum": Law(worlds=tuple(_SUMS), see=see_sum),
 }
 
 

@@ -213,7 +213,8 @@ def _updates_figure(law: UpdatesLaw) -> Figure | None:
         # The line of the law through the middle of the points.
         logs = [math.log2(updates) for updates in law.updates]
         middle = math.fsum(map(math.log2, relative)) / len(relative)
-        slope, center = math.log2(need.factor.median), math.fsum(logs) / len(logs)
+        factor = need.factors["updates"]
+        slope, center = math.log2(factor.median), math.fsum(logs) / len(logs)
         line = tuple(2 ** (middle + slope * (x - center)) for x in logs)
         values += [*relative, *line]
         text = tuple(
@@ -222,7 +223,7 @@ def _updates_figure(law: UpdatesLaw) -> Figure | None:
         )
         x = tuple(float(updates) for updates in law.updates)
         series += [
-            Series(x=x, y=line, label=f"{label}: x {need.factor.words} a doubling", color=color),
+            Series(x=x, y=line, label=f"{label}: x {factor.words} a doubling", color=color),
             Series(x=x, y=relative, text=text, color=color, **DOTS),
         ]
     limits = min(values) / 1.15, max(values) * 1.15

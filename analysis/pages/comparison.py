@@ -6,16 +6,19 @@ from types import MappingProxyType
 
 from isosweep import words
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span
+from isosweep.analysis.effects import effect_table
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.across import Parameter
 from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.moves import Shift
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeLaw
-from isosweep.analysis.statistics.updates import Needs, UpdatesLaw
+from isosweep.analysis.statistics.updates import BestBatch, JointLaw, Needs, SumLaw, UpdatesLaw
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -41,6 +44,8 @@ def write_comparison(
     figures = comparison_figures(comparison, entries)
     write_figures(figures, paths.figures, formats, width)
     write_json(paths.comparison, to_json(asdict(comparison)))
+    table = effect_table(comparison)
+    write_text(paths.table(table.name), table.to_csv())
     page = render(
         "comparison.html",
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),
@@ -54,6 +59,8 @@ def write_comparison(
         sizes=[_size_table(law) for law in comparison.size_laws],
         reuse=[_reuse_table(law) for law in comparison.reuse_laws],
         updates=[_updates_table(law, comparison) for law in comparison.updates_laws],
+        joint=[_joint_table(law) for law in comparison.joint_laws],
+        moves=_moves_table(comparison) if comparison.moves else None,
     )
     write_text(paths.report, page)
 
@@ -104,9 +111,16 @@ def summarise(comparison: Comparison) -> list[str]:
             reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
             verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
         sentences.append(f"{where}, {at.entry} reaches {_reward(at)}{reached_by}{better}.{verdict}")
-    laws = *comparison.size_laws, *comparison.reuse_laws, *comparison.updates_laws
+    laws = (
+        *comparison.size_laws,
+        *comparison.reuse_laws,
+        *comparison.updates_laws,
+        *comparison.joint_laws,
+    )
     one, unit = comparison.one_pair, comparison.unit
-    return sentences + [words.line("comparison", "sentence", law, one, unit) for law in laws]
+    sentences += [words.line("comparison", "sentence", law, one, unit) for law in laws]
+    last = {law.of: law for law in comparison.moves}
+    return sentences + [words.line("comparison", "moves", law, unit) for law in last.values()]
 
 
 def _last_shared(comparison: Comparison) -> tuple[float | None, list[AtBudget]]:
@@ -219,6 +233,47 @@ def _updates_table(law: UpdatesLaw, comparison: Comparison) -> PageTable:
     ]
     head = ("entry", "updates", "rollouts", f"compute ({UNITS[comparison.unit]})")
     return page_table(head, rows, left=(0,))
+
+
+def _joint_table(law: JointLaw) -> PageTable:
+    """A row for every amount of the law."""
+    head = ("amount", "rollouts", "compute", "exponent of the sum", "best B")
+    if not isinstance(found := law.found, Needs):
+        return page_table(head, [], left=(0,))
+    exponents = found.floor.exponents if isinstance(found.floor, SumLaw) else {}
+    moved = found.best_batch.factors if isinstance(found.best_batch, BestBatch) else {}
+    rows = [
+        (
+            words.line("comparison", "amount", name),
+            factor.words,
+            found.compute.factors[name].words,
+            _estimate(exponents.get(name)),
+            MISSING if name not in moved else moved[name].words,
+        )
+        for name, factor in found.rollouts.factors.items()
+    ]
+    return page_table(head, rows, left=(0,))
+
+
+def _moves_table(comparison: Comparison) -> PageTable:
+    rows = [
+        (
+            words.line("comparison", "amount", law.of),
+            short(law.budget),
+            ", ".join(short(amount) for amount in law.amounts),
+            ", ".join(found.words for found in law.n_star),
+            _estimate(law.best),
+            ", ".join(found.words for found in law.n_d),
+            _estimate(law.enough),
+        )
+        for law in comparison.moves
+    ]
+    head = ("amount", f"budget ({UNITS[comparison.unit]})", "values", "n* at each", "factor of n*")
+    return page_table((*head, "n_d at each", "factor of n_d"), rows, left=(0,))
+
+
+def _estimate(found: Parameter | Shift | None) -> str:
+    return MISSING if found is None else words.line("comparison", "estimate", found)
 
 
 def _with_interval(value: Interval | None, form: str) -> str:

@@ -95,7 +95,7 @@ def _seen(entry: Entry, problems: float) -> dict[Pair, dict[float, _Runs]]:
     return found
 
 
-def _law(group: Group[dict[float, _Runs]]) -> ReuseLaw | None:
+def _law(group: Group[Pair, int, dict[float, _Runs]]) -> ReuseLaw | None:
     shared = set.intersection(*(set(of) for of in group.seen))
     if not shared:
         return None
@@ -115,7 +115,7 @@ def _law(group: Group[dict[float, _Runs]]) -> ReuseLaw | None:
 
 # The most problems have the fewest passes.
 REUSE = Across(
-    varied=_PROBLEMS,
+    varied=(_PROBLEMS,),
     amount=lambda entry: number_set(entry, _PROBLEMS),
     read=_seen,
     fit=_law,

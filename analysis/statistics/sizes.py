@@ -20,7 +20,7 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.curves import CellReading, Curve
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.across import MISFIT, Across, Group, Unidentified
+from isosweep.analysis.statistics.across import MISFIT, Across, Group, Parameter, Unidentified
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.fits import sampled_error
 from isosweep.analysis.statistics.intervals import Interval
@@ -35,18 +35,6 @@ _WIDE = 1.0
 _LUCK = np.linspace(0.002, 0.6, 300)
 # Sizes at which the law is drawn.
 _CURVE = 40
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """An estimate and its interval at the analysis's confidence; a null end is open."""
-
-    value: Positive | None
-    """The likeliest; null where that lies at the end of what was tried."""
-    low: Positive | None
-    """Lower end."""
-    high: Positive | None
-    """Upper end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +102,7 @@ def _line(curve: Curve, readings: Sequence[CellReading]) -> tuple[float, float, 
     return slope, level, math.sqrt(float(pull**2 @ errors**2))
 
 
-def _law(group: Group[FloatArray]) -> SizeLaw:
+def _law(group: Group[Pair, float, FloatArray]) -> SizeLaw:
     slopes, levels = ([each[:, column] for each in group.seen] for column in (0, 1))
     errors = np.array([math.sqrt(float((each[:, 2] ** 2).mean())) for each in group.seen])
     return SizeLaw(
@@ -127,7 +115,7 @@ def _law(group: Group[FloatArray]) -> SizeLaw:
 
 
 # Of two seeds and more that were read at two budgets and more.
-SIZES = Across(varied="model.", amount=lambda entry: entry.parameters, read=_lines, fit=_law)
+SIZES = Across(varied=("model.",), amount=lambda entry: entry.parameters, read=_lines, fit=_law)
 
 
 def fit_sizes(

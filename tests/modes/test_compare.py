@@ -43,6 +43,8 @@ def comparison(entries: int) -> Comparison:
         size_laws=(),
         reuse_laws=(),
         updates_laws=(),
+        joint_laws=(),
+        moves=(),
     )
 
 

@@ -114,13 +114,14 @@ def compared(
     entries: Mapping[str, tuple[RewardAt, Mapping[str, Any]]],
     *,
     noise: float = 0.004,
+    generations: tuple[int, ...] = (8,),
     **plan: Any,
 ) -> tuple[Comparison, Comparison]:
-    """Sweeps of n = 8 with three seeds and these rewards, whose config documents are as given, as
-    variants beside each other, their page in `root`; and the first two of them."""
+    """Sweeps with three seeds and these rewards, whose config documents are as given, as variants
+    beside each other, their page in `root`; and the first two of them."""
     made = []
     for place, (name, (reward, config)) in enumerate(entries.items()):
-        planned = make_plan(generations=(8,), seeds=(0, 1, 2), **plan)
+        planned = make_plan(generations=generations, seeds=(0, 1, 2), **plan)
         paths = write_sweep(root / name, reward, plan=planned, noise=noise, seed=place)
         write_json(paths.config, {"grid": {}, **config})
         data = load_sweep(paths)
