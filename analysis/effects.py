@@ -82,11 +82,10 @@ def _of_law(law: UpdatesLaw | JointLaw) -> Iterator[Effect]:
         "problems_per_batch": batch,
         "reward": found.threshold,
     }
-    rollouts = {**found.rollouts.factors, **found.by_setting}
     best = found.best_batch if isinstance(found.best_batch, BestBatch) else None
     of_all: tuple[tuple[Quantity, Mapping[Amount, Interval | Parameter]], ...] = (
-        ("rollouts", rollouts),
-        ("compute", found.compute.factors),
+        ("rollouts", {**found.rollouts.factors, **found.rollouts.by_setting}),
+        ("compute", {**found.compute.factors, **found.compute.by_setting}),
         ("best_batch", best.factors if best else {}),
         ("exponent", found.floor.exponents if isinstance(found.floor, SumLaw) else {}),
     )

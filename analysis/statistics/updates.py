@@ -28,7 +28,7 @@ F-test at the same confidence does not refute, whatever the others are.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -70,7 +70,10 @@ class Need:
     """At each point of the law, geometric mean over seeds."""
     factors: dict[Amount, Interval]
     """By how much it changes with every doubling of an amount, the others being as they are: on
-    average, where the law is a sum."""
+    average, where the law is a sum, or where `by_setting` is the law."""
+    by_setting: dict[Amount, Interval] = field(default_factory=dict)
+    """The same for num_iterations and for mini_batches; empty where not both differ, or where
+    powers of these are no law."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +109,9 @@ class Needs:
     """Rollouts that it takes."""
     compute: Need
     """Compute that it takes, in the budgets' unit."""
-    by_setting: dict[Amount, Interval] = field(default_factory=dict)
-    """By how much the rollouts change with every doubling of num_iterations and of mini_batches;
-    empty where not both differ, or where these leave no law."""
+    alike: bool | None = None
+    """Whether num_iterations and mini_batches may have one factor; null where not both differ, or
+    where no power of each is a law."""
     floor: SumLaw | Unidentified | None = None
     """The rollouts as a sum with a least number; null for a law of the updates alone."""
     best_batch: BestBatch | Unidentified | None = None
@@ -199,16 +202,13 @@ def _by_size(entry: Entry, varied: Varied) -> dict[Size, dict[int, _Runs]]:
 
 
 def _law(group: Group[Pair, Varied, _Runs]) -> UpdatesLaw | None:
-    amounts = {name: _column(group.amounts, name) for name in Varied._fields}
-    if len(set(amounts["updates"])) < MIN_AMOUNTS:
+    amounts = _differing(group.amounts)
+    if len(set(amounts.get("updates", ()))) < MIN_AMOUNTS:
         return None
-    names: tuple[Amount, ...] = ("updates", "iterations", "mini_batches")
     return UpdatesLaw(
         **group.labels,
         updates=tuple(varied.updates for varied in group.amounts),
-        found=find_needs(
-            {name: amounts[name] for name in names}, group.seen, group.margin, group.confidence
-        ),
+        found=find_needs(amounts, group.seen, group.margin, group.confidence),
     )
 
 
@@ -219,13 +219,8 @@ def _joint(group: Group[Size, Varied, dict[int, _Runs]]) -> JointLaw | None:
         for batch in sorted(of)
     ]
     varied = [at for _, at, _, _ in points]
-    amounts: dict[Amount, Sequence[float]] = {
-        "updates": _column(varied, "updates"),
-        "batch": [float(batch) for _, _, batch, _ in points],
-        "parameters": _column(varied, "parameters"),
-    }
-    amounts = {name: values for name, values in amounts.items() if len(set(values)) > 1}
-    if len(amounts) < 2:
+    amounts = _differing(varied, batch=[float(batch) for _, _, batch, _ in points])
+    if len(amounts.keys() & _SIGNS.keys()) < 2:
         return None
     return JointLaw(
         num_generations=group.key.num_generations,
@@ -237,8 +232,14 @@ def _joint(group: Group[Size, Varied, dict[int, _Runs]]) -> JointLaw | None:
     )
 
 
-def _column(varied: Sequence[Varied], name: str) -> list[float]:
-    return [float(getattr(at, name)) for at in varied]
+def _differing(
+    varied: Sequence[Varied], **further: Sequence[float]
+) -> dict[Amount, Sequence[float]]:
+    """The amounts that differ, each (points,)."""
+    names: tuple[Amount, ...] = ("updates", "batch", "parameters", "iterations", "mini_batches")
+    columns = {name: [float(at[k]) for at in varied] for k, name in enumerate(Varied._fields)}
+    known = {**columns, **further}
+    return {name: known[name] for name in names if len(set(known.get(name, ()))) > 1}
 
 
 UPDATES = Across(varied=_SETTINGS, amount=_varied, read=_curves, fit=_law)
@@ -284,24 +285,55 @@ def find_needs(
     logs = {name: np.log2(values) for name, values in amounts.items()}
     of_law = {name: of for name, of in logs.items() if name in _SIGNS}
     floor = find_sum(of_law, rollouts, confidence) if len(of_law) > 1 else None
-    # Where the sum is the law, powers are its mean slopes.
-    bent = isinstance(floor, SumLaw)
-    of_rollouts = find_need(of_law, rollouts, confidence, bent=bent)
-    of_compute = find_need(of_law, compute, confidence, bent=bent)
+    alike = _alike(logs, rollouts, confidence)
+    # Where the sum is the law, or each setting has a power of its own, powers are mean slopes.
+    bent = isinstance(floor, SumLaw) or alike is not None
+    of_rollouts, of_compute = (
+        find_need(of_law, needed, confidence, bent=bent) for needed in (rollouts, compute)
+    )
     if isinstance(of_rollouts, Unidentified):
         return of_rollouts
     if isinstance(of_compute, Unidentified):
         return of_compute
-    settings = {name: of for name, of in logs.items() if name not in _SIGNS and np.ptp(of) > 0}
-    apart = find_need(settings, rollouts, confidence) if len(settings) > 1 else None
+    if alike is not None:
+        of_rollouts, of_compute = (
+            replace(need, by_setting=_of_settings(logs, needed, confidence))
+            for need, needed in ((of_rollouts, rollouts), (of_compute, compute))
+        )
     return Needs(
         threshold=threshold,
         rollouts=of_rollouts,
         compute=of_compute,
-        by_setting=apart.factors if isinstance(apart, Need) else {},
+        alike=alike,
         floor=floor,
         best_batch=find_best_batch(of_law, rollouts, confidence) if "batch" in of_law else None,
     )
+
+
+_BOTH: tuple[Amount, ...] = ("iterations", "mini_batches")
+
+
+def _alike(logs: Mapping[Amount, FloatArray], needed: FloatArray, confidence: float) -> bool | None:
+    """Whether the settings that make updates may have one power; None where not both differ, or
+    where no power of each is a law."""
+    if not logs.keys() >= {*_BOTH}:
+        return None
+    # Beside the updates, mini_batches have the difference of the two as their power.
+    beside = find_need(
+        {name: of for name, of in logs.items() if name != "iterations"}, needed, confidence
+    )
+    if isinstance(beside, Unidentified):
+        return None
+    differ = beside.factors["mini_batches"]
+    return differ.low <= 1 <= differ.high
+
+
+def _of_settings(
+    logs: Mapping[Amount, FloatArray], needed: FloatArray, confidence: float
+) -> dict[Amount, Interval]:
+    rest: dict[Amount, FloatArray] = {name: of for name, of in logs.items() if name != "updates"}
+    need = find_need(rest, needed, confidence, bent=True)
+    return {name: need.factors[name] for name in _BOTH} if isinstance(need, Need) else {}
 
 
 def _base(models: Sequence[float], curves: Sequence[tuple[Curve, FloatArray]], seeds: int) -> float:

@@ -84,7 +84,7 @@ def test_variants_whose_best_n_grows_with_updates_say_so(tmp_path: Path) -> None
     said = summarise(comparison)[-1]
     assert said.startswith("At 4e15 FLOPs, n* rises with updates: every doubling multiplies n* by")
     assert "Does n* move?" in paths_in(tmp_path).report.read_text()
-    rows = list(csv.DictReader(paths_in(tmp_path).table("effects").open()))
+    rows = list(csv.DictReader(paths_in(tmp_path).table("effects").read_text().splitlines()))
     n_star = [row for row in rows if row["quantity"] == "n_star"]
     assert [float(row["budget"]) for row in n_star] == [1e15, 4e15]
     assert float(n_star[-1]["low"]) == last.best.low
