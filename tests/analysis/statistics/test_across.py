@@ -1,11 +1,13 @@
-"""Why a law across entries is not identified, in words."""
+"""What a law across entries is fitted to, and why it is not identified, in words."""
 
-from typing import get_args
+from typing import Any, cast, get_args
 
 import pytest
 
 from isosweep import words
-from isosweep.analysis.statistics.across import Failure, Unidentified
+from isosweep.analysis.statistics.across import Across, Failure, Group, Unidentified, number_set
+from isosweep.analysis.statistics.entries import Entry
+from isosweep.analysis.statistics.moves import At
 
 # By the amounts that only it has, as a document holds them.
 LAWS: dict[str, dict[str, object]] = {
@@ -33,3 +35,28 @@ def test_every_kind_of_failure_is_worded_and_no_two_alike(law: str) -> None:
     )
     of = "n = 8" if law == "joint" else "n = 8, B = 4"
     assert all(of in each for each in said)
+
+
+def test_entries_of_one_amount_are_all_in_its_law() -> None:
+    """Four entries of three amounts, and one that differs in something else."""
+    settings = [(1, 1, 0), (4, 1, 0), (2, 1, 0), (2, 2, 0), (3, 1, 1)]
+    entries = [
+        Entry(
+            name=f"{amount}, {other}",
+            data=cast("Any", None),
+            findings=cast("Any", None),
+            parameters=None,
+            settings={"recipe.a": amount, "recipe.b": other, "task.c": further},
+        )
+        for amount, other, further in settings
+    ]
+    row: Across[At, int, str, Group[At, int, str]] = Across(
+        varied=("recipe.",),
+        amount=lambda entry: number_set(entry, "recipe.a"),
+        read=lambda entry, _: {At(1.0): entry.name},
+        fit=lambda group: group,
+    )
+    (group,) = row.laws(entries, 0.02, 0.9)
+    assert group.entries == group.seen == ("1, 1", "2, 1", "2, 2", "4, 1")
+    assert group.labels == {"entries": group.entries, "budget": 1.0}
+    assert row.laws(entries[1:], 0.02, 0.9) == ()

@@ -173,6 +173,23 @@ def test_passes_that_save_where_parts_do_not_do_not_act_alike() -> None:
     assert "The two settings do not act alike. A doubling of one setting alone" in said
 
 
+def test_the_reward_of_models_that_start_apart_lies_above_the_highest_start() -> None:
+    planted = runs(0.5, np.random.default_rng(0), noise=0.002, updates=(1, 1, 2, 2, 4, 4))
+    sizes = (1e9, 2e9) * 3
+    started = [
+        {seed: replace(c, reward=c.reward + (0.2 if size > 1e9 else 0)) for seed, c in of.items()}
+        for of, size in zip(planted, sizes, strict=True)
+    ]
+    amounts: dict[Amount, Sequence[float]] = {
+        "updates": (1, 1, 2, 2, 4, 4),
+        "parameters": sizes,
+    }
+    found = find_needs(amounts, started, 0.02, 0.9)
+    assert isinstance(found, Needs)
+    least = min(float(c.reward.max()) for of in started for c in of.values())
+    assert found.threshold == pytest.approx((0.4 + least) / 2, abs=0.01)
+
+
 AMOUNTS: dict[Amount, tuple[float, ...]] = {
     "updates": (1, 2, 4, 8),
     "batch": (8, 32, 128),
@@ -303,14 +320,16 @@ def planted_batch(
 
 def test_intervals_of_the_best_batch_hold_it_in_nine_of_ten_sweeps() -> None:
     rng = np.random.default_rng(0)
-    middles, powers = [], []
+    middles, values, powers = [], [], []
     for _ in range(200):
         found = find_best_batch(*planted_batch(rng, 0.1), 0.9)
         if isinstance(found, BestBatch):
             middles.append(holds(found.middle, 2**4.5))
+            values.append(known(found.middle.value))
             factor = found.factors["updates"]
             powers.append(factor.low <= 2**-0.5 <= factor.high)
     assert len(middles) >= 190
+    assert np.median(values) == pytest.approx(2**4.5, rel=0.1)
     assert 0.85 <= np.mean(middles) <= 0.95
     assert 0.85 <= np.mean(powers) <= 0.95
 
