@@ -310,10 +310,10 @@ def test_published_steps_to_a_return_are_fitted_as_their_authors_do() -> None:
 def planted_batch(
     rng: np.random.Generator, noise: float
 ) -> tuple[dict[Amount, FloatArray], FloatArray]:
-    """Parabolas in log2 B with their middle at B = 32 U^-0.5 where U = 1."""
+    """Parabolas in log2 B with their middle at B = 45 U^-0.5."""
     grid = np.meshgrid(np.arange(3.0), np.arange(2.0, 8.0), indexing="ij")
     updates, batch = (axis.ravel() for axis in grid)
-    level = 10 - 0.4 * updates + 0.08 * (batch - 5 + 0.5 * updates) ** 2
+    level = 10 - 0.4 * updates + 0.08 * (batch - 5.5 + 0.5 * updates) ** 2
     needed = 2.0 ** (level[:, None] + noise * rng.standard_normal((len(batch), 3)))
     return {"updates": updates, "batch": batch}, needed
 
@@ -324,19 +324,19 @@ def test_intervals_of_the_best_batch_hold_it_in_nine_of_ten_sweeps() -> None:
     for _ in range(200):
         found = find_best_batch(*planted_batch(rng, 0.1), 0.9)
         if isinstance(found, BestBatch):
-            middles.append(holds(found.middle, 2**4.5))
+            middles.append(holds(found.middle, 2**5))
             values.append(known(found.middle.value))
             factor = found.factors["updates"]
             powers.append(factor.low <= 2**-0.5 <= factor.high)
     assert len(middles) >= 190
-    assert np.median(values) == pytest.approx(2**4.5, rel=0.1)
+    assert np.median(values) == pytest.approx(2**5, rel=0.1)
     assert 0.85 <= np.mean(middles) <= 0.95
     assert 0.85 <= np.mean(powers) <= 0.95
 
 
 def test_rollouts_that_only_rise_with_the_batch_have_no_best_one() -> None:
     logs, needed = planted_batch(np.random.default_rng(0), 0.1)
-    straight = needed * 2.0 ** (-0.08 * (logs["batch"] - 5 + 0.5 * logs["updates"]) ** 2)[:, None]
+    straight = needed * 2.0 ** (-0.08 * (logs["batch"] - 5.5 + 0.5 * logs["updates"]) ** 2)[:, None]
     found = find_best_batch(logs, straight * 2.0 ** logs["batch"][:, None], 0.9)
     assert found == Unidentified(kind="no best")
 
