@@ -10,14 +10,8 @@ from isosweep.analysis.statistics.across import Parameter
 from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.moves import Shift
-from isosweep.analysis.statistics.updates import (
-    Amount,
-    BestBatch,
-    JointLaw,
-    Needs,
-    SumLaw,
-    UpdatesLaw,
-)
+from isosweep.analysis.statistics.needs import Amount, BestBatch, SumLaw
+from isosweep.analysis.statistics.updates import JointLaw, Needs, UpdatesLaw
 
 Quantity = Literal[
     "rollouts", "compute", "exponent", "least_rollouts", "best_batch", "n_star", "n_d"

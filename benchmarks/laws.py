@@ -35,9 +35,10 @@ from isosweep.analysis.statistics.across import Parameter
 from isosweep.analysis.statistics.best_batch import batch_law
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
+from isosweep.analysis.statistics.needs import Amount, SumLaw, find_sum
 from isosweep.analysis.statistics.reuse import Onset, find_onset
 from isosweep.analysis.statistics.sizes import SizeFit, fit_sizes
-from isosweep.analysis.statistics.updates import Amount, Needs, SumLaw, find_needs, find_sum
+from isosweep.analysis.statistics.updates import Needs, find_needs
 
 # Of 90% intervals, over all worlds of a law, chance not counted.
 GOALS = {

@@ -16,9 +16,10 @@ from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.moves import Shift
+from isosweep.analysis.statistics.needs import BestBatch, SumLaw
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeLaw
-from isosweep.analysis.statistics.updates import BestBatch, JointLaw, Needs, SumLaw, UpdatesLaw
+from isosweep.analysis.statistics.updates import JointLaw, Needs, UpdatesLaw
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths

@@ -19,7 +19,7 @@ from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import central_quantiles
 from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.surface import HALF_STEP
-from isosweep.analysis.statistics.updates import updates_of
+from isosweep.analysis.statistics.updates import SETTINGS, updates_of
 
 Mover = Literal["updates", "parameters"]
 # Through fewer n no best one is told from an edge of the grid.
@@ -118,7 +118,7 @@ def _moves(of: Mover) -> Callable[[Group[At, float, Seen]], Moves]:
 def moves(entries: Sequence[Entry], margin: float, confidence: float) -> tuple[Moves, ...]:
     """One for every amount and budget that three entries or more have, budgets ascending."""
     amounts: tuple[tuple[Mover, tuple[str, ...], Callable[[Entry], float | None]], ...] = (
-        ("updates", ("recipe.num_iterations", "recipe.mini_batches"), updates_of),
+        ("updates", SETTINGS, updates_of),
         ("parameters", ("model.",), lambda entry: entry.parameters),
     )
     rows = [

@@ -20,17 +20,16 @@ from isosweep.analysis.statistics.across import Parameter, Unidentified
 from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.updates import (
+from isosweep.analysis.statistics.needs import (
     Amount,
     BestBatch,
     Need,
-    Needs,
     SumLaw,
     find_best_batch,
     find_need,
-    find_needs,
     find_sum,
 )
+from isosweep.analysis.statistics.updates import Needs, find_needs
 from isosweep.files import write_json
 from tests.analysis.statistics.planted import CONFIG, RUN, compared, curve_of, known
 from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, paths_in, write_sweep
