@@ -15,6 +15,7 @@ and more seeds: two or three are too few to be drawn from. Those of the sum are 
 F-test at the same confidence does not refute, whatever the others are; those of B* are Fieller's.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ Amount = Literal["updates", "batch", "parameters", "iterations", "mini_batches"]
 SIGNS: Mapping[str, float] = {"updates": -1.0, "parameters": -1.0, "batch": 1.0}
 # Terms of the sum that are tried, in ln of the mean need, and exponents.
 _TERMS, _EXPONENTS = (-7.0, 3.0), (0.05, 4.0)
+_UNKNOWN = Parameter(value=None, low=None, high=None)
 # Halvings of the way from an estimate to the end of what is tried.
 _HALVINGS = 14
 
@@ -174,25 +176,22 @@ def find_sum(
         return Unidentified(kind="no law")
     variance, freedom = spread.noise(off, parameters)
     allowed = off + variance * float(stats.f.ppf(confidence, 1, freedom))
-    scale = math.exp(fit.centre)
-    # A term that is all but absent, and an exponent at the end of what is tried, are no estimates.
-    found = [
-        Parameter(
-            value=float(best[k]) if fit.low[k] + 0.01 < best[k] < fit.high[k] - 0.01 else None,
-            low=fit.end(best, k, allowed, fit.low[k]),
-            high=fit.end(best, k, allowed, fit.high[k]),
-        )
-        for k in (0, *range(len(logs) + 1, parameters))
-    ]
-    if all(each.low is None and each.high is None for each in found):
+    exponents = {
+        name: _UNKNOWN
+        # Of a term that may be absent any exponent will do.
+        if fit.best(absent=k)[1] <= allowed
+        else fit.parameter(best, len(logs) + k, allowed)
+        for k, name in enumerate(logs, start=1)
+    }
+    if all(each == _UNKNOWN for each in exponents.values()):
         return Unidentified(kind="uncertain")
-    floor, exponents = found[0], dict(zip(logs, found[1:], strict=True))
+    floor = fit.parameter(best, 0, allowed)
+    value, low, high = (
+        None if end is None else math.exp(fit.centre + end)
+        for end in (floor.value, floor.low, floor.high)
+    )
     return SumLaw(
-        floor=Parameter(
-            value=None if floor.value is None else scale * math.exp(floor.value),
-            low=None if floor.low is None else scale * math.exp(floor.low),
-            high=None if floor.high is None else scale * math.exp(floor.high),
-        ),
+        floor=Parameter(value=value, low=low, high=high),
         exponents=exponents,
         coefficients=fit.coefficients(best),
     )
@@ -213,20 +212,26 @@ class _Sum:
         self.low = np.array([_TERMS[0]] * (amounts + 1) + [_EXPONENTS[0]] * amounts)
         self.high = np.array([_TERMS[1]] * (amounts + 1) + [_EXPONENTS[1]] * amounts)
 
-    def best(self) -> tuple[FloatArray, float]:
-        """The parameters that fit best, and the sum of squares that they leave."""
-        amounts = len(self.names)
-        tried = [
-            self.solve(
-                np.array(
-                    [math.log(floor), *[math.log((1 - floor) / amounts)] * amounts]
-                    + [exponent] * amounts
-                )
-            )
-            for floor in (0.1, 0.5)
-            for exponent in (0.3, 1.0, 2.0)
-        ]
+    def best(self, absent: int | None = None) -> tuple[FloatArray, float]:
+        """The parameters that fit best, and the sum of squares that they leave; with one term
+        `absent`, if asked."""
+        amounts, tried = len(self.names), []
+        for floor, exponent in itertools.product((0.1, 0.5), (0.3, 1.0, 2.0)):
+            terms = [math.log(floor), *[math.log((1 - floor) / amounts)] * amounts]
+            start = np.array(terms + [exponent] * amounts)
+            if absent is not None:
+                start[absent] = self.low[absent]
+            tried.append(self.solve(start, fixed=absent))
         return min(tried, key=lambda of: of[1])
+
+    def parameter(self, best: FloatArray, k: int, allowed: float) -> Parameter:
+        """Parameter k, no value at the end of what is tried, with its interval."""
+        low, high = self.low[k], self.high[k]
+        return Parameter(
+            value=float(best[k]) if low + 0.01 < best[k] < high - 0.01 else None,
+            low=self.end(best, k, allowed, low),
+            high=self.end(best, k, allowed, high),
+        )
 
     def solve(self, start: FloatArray, fixed: int | None = None) -> tuple[FloatArray, float]:
         """From `start`, of which one parameter may be fixed."""

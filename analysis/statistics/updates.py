@@ -4,7 +4,8 @@ After "Compute-Optimal Scaling for Value-Based Deep RL" (arXiv 2508.14881) and "
 Scales Predictably" (2502.04327): the first crossing of a threshold by every run's reward, made
 monotone by isotonic regression. U = `num_iterations` x `mini_batches` is the number of updates that
 a generation of n x B rollouts serves. A seed's own level is left out, since it draws the same
-problems whatever U is. One threshold is taken: half of what the run that gains least has gained.
+problems whatever U is. One threshold is taken: half of what the run that gains least has gained, or
+up to three quarters where a run has as much by its first record, by luck of an evaluation, say.
 One (n, B) has a power of U; one n, of several B or models, the laws of `needs` in all that differ.
 """
 
@@ -41,6 +42,8 @@ from isosweep.analysis.statistics.needs import (
 from isosweep.evidence import MIN_SEEDS
 
 SETTINGS = ("recipe.num_iterations", "recipe.mini_batches")
+# Of the least gain, until when rollouts are counted: the first that no run has by its first record.
+_SHARES = (1 / 2, 2 / 3, 3 / 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +222,17 @@ def find_needs(
     base = _base(amounts.get("parameters", [0.0] * len(runs)), curves, len(seeds))
     if least - base <= 2 * margin:
         return Unidentified(kind="little gain", found=max(0.0, least - base), least=2 * margin)
-    threshold = (base + least) / 2
+    threshold = next(
+        (
+            reward
+            for share in _SHARES
+            for reward in [base + share * (least - base)]
+            if all(_crossing(_rollouts(curve), rewards, reward) for curve, rewards in curves)
+        ),
+        None,
+    )
+    if threshold is None:
+        return Unidentified(kind="at once")
     rollouts, compute = (
         np.array(
             [_crossing(spent(curve), rewards, threshold) for curve, rewards in curves]

@@ -125,6 +125,22 @@ def test_what_is_not_identified_says_why(reward: object, why: Unidentified) -> N
     assert vars(found) == pytest.approx(vars(why))
 
 
+def test_a_lucky_first_record_raises_the_threshold() -> None:
+    """One run has 60% of the least gain by its first record."""
+    planted = runs(0.3, np.random.default_rng(0), noise=0.002)
+    least = min(float(c.reward.max()) for of in planted for c in of.values())
+    lucky = planted[0][0]
+    reward = np.maximum(lucky.reward, np.where(lucky.steps > 0, 0.2 + 0.6 * (least - 0.2), 0))
+    plain, raised = (
+        find_needs({"updates": UPDATES}, each, 0.02, 0.9)
+        for each in (planted, [{**planted[0], 0: replace(lucky, reward=reward)}, *planted[1:]])
+    )
+    assert isinstance(plain, Needs)
+    assert isinstance(raised, Needs)
+    assert plain.threshold == pytest.approx(0.2 + (least - 0.2) / 2, abs=0.01)
+    assert raised.threshold == pytest.approx(0.2 + 2 / 3 * (least - 0.2), abs=0.01)
+
+
 def test_one_seed_gives_no_law() -> None:
     of_one = [{0: of[0]} for of in runs(0.5, np.random.default_rng(0))]
     found = find_needs({"updates": UPDATES}, of_one, 0.02, 0.9)
@@ -268,6 +284,8 @@ def test_a_sum_that_its_data_do_not_tell_says_why() -> None:
         "parameters": 2 * logs["updates"],
     }
     assert find_need(alike, needed, 0.9) == Unidentified(kind="together")
+    luck = 1000 * np.exp(0.2 * np.random.default_rng(0).standard_normal(needed.shape))
+    assert find_sum(logs, luck, 0.9) == Unidentified(kind="uncertain")
 
 
 # Environment steps until h1-crawl-v0 is solved, for 1, 2, 4 and 8 updates on each (rows) and
