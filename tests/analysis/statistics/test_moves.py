@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isosweep import words
 from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.moves import find_shift
@@ -60,6 +61,21 @@ def test_an_n_that_may_lie_off_the_grid_opens_the_end_that_it_could_move(
     assert tuple(name for name in ("low", "high") if getattr(shift, name) is not None) == ends
     assert (shift.value is None) == (ends != ("low", "high"))
     assert shift.direction == ("up" if "low" in ends else None)
+
+
+@pytest.mark.parametrize(
+    ("best", "said"),
+    [
+        ((1.1, 0.9, 1.3, None), "n* is not shown to move with updates: every doubling multiplies"),
+        ((None, 1.2, None, "up"), "by 1.2 to any more."),
+        ((0.8, 0.7, 0.9, "down"), "n* falls with updates: every doubling multiplies n* by 0.8 ("),
+        ((None, None, None, None), "is not established: n* may lie off the grid."),
+    ],
+)
+def test_every_way_that_n_moves_is_worded(best: tuple[object, ...], said: str) -> None:
+    shift = dict(zip(("value", "low", "high", "direction"), best, strict=True))
+    law = {"budget": 1e18, "of": "updates", "best": shift}
+    assert said in words.line("comparison", "moves", law, "flops")
 
 
 def test_variants_whose_best_n_grows_with_updates_say_so(tmp_path: Path) -> None:
