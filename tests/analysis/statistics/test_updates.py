@@ -321,7 +321,11 @@ def test_published_steps_to_a_return_are_fitted_as_their_authors_do() -> None:
     theirs = find_sum(logs, np.array(FITTED, float)[:, None], 0.9)
     assert isinstance(theirs, SumLaw)
     assert found.floor.value == pytest.approx(known(theirs.floor.value), rel=1e-3)
+    # As docs/updates.md has them.
     assert found.floor.low is None
+    assert known(found.floor.high) == pytest.approx(302e3, rel=0.01)
+    of_size = found.exponents["parameters"]
+    assert (of_size.low, of_size.high) == pytest.approx((0.71, 1.40), abs=0.01)
 
 
 def planted_batch(
