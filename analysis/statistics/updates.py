@@ -42,6 +42,7 @@ from isosweep.analysis.statistics.needs import (
 from isosweep.evidence import MIN_SEEDS
 
 SETTINGS = ("recipe.num_iterations", "recipe.mini_batches")
+_RESIZED = ("recipe.schedule.num_generations", "recipe.schedule.problems_per_batch")
 # Of the least gain, until when rollouts are counted: the first that no run has by its first record.
 _SHARES = (1 / 2, 2 / 3, 3 / 4)
 
@@ -125,7 +126,9 @@ def updates_of(entry: Entry) -> int | None:
 
 
 def _varied(entry: Entry) -> Varied | None:
-    if (updates := updates_of(entry)) is None:
+    updates = updates_of(entry)
+    # A batch that a schedule changes has no one size to count rollouts by.
+    if updates is None or any(name.startswith(_RESIZED) for name in entry.settings):
         return None
     iterations = number_set(entry, SETTINGS[0]) or 1
     return Varied(updates, iterations, updates // iterations, entry.parameters or 0.0)

@@ -29,7 +29,7 @@ from isosweep.analysis.statistics.needs import (
     find_need,
     find_sum,
 )
-from isosweep.analysis.statistics.updates import Needs, find_needs
+from isosweep.analysis.statistics.updates import JOINT, Needs, find_needs
 from isosweep.files import write_json
 from tests.analysis.statistics.planted import CONFIG, RUN, compared, curve_of, known
 from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, paths_in, write_sweep
@@ -416,6 +416,12 @@ def test_variants_of_updates_batch_and_model_size_are_one_law(tmp_path: Path) ->
     for name, factor in law.found.rollouts.factors.items():
         assert factor.median == pytest.approx(truths[name], rel=0.1)
     assert len(comparison.updates_laws) == 6
+    scheduled = [
+        replace(entry, settings={**entry.settings, "recipe.schedule.problems_per_batch.1e9": 8})
+        for entry in entries
+    ]
+    assert JOINT.laws(entries, 0.02, 0.9) == comparison.joint_laws
+    assert JOINT.laws(scheduled, 0.02, 0.9) == ()
     write_comparison(comparison, entries, paths_in(tmp_path), ["png"])
     page = paths_in(tmp_path).report.read_text()
     assert "Updates, batch and model size together" in page
