@@ -233,7 +233,7 @@ def holds(parameter: Parameter, truth: float) -> bool:
     return (parameter.low or 0) <= truth <= (parameter.high or math.inf)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "of", [("updates", "parameters"), ("updates", "batch"), ("updates", "batch", "parameters")]
 )
