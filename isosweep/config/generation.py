@@ -51,6 +51,13 @@ class GenerationConfig:
     """Devices of one vLLM engine."""
     server_devices: Annotated[PositiveInt, ADDED] = 1
     """Devices of the vLLM server; they count in device-hours."""
+    # Where rollouts that wait are sampled changes nothing sampled.
+    overlap: Annotated[bool, OUTSIDE] = False
+    """Sample the next rollouts in a second process while this generation is trained on; needs
+    `recipe.rollout_lag` of 1 or more."""
+    overlap_devices: Annotated[PositiveInt | None, OUTSIDE] = None
+    """Devices of `hardware.devices_per_run` that sample, with `overlap=true`; null: planned. On a
+    CPU: a process beside the trainer's."""
 
     def __post_init__(self) -> None:
         if "" in self.stop or len({*self.stop}) < len(self.stop):
@@ -66,6 +73,8 @@ class GenerationConfig:
             raise self._refused("tensor_parallel", "above 1, only generation=vllm does that")
         if self.mode != "server" and self.server_devices > 1:
             raise self._refused("server_devices", "is 1 but in generation.mode=server")
+        if self.overlap_devices is not None and not self.overlap:
+            raise self._refused("overlap_devices", "is only asked with generation.overlap=true")
 
     @property
     def extra_devices(self) -> int:

@@ -221,6 +221,7 @@ class SweepConfig:
             raise SettingError("budget_unit", self.unit, rule, "budget_unit=rollouts")
         self._check_nodes()
         self._check_vllm()
+        self._check_overlap()
         self._check_interruption()
         self._check_allocation()
         self._check_noise()
@@ -317,6 +318,45 @@ class SweepConfig:
         if self.generation.mode == "server":
             rule = "sends weights to the server from one node"
             raise refused("generation.mode", "server", rule, "generation.mode=colocate")
+
+    def _check_overlap(self) -> None:
+        """Whether the next rollouts can be sampled while this generation is trained on."""
+        if not self.generation.overlap:
+            return
+        recipe, mode, hardware = self.recipe, self.generation.mode, self.hardware
+        reasons = (
+            (
+                recipe.rollout_lag == 0,
+                "needs rollouts that wait: recipe.rollout_lag is 0, and must be 1 or more",
+                "recipe.rollout_lag=1",
+            ),
+            (
+                recipe.updates_per_generation > 1,
+                f"needs one update a generation, and recipe.mini_batches={recipe.mini_batches} x "
+                f"recipe.num_iterations={recipe.num_iterations} make "
+                f"{recipe.updates_per_generation}",
+                "recipe.mini_batches=1 recipe.num_iterations=1",
+            ),
+            (
+                mode == "server",
+                "starts its own generator, and generation.mode=server has another",
+                "generation.mode=colocate",
+            ),
+            (
+                self.trainer.name == "command",
+                "is isosweep's own trainer's, and trainer.name=command trains otherwise",
+                "trainer=trl",
+            ),
+            (
+                hardware.nodes > 1,
+                f"takes one node, and a run takes hardware.nodes={hardware.nodes}",
+                "hardware.nodes=1",
+            ),
+        )
+        for applies, rule, nearest in reasons:
+            if applies:
+                nearest = f"{nearest}, or generation.overlap=false"
+                raise SettingError("generation.overlap", True, rule, nearest)
 
     def _check_noise(self) -> None:
         """Whether the noise of the runs' gradients can be measured, where that is asked for."""

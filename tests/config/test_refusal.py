@@ -32,6 +32,7 @@ EIGHT = (
     GPU + "hardware.devices_per_run=8 hardware.sharding=fsdp hardware.optimizer=adamw_torch_8bit "
 )
 SERVER = GPU + "generation.mode=server generation.server_url=http://gpu7:8000 "
+OVERLAP = "generation.overlap=true recipe.rollout_lag=1 "
 THREE = "model=qwen-0.5b hardware=h100 budget=1e18 launcher.runs_per_device=3 "
 SIXTEEN = GPU + "hardware.devices_per_run=16 hardware.sharding=fsdp launcher=slurm "
 MATH = "task=math task.math."
@@ -227,6 +228,16 @@ REFUSED = [
     (SERVER + "generation.server_url=gpu7:8000", "generation.server_url", "needs the http://"),
     (GPU + "generation.server_url=http://a", "generation.server_url", "generation.mode=server"),
     (GPU + "generation.server_devices=2", "generation.server_devices", "generation.mode=server"),
+    ("generation.overlap_devices=1", "generation.overlap_devices", "with generation.overlap=true"),
+    ("generation.overlap=true", "generation.overlap", "recipe.rollout_lag is 0"),
+    (OVERLAP + "recipe.mini_batches=2", "generation.overlap", "needs one update a generation"),
+    (
+        OVERLAP + SERVER + "launcher.max_parallel=1",
+        "generation.overlap",
+        "generation.mode=server has",
+    ),
+    (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "trainer.name=command trains"),
+    (OVERLAP + SIXTEEN, "generation.overlap", "takes one node"),
     ("generation.mode=server", "generation.mode", "only generation=vllm speaks to a server"),
     (SERVER, "launcher.max_parallel", "must be 1: the vLLM server"),
     (SERVER + "generation.sleep=true", "generation.sleep", "no memory to give back"),
