@@ -75,6 +75,17 @@ def keep_first(count: int) -> None:
     os.environ.update(showing(devices.names[:count]))
 
 
+def beyond(first: int, count: int) -> tuple[str, ...]:
+    """The names of `count` of this process's GPUs after the `first`. Raises LookupError where there
+    are fewer."""
+    devices = visible_devices()
+    names = devices.names[first : first + count]
+    if len(names) < count:
+        taken = first + count
+        raise LookupError(f"this run takes {taken} GPUs, and there are {devices.described()}")
+    return names
+
+
 @cache
 def torch_is_for_rocm() -> bool:
     """Whether `torch.version.hip` is set; False where there is no torch."""

@@ -37,6 +37,7 @@ class QueueItem:
             "health": asdict(self.health),
             "saving": asdict(self.saving),
             "requeue": self.requeue,
+            "stuck_after_s": self.stuck_after_s,
         }
 
 

@@ -81,6 +81,11 @@ class GenerationConfig:
         """Devices of a run besides those that train it."""
         return self.server_devices if self.mode == "server" else 0
 
+    @property
+    def generating_devices(self) -> int:
+        """Devices of a run that sample beside those that train; on a CPU, processes."""
+        return (self.overlap_devices or 1) if self.overlap else 0
+
     def sampling_devices(self, training: int) -> int:
         """Devices that sample, where `training` devices train."""
         return self.server_devices if self.mode == "server" else training

@@ -75,7 +75,7 @@ class RunSpec:
     device: Device
     """What torch calls the devices."""
     devices: PositiveInt
-    """Devices of the run."""
+    """Devices that train it."""
     sharding: Shared = "ddp"
     """What the devices share."""
     replicas: Annotated[PositiveInt, ADDED] = 1
@@ -132,8 +132,9 @@ class RunSpec:
 
     @property
     def devices_in_use(self) -> int:
-        """Devices of the run and of the server that samples for it."""
-        return self.devices + self.generation.extra_devices
+        """Devices that train the run, and those that sample for it beside them."""
+        generation = self.generation
+        return self.devices + generation.extra_devices + generation.generating_devices
 
     @property
     def completions_per_step(self) -> int:

@@ -16,10 +16,12 @@ from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
+from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, problems_digest, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.base_evaluation import base_evaluation
+from isosweep.training.beside import Beside
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
@@ -27,21 +29,19 @@ from isosweep.training.loop import TrainingLoop
 from isosweep.training.noise import NoiseBooks
 from isosweep.training.progress import Progress
 from isosweep.training.sets import evaluated_sets
+from isosweep.training.trainer import CountedGRPOTrainer
 from isosweep.training.vllm import make_sampler
 from isosweep.training.worker import Session
 
 
-def make_loop(session: Session, directory: str) -> TrainingLoop:
-    """The loop of `session`, about to begin, with the policy in `directory`.
+def make_loop(session: Session, directory: str, beside: Beside | None = None) -> TrainingLoop:
+    """The loop of `session`, about to begin, with the policy in `directory`; `beside` samples for
+    it.
 
     The attempt's first line is written, and the random states are those of the run's seed.
     """
     spec, run, rank = session.spec, session.attempt.run, session.rank
-    if spec.device == "cpu":
-        torch.set_num_threads(1)
-    for task in (spec.task, *(on.task for on in on_all(spec).values())):
-        load_selection(run, task)
-    further = problems_of_sets(spec, training_problems(spec.task))
+    further = _prepared(spec, run)
     if rank.leads:
         hold_problems(run, spec.task, further)
     noise = NoiseBooks(spec)
@@ -59,6 +59,9 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     )
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)
+    if beside is not None:
+        beside.share(trainer.model)
+    trainer.beside = beside
     trainer.write_later = session.job.saving.background
     make_evaluator = partial(
         Evaluator,
@@ -76,6 +79,26 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     base = None if spec.task.parts else base_evaluation(spec, run, patient)
     sets = evaluated_sets(spec, run, further, make_evaluator, patient)
     return TrainingLoop(session, progress, trainer, make_evaluator(spec), recorded, base, sets)
+
+
+def make_generator(spec: RunSpec, run: RunPaths, directory: str) -> CountedGRPOTrainer:
+    """A trainer that samples for another one, with the policy in `directory`."""
+    further = _prepared(spec, run)
+    torch.manual_seed(spec.seed)
+    model, tokenizer = load_policy(spec, directory)
+    ledger, stream = Ledger(spec, generates=True), make_stream(spec)
+    trainer = make_trainer(spec, model, tokenizer, ledger, stream, run.root, further)
+    trainer.sample_only()
+    return trainer
+
+
+def _prepared(spec: RunSpec, run: RunPaths) -> dict[str, list[Problem]]:
+    """The problems of the run's further evaluation sets, once this process can draw the others."""
+    if spec.device == "cpu":
+        torch.set_num_threads(1)
+    for task in (spec.task, *(on.task for on in on_all(spec).values())):
+        load_selection(run, task)
+    return problems_of_sets(spec, training_problems(spec.task))
 
 
 def require_same_inputs(

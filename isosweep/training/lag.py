@@ -5,8 +5,8 @@ up to 8). This gives the same statistics in one process, exactly repeatable: eve
 sampled by the policy of its step, with that policy's log-probabilities, and waits for `lag`
 further generations before it is trained on. The first `lag` generations have nothing older to
 wait for: they are trained on at once, and again in their turn; as many are never trained on at
-the end. So every step still samples one generation and trains on one. What it does not give is
-the time that is saved when both run at once.
+the end. So every step still samples one generation and trains on one. With
+`generation.overlap=true` both run at once (isosweep/training/beside.py), with the same numbers.
 """
 
 from collections import deque
@@ -25,10 +25,18 @@ class Waiting:
         self._lag = lag
         self._batches: deque[Batch] = deque()
 
-    def due(self, fresh: Batch) -> Batch:
-        """The batch whose turn it is; `fresh` itself until enough batches wait."""
+    def oldest(self) -> Batch | None:
+        """The batch whose turn it is, which waits no longer; None until enough wait."""
+        return self._batches.popleft() if len(self._batches) == self._lag else None
+
+    @property
+    def newest(self) -> Batch:
+        """The batch that was added last."""
+        return self._batches[-1]
+
+    def add(self, fresh: Batch) -> None:
+        """Have a batch wait that was just sampled."""
         self._batches.append(fresh)
-        return self._batches.popleft() if len(self._batches) > self._lag else fresh
 
     def save(self, file: Path) -> None:
         """Write the waiting batches."""

@@ -13,19 +13,29 @@ from isosweep.costs.flops import PhaseFlops, attention_pairs, hardware_flops, ro
 from isosweep.plan.spec import RunSpec
 
 Phase = Literal["generation", "reward", "scoring", "training"]
+# Of `Compute`: what is spent before an update is made with rollouts.
+_SAMPLING = (
+    *("rollouts", "prompt_tokens", "completion_tokens", "prefill_flops", "decode_flops"),
+    *("old_policy_flops", "reference_flops", "scoring_hardware_flops"),
+    *("generation_seconds", "reward_seconds", "scoring_seconds"),
+)
 
 
 class Ledger:
     """What training has spent so far; evaluation is never booked.
 
     Counts are of all processes together: every process keeps the same ledger. Seconds are this
-    process's wall time times the run's devices, a server's included.
+    process's wall time times the run's devices, a server's included. Where another process samples,
+    seconds of a phase are times the devices of the process that it ran in.
     """
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, *, generates: bool = False) -> None:
+        """`generates`: for the process that samples beside the trainer's."""
         self._spec = spec
         self._architecture = spec.model.architecture
-        self._devices = spec.devices_in_use
+        self._all_devices = spec.devices_in_use
+        beside = spec.generation.generating_devices
+        self._devices = beside if generates else self._all_devices - beside
         self._passes = spec.passes
         self.spent = Compute()
 
@@ -96,8 +106,16 @@ class Ledger:
     def took(self, kind: Literal["device", "checkpoint", "startup"], seconds: float) -> None:
         """Wall time of a whole step, that training stood still for a checkpoint, or from an
         attempt's beginning to its first evaluation or step."""
-        taken: Any = seconds * self._devices
+        taken: Any = seconds * self._all_devices
         self.spent += Compute(**{f"{kind}_seconds": taken})
+
+    def of_sampling(self) -> dict[str, Any]:
+        """What sampling and scoring have spent so far."""
+        return {name: getattr(self.spent, name) for name in _SAMPLING}
+
+    def restore_sampling(self, spent: dict[str, Any]) -> None:
+        """Go on where `of_sampling` was called, here or in another process."""
+        self.spent = replace(self.spent, **spent)
 
     @contextmanager
     def timing(self, phase: Phase) -> Iterator[None]:

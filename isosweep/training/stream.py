@@ -100,11 +100,13 @@ class ProblemStream:
 
     def restore(self, document: dict[str, Any]) -> None:
         """Go on where `to_json` was called."""
-        self._epoch, self._position = document["epoch"], document["position"]
+        before, self._epoch = self._epoch, document["epoch"]
+        self._position = document["position"]
         self._retired = set(document["retired"])
         if self._retirement is not None:
             self._retirement.restore(document["windows"])
-        self._order = self._shuffled()
+        if self._epoch != before:
+            self._order = self._shuffled()
 
     def _shuffled(self) -> list[int]:
         order = list(range(self.problems))

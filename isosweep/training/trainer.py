@@ -4,8 +4,8 @@ Every hook is a small step around TRL's own: the sampling, the updates and, unle
 a function, the loss are TRL's.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,10 +14,11 @@ import torch
 from accelerate.utils import gather_object
 
 from isosweep.errors import SettingError
-from isosweep.files import read_json, write_json
+from isosweep.files import JsonObject, read_json, write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.training.allocation import Knapsack
 from isosweep.training.arguments import batch_arguments
+from isosweep.training.beside import Beside
 from isosweep.training.groups import Groups
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -29,6 +30,7 @@ from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
 from isosweep.training.trl_adapter import TRLTrainer
 from isosweep.training.trl_callback import PART_METRICS, SIZE_METRICS
+from isosweep.training.vllm import Noise, request_seeds
 from isosweep.training.weights import advantage_weights, by_their_spread, group_advantages
 
 # Of a checkpoint: what `Knapsack` knows.
@@ -95,6 +97,9 @@ class CountedGRPOTrainer(TRLTrainer):
         self._number_of = {question.text: number for number, question in enumerate(questions)}
         self._verify = verify
         self._waiting = Waiting(spec.recipe.rollout_lag)
+        # What samples in place of this process; None where it samples itself.
+        self.beside: Beside | None = None
+        self._draws = Noise(spec.seed, lambda: self.steps_done)
         super().__init__(**options)
         kernels = self.model.config.get_text_config()._attn_implementation
         if spec.shared_prompts and kernels != "sdpa":
@@ -145,6 +150,33 @@ class CountedGRPOTrainer(TRLTrainer):
 
     def make_batch(self, count: int) -> Batch:
         """The next batch to train on, of `count` rollouts."""
+        if not self.recipe.rollout_lag:
+            batch = self.fresh_batch(count)
+        else:
+            oldest = self._waiting.oldest()
+            if self.beside is None:
+                self._waiting.add(self.fresh_batch(count))
+            else:
+                self.beside.ask(self.steps_done, count, self.sampling_state())
+                if oldest is None:
+                    self.settle()
+            batch = self._waiting.newest if oldest is None else oldest
+        self._ledger.trained(*self._all_lengths(batch))
+        return batch
+
+    def settle(self) -> None:
+        """Have what another process samples wait too, once it is there."""
+        if self.beside is None or not self.beside.asked:
+            return
+        batch, state, metrics = self.beside.answer(self.own_device)
+        self.restore_sampling(state)
+        for name, values in metrics.items():
+            for value in values:
+                self.log_mean(name, value)
+        self._waiting.add(batch)
+
+    def fresh_batch(self, count: int) -> Batch:
+        """A batch of `count` rollouts by the policy as it is."""
         with self._ledger.timing("scoring"):
             if self._spec.recipe.zero_variance == "resample":
                 problems, self._chosen = self._informative(count)
@@ -161,17 +193,23 @@ class CountedGRPOTrainer(TRLTrainer):
         self._weigh_groups(fresh)
         fresh["lengths"] = torch.tensor(self._lengths, device=self.own_device)
         self._ledger.scored(*self._all_lengths(fresh))
-        batch = self.due_batch(fresh)
-        self._ledger.trained(*self._all_lengths(batch))
-        return batch
+        if self.recipe.rollout_lag:
+            with self._ledger.timing("scoring"):
+                self.remember_policy(fresh)
+        return fresh
 
-    def due_batch(self, fresh: Batch) -> Batch:
-        """The batch that the coming updates are made with, now that `fresh` was sampled."""
-        if not self.recipe.rollout_lag:
-            return fresh
-        with self._ledger.timing("scoring"):
-            self.remember_policy(fresh)
-        return self._waiting.due(fresh)
+    def sampling_state(self) -> JsonObject:
+        """What the next generation follows from, besides the policy and the step."""
+        sizes = None if self._allocation is None else self._allocation.to_json()
+        spent = self._ledger.of_sampling()
+        return {"stream": self._stream.to_json(), "allocation": sizes, "spent": spent}
+
+    def restore_sampling(self, state: JsonObject) -> None:
+        """Go on where `sampling_state` was called, here or in another process."""
+        self._stream.restore(state["stream"])
+        if self._allocation is not None:
+            self._allocation.restore(state["allocation"])
+        self._ledger.restore_sampling(state["spent"])
 
     def save_beside(self, checkpoint: Path) -> None:
         """Write the batches that wait, and what sizes of groups follow from, beside it."""
@@ -303,7 +341,7 @@ class CountedGRPOTrainer(TRLTrainer):
             return self._chosen.rollouts
         if self._interruption is not None:
             self._interruption.forget()
-        with self._ledger.timing("generation"):
+        with self._ledger.timing("generation"), self._own_numbers():
             rollouts = self.trl_rollouts(prompts)
         self._verify([self._number_of[prompt] for prompt in prompts], rollouts.texts)
         masks = None if self._interruption is None else self._interruption.masks
@@ -311,6 +349,18 @@ class CountedGRPOTrainer(TRLTrainer):
         self._lengths = rollouts.lengths
         self._book_sampled()
         return rollouts
+
+    @contextmanager
+    def _own_numbers(self) -> Iterator[None]:
+        """Rollouts that wait are drawn with random numbers of their generation alone, wherever they
+        are sampled. vLLM's requests always are."""
+        if not self.recipe.rollout_lag or self.use_vllm:
+            yield
+            return
+        device = self.own_device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(*request_seeds((*self._draws.entropy(), self.process), 1))
+            yield
 
     def _book_sampled(self) -> None:
         """Books the rollouts just sampled, of all processes."""

@@ -81,6 +81,8 @@ class TRLTrainer(CheckpointedTrainer):
     # Hooks: what a subclass does where TRL asks.
     make_batch: Callable[[int], Batch]
     """A generation of which this process samples so many rollouts, ready to train on."""
+    settle: Callable[[], None]
+    """Called when an update was made: what was to be ready by then is waited for."""
     prompt_tokens: Callable[[str], list[int]]
     """The prompt as the model reads it."""
     roll_out: Callable[[list[str]], Rollouts]
@@ -379,6 +381,12 @@ class TRLTrainer(CheckpointedTrainer):
         """Add to what the next log gives the mean of as `name`."""
         self._metrics["train"][name].append(value)
 
+    def unlogged(self) -> dict[str, list[float]]:
+        """What the next log would have given the means of, which it no longer does."""
+        noted = {name: list(values) for name, values in self._metrics["train"].items()}
+        self._metrics["train"].clear()
+        return noted
+
     def log_reward(self, value: float) -> None:
         """Have the log say this of the mean score, in the place of what was logged last."""
         self._metrics["train"]["rewards/correctness/mean"][-1] = value
@@ -453,7 +461,16 @@ class TRLTrainer(CheckpointedTrainer):
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""
-        self.add_callback(StepCallback(observer, self.write_rest))
+        self.add_callback(StepCallback(observer, self.write_rest, self.settle))
+
+    def be_at(self, step: int) -> None:
+        """Sample as a trainer that has made `step` updates."""
+        self.state.global_step = step
+
+    def sample_only(self) -> None:
+        """Compute log-probabilities in the precision of training, which is never begun."""
+        self.accelerator.prepare_model(self.model, evaluation_mode=True)
+        self.model.train()
 
     def be_quiet(self) -> None:
         """Print no step's metrics."""

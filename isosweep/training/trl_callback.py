@@ -46,11 +46,17 @@ LOSS_METRIC = "loss_"
 class StepCallback(TrainerCallback):  # type: ignore[misc]
     """Asks an Observer after every step, and measures the step.
 
-    `write_rest` writes what of the newest checkpoint is not on the disk yet.
+    `write_rest` writes what of the newest checkpoint is not on the disk yet; `settle` waits for
+    what a step has to have besides its update.
     """
 
-    def __init__(self, observer: Observer, write_rest: Callable[[], None]) -> None:
-        self._observer, self._write_rest = observer, write_rest
+    def __init__(
+        self,
+        observer: Observer,
+        write_rest: Callable[[], None],
+        settle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._observer, self._write_rest, self._settle = observer, write_rest, settle
         self._began = self._logged = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -60,6 +66,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Do as the observer decides of the step."""
+        self._settle()
         seconds = time.perf_counter() - self._began
         control.should_save, control.should_training_stop = self._observer.step_ended(
             state.global_step, seconds

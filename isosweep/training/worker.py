@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.executed import executed_by_run, require_unpickled, require_vouched
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
-from isosweep.devices import keep_first
+from isosweep.devices import beyond, keep_first, showing
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.job import Place
@@ -45,6 +45,7 @@ from isosweep.training.schedule import Schedule
 from isosweep.training.stopping import StopRequest
 
 if TYPE_CHECKING:
+    from isosweep.training.beside import Beside
     from isosweep.training.loop import TrainingLoop
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
@@ -65,7 +66,7 @@ class TrainRun:
 
     It says only where to read, how far to go, what ends the run before that, and how it is saved.
     `requeue`: when its scheduler warns of a time limit or a preemption the worker has its job start
-    again.
+    again. `stuck_after_s`: seconds without progress after which the run is taken for stuck.
     """
 
     run_dir: str
@@ -74,6 +75,7 @@ class TrainRun:
     health: HealthConfig
     saving: CheckpointConfig = _SAVING
     requeue: bool = False
+    stuck_after_s: float | None = None
 
     def __call__(self) -> str:
         """Make an attempt, of no submission; returns how it ended."""
@@ -98,6 +100,7 @@ class TrainRun:
             read(HealthConfig, document["health"]),
             read(CheckpointConfig, document["saving"]),
             document.get("requeue", False),
+            document.get("stuck_after_s"),
         )
 
 
@@ -416,10 +419,32 @@ def _train(session: Session) -> "TrainingLoop | None":
 
         Commanded(session).run()
         return None
+    directory = str(weights(session.spec.model))
+    with ExitStack() as stack:
+        beside = None
+        if session.spec.generation.overlap:
+            beside = stack.enter_context(closing(_generator(session, directory)))
+        return _trained(session, directory, beside)
+
+
+def _generator(session: Session, directory: str) -> "Beside":
+    """The process that samples for this one, on the devices after those that train."""
+    from isosweep.training.beside import LOADING_S, Beside
+
+    spec, environment = session.spec, {}
+    if spec.device == "cuda":
+        environment = showing(beyond(spec.devices, spec.generation.generating_devices))
+    work = {"run_dir": session.job.run_dir, "directory": directory}
+    # Who follows the run would end it after twice that time, and not say why.
+    stuck = session.job.stuck_after_s
+    return Beside(work, environment, LOADING_S if stuck is None else stuck / 2)
+
+
+def _trained(session: Session, directory: str, beside: "Beside | None") -> "TrainingLoop | None":
+    reporter = session.reporter
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.
         keep_first(session.rank.local)
-    directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
     with lean_imports():
         from isosweep.training.assembly import make_loop
@@ -427,7 +452,7 @@ def _train(session: Session) -> "TrainingLoop | None":
     # Several processes can only leave together: they agree on it when training begins.
     if session.rank.count == 1 and session.stop.at_once:
         return None
-    loop = make_loop(session, str(directory))
+    loop = make_loop(session, directory, beside)
     reporter.doing(BEGINNING)
     loop.run()
     return loop
