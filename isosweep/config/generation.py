@@ -82,13 +82,13 @@ class GenerationConfig:
         return self.server_devices if self.mode == "server" else 0
 
     @property
-    def generating_devices(self) -> int:
-        """Devices of a run that sample beside those that train; on a CPU, processes."""
-        return (self.overlap_devices or 1) if self.overlap else 0
+    def overlapping(self) -> int:
+        """Devices that do nothing but sample, of those of a run: none while the split is open."""
+        return (self.overlap_devices or 0) if self.overlap else 0
 
     def sampling_devices(self, training: int) -> int:
         """Devices that sample, where `training` devices train."""
-        return self.server_devices if self.mode == "server" else training
+        return self.server_devices if self.mode == "server" else self.overlapping or training
 
     def _check_server(self) -> None:
         if self.name != "vllm":

@@ -75,7 +75,7 @@ class RunSpec:
     device: Device
     """What torch calls the devices."""
     devices: PositiveInt
-    """Devices that train it."""
+    """Devices that train the run; with `generation.overlap` others sample."""
     sharding: Shared = "ddp"
     """What the devices share."""
     replicas: Annotated[PositiveInt, ADDED] = 1
@@ -132,9 +132,8 @@ class RunSpec:
 
     @property
     def devices_in_use(self) -> int:
-        """Devices that train the run, and those that sample for it beside them."""
-        generation = self.generation
-        return self.devices + generation.extra_devices + generation.generating_devices
+        """Devices that train the run, and those that do nothing but sample for it."""
+        return self.devices + self.generation.extra_devices + self.generation.overlapping
 
     @property
     def completions_per_step(self) -> int:

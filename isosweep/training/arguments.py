@@ -28,14 +28,16 @@ _OPTIMIZERS: dict[Optimizer, str] = {
 }
 
 
-def trl_arguments(spec: RunSpec, context: int, stop: Sequence[int] = ()) -> dict[str, Any]:
+def trl_arguments(
+    spec: RunSpec, context: int, stop: Sequence[int] = (), *, engine: bool = True
+) -> dict[str, Any]:
     """Settings of TRL's GRPOConfig: the recipe, the device, and what isosweep does itself switched
     off. Each update uses one of `mini_batches` equal parts of a generation.
 
     TRL draws at random which rollouts are in which part; each serves `num_iterations` updates.
     Rewards are the task's score times `reward_scale`, and what the recipe adds. `context`: tokens
     of the longest prompt and completion together. `stop`: tokens that end an answer, besides the
-    model's own.
+    model's own. Without `engine` another process has it.
     """
     penalised = spec.recipe.overlong_share is not None
     return {
@@ -43,7 +45,7 @@ def trl_arguments(spec: RunSpec, context: int, stop: Sequence[int] = ()) -> dict
         **spec.recipe.for_trl(),
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
         "loss_type": "grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
-        **_generation(spec, context, stop),
+        **(_generation(spec, context, stop) if engine else {}),
         **batch_arguments(spec),
         "max_completion_length": spec.task.completion_limit,
         "top_k": 0,

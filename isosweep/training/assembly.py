@@ -28,9 +28,10 @@ from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.noise import NoiseBooks
 from isosweep.training.progress import Progress
+from isosweep.training.protocols import Tokenizer
 from isosweep.training.sets import evaluated_sets
 from isosweep.training.trainer import CountedGRPOTrainer
-from isosweep.training.vllm import make_sampler
+from isosweep.training.vllm import BesideSampler, VllmSampler, make_sampler
 from isosweep.training.worker import Session
 
 
@@ -55,18 +56,23 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     model, tokenizer = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
     trainer = make_trainer(
-        phase, model, tokenizer, progress.ledger, progress.stream, checkpoints, further, noise
+        phase,
+        model,
+        tokenizer,
+        progress.ledger,
+        progress.stream,
+        checkpoints,
+        further,
+        noise,
+        beside,
     )
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)
-    if beside is not None:
-        beside.share(trainer.model)
-    trainer.beside = beside
     trainer.write_later = session.job.saving.background
     make_evaluator = partial(
         Evaluator,
         tokenizer=tokenizer,
-        sampler=make_sampler(spec, trainer, tokenizer),
+        sampler=_heldout_sampler(spec, trainer, tokenizer, beside),
         rank=rank.number,
         ranks=rank.count,
         on_batch=session.reporter.progress,
@@ -81,15 +87,29 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     return TrainingLoop(session, progress, trainer, make_evaluator(spec), recorded, base, sets)
 
 
-def make_generator(spec: RunSpec, run: RunPaths, directory: str) -> CountedGRPOTrainer:
-    """A trainer that samples for another one, with the policy in `directory`."""
+def _heldout_sampler(
+    spec: RunSpec, trainer: CountedGRPOTrainer, tokenizer: Tokenizer, beside: Beside | None
+) -> VllmSampler | BesideSampler | None:
+    """What samples held-out answers through an engine; None where transformers does, here."""
+    if beside is None:
+        return make_sampler(spec, trainer, tokenizer)
+    if spec.generation.name != "vllm":
+        return None
+    return BesideSampler(beside, lambda: trainer.steps_done)
+
+
+def make_generator(
+    spec: RunSpec, run: RunPaths, directory: str
+) -> tuple[CountedGRPOTrainer, VllmSampler | None]:
+    """A trainer that samples for another one, with the policy in `directory`, and vLLM's sampler of
+    held-out answers where that samples."""
     further = _prepared(spec, run)
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, directory)
     ledger, stream = Ledger(spec, generates=True), make_stream(spec)
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, run.root, further)
     trainer.sample_only()
-    return trainer
+    return trainer, make_sampler(spec, trainer, tokenizer)
 
 
 def _prepared(spec: RunSpec, run: RunPaths) -> dict[str, list[Problem]]:

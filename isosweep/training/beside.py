@@ -4,7 +4,8 @@ Step t of a run with `recipe.rollout_lag` trains on a generation of an earlier s
 with the policy of before its update. The second process is sent that policy, and where the sampling
 is: which problems come next, and what has been spent. It answers with the generation as training
 will need it, scored and with the policy's log-probabilities. It remembers nothing between two
-generations, so one that was killed is started anew and asked again, with the same answer.
+generations, so one that was killed is started anew and asked again, with the same answer. Where
+vLLM samples it has the only engine, and held-out answers are sampled there too.
 """
 
 import json
@@ -17,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from isosweep.files import JsonObject
-from isosweep.training.channel import Channel, SharedWeights
+from isosweep.training.channel import Channel, Message, SharedWeights
 from isosweep.training.rollouts import Batch
 
 # A generation is asked for again so often, where the generator ends without an answer.
@@ -63,42 +64,51 @@ class Beside:
 
         `state`: of the sampling, as `CountedGRPOTrainer` gives it.
         """
-        assert self._weights is not None
-        self._weights.put()
-        self._request = {
-            "step": step,
-            "count": count,
-            "state": state,
-            "layout": self._weights.layout,
-        }
-        with suppress(EOFError):
-            self._channel.send(self._request, seconds=self._limit)
+        self._begin(step, {"count": count, "state": state})
 
     def answer(self, device: Any) -> tuple[Batch, JsonObject, dict[str, list[float]]]:
         """The generation under way, once it is sampled: its tensors on `device`, the state after
-        it, and its metrics.
+        it, and its metrics. Raises GeneratorError."""
+        said, tensors = self._finish()
+        batch = {name: value.to(device) for name, value in tensors.items()}
+        return batch, said["state"], said["metrics"]
 
-        A generator that has ended is started again, RESTARTS times. Raises GeneratorError where
-        that did not help, where it takes longer than its time, and with what it met.
+    def evaluate(self, step: int, asked: JsonObject) -> JsonObject:
+        """What the generator samples of `asked`, arguments of a sampler of held-out answers, by the
+        policy as it is after `step` updates. Raises GeneratorError."""
+        self._begin(step, {"evaluate": asked})
+        return self._finish().said
+
+    def _begin(self, step: int, asked: JsonObject) -> None:
+        assert self._weights is not None
+        self._weights.put()
+        self._request = {"step": step, "layout": self._weights.layout, **asked}
+        with suppress(EOFError):
+            self._channel.send(self._request, seconds=self._limit)
+
+    def _finish(self) -> Message:
+        """What is answered. A generator that has ended is started again, RESTARTS times.
+
+        Raises GeneratorError where that did not help, where it takes longer than its time, and with
+        what it met.
         """
         assert self._request is not None
         while True:
             try:
-                said, tensors = self._channel.receive(self._limit)
+                message = self._channel.receive(self._limit)
                 break
             except EOFError:
                 self._start_again()
             except TimeoutError:
                 self._end(0.0)
                 raise GeneratorError(
-                    f"the generator has given no rollouts of step {self._request['step']} for "
+                    f"the generator has given no answers of step {self._request['step']} for "
                     f"{self._limit:.0f} s"
                 ) from None
-        if "error" in said:
-            raise GeneratorError(f"the generator failed: {said['error']}")
+        if "error" in message.said:
+            raise GeneratorError(f"the generator failed: {message.said['error']}")
         self._request, self._restarts, self._loaded = None, 0, True
-        batch = {name: value.to(device) for name, value in tensors.items()}
-        return batch, said["state"], said["metrics"]
+        return message
 
     def close(self) -> None:
         """End the generator."""

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from isosweep.training.worker import lean_imports, spec_of
 if TYPE_CHECKING:
     from isosweep.training.channel import Channel, SharedWeights
     from isosweep.training.trainer import CountedGRPOTrainer
+    from isosweep.training.vllm import VllmSampler
 
 # Of <linux/prctl.h>: which signal this process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
@@ -34,11 +36,11 @@ def main(text: str) -> None:
         # What judges for this process must not keep them open.
         os.set_inheritable(fd, False)
     end, memory = work["fds"]
-    trainer = _trainer(work)
+    trainer, sampler = _made(work)
     from isosweep.training.channel import Channel, SharedWeights
 
     weights = SharedWeights(trainer.model, memory)
-    _answer(Channel(socket.socket(fileno=end)), trainer, weights)
+    _answer(Channel(socket.socket(fileno=end)), _Generator(trainer, sampler, weights))
 
 
 def _end_with(parent: int) -> None:
@@ -48,8 +50,8 @@ def _end_with(parent: int) -> None:
         sys.exit(1)
 
 
-def _trainer(work: JsonObject) -> "CountedGRPOTrainer":
-    """A trainer that samples, and never trains."""
+def _made(work: JsonObject) -> "tuple[CountedGRPOTrainer, VllmSampler | None]":
+    """A trainer that samples and never trains, and vLLM's sampler of held-out answers."""
     run = RunPaths(Path(work["run_dir"]))
     spec = spec_of(run)
     with lean_imports():
@@ -58,30 +60,41 @@ def _trainer(work: JsonObject) -> "CountedGRPOTrainer":
     return make_generator(spec, run, work["directory"])
 
 
-def _answer(channel: "Channel", trainer: "CountedGRPOTrainer", weights: "SharedWeights") -> None:
-    """Sample what is asked for, one generation after the other."""
+@dataclass(frozen=True)
+class _Generator:
+    """What answers are made with."""
+
+    trainer: "CountedGRPOTrainer"
+    sampler: "VllmSampler | None"
+    weights: "SharedWeights"
+
+    def answer(self, asked: JsonObject) -> tuple[JsonObject, dict[str, Any]]:
+        """Held-out answers, or a generation and its tensors."""
+        if asked["layout"] != self.weights.layout:
+            raise ValueError("the generator's model has other weights than the trainer's")
+        self.weights.take()
+        self.trainer.be_at(asked["step"])
+        if "evaluate" in asked:
+            assert self.sampler is not None
+            return self.sampler.sample(**asked["evaluate"])._asdict(), {}
+        self.trainer.restore_sampling(asked["state"])
+        batch = self.trainer.fresh_batch(asked["count"])
+        state, metrics = self.trainer.sampling_state(), self.trainer.unlogged()
+        return {"state": state, "metrics": metrics}, batch
+
+
+def _answer(channel: "Channel", generator: _Generator) -> None:
+    """Answer one request after the other, until there are no more."""
     while True:
         try:
             asked, _ = channel.receive()
         except EOFError:
             return
         try:
-            said, batch = _sampled(trainer, weights, asked)
+            said, batch = generator.answer(asked)
         except Exception as error:
             said, batch = {"error": f"{type(error).__name__}: {error}"}, {}
         channel.send(said, batch)
-
-
-def _sampled(
-    trainer: "CountedGRPOTrainer", weights: "SharedWeights", asked: JsonObject
-) -> tuple[JsonObject, dict[str, Any]]:
-    if asked["layout"] != weights.layout:
-        raise ValueError("the generator's model has other weights than the trainer's")
-    weights.take()
-    trainer.be_at(asked["step"])
-    trainer.restore_sampling(asked["state"])
-    batch = trainer.fresh_batch(asked["count"])
-    return {"state": trainer.sampling_state(), "metrics": trainer.unlogged()}, batch
 
 
 if __name__ == "__main__":

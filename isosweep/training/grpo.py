@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem, own_task
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
+from isosweep.training.beside import Beside
 from isosweep.training.ledger import Ledger
 from isosweep.training.noise import NoiseBooks
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
 from isosweep.training.trl_fsdp import sharded_reference
-from isosweep.training.vllm import vllm_engine
+from isosweep.training.vllm import compute_as_with_engine, vllm_engine
 
 
 def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
@@ -170,9 +172,10 @@ def make_trainer(
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
     noise: NoiseBooks | None = None,
+    beside: Beside | None = None,
 ) -> CountedGRPOTrainer:
     """A GRPOTrainer for `spec` that draws from `stream`, counts compute in `ledger`, and measures
-    the gradient's `noise`.
+    the gradient's `noise`; `beside` samples for it, with the run's engine.
 
     `further`: the problems of the spec's further evaluation sets, which its sampler has to hold.
     """
@@ -188,7 +191,11 @@ def make_trainer(
         on, longest = on_sets(spec)[name], max(map(len, read(asked)))
         context = max(context, longest + on.task.completion_limit)
     verification = Verification(spec.task, problems)
-    with vllm_engine(spec), sharded_reference():
+    if beside is not None and spec.generation.name == "vllm":
+        compute_as_with_engine(spec)
+    engine = vllm_engine(spec) if beside is None else nullcontext()
+    arguments = trl_arguments(spec, context, further_ends(spec, tokenizer), engine=beside is None)
+    with engine, sharded_reference():
         trainer = CountedGRPOTrainer(
             spec,
             ledger,
@@ -206,12 +213,14 @@ def make_trainer(
             verify=verification.begin,
             noise=noise,
             reward_funcs=_rewards(spec, verification),
-            args=GRPOConfig(**trl_arguments(spec, context, further_ends(spec, tokenizer))),
+            args=GRPOConfig(**arguments),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,
             peft_config=adapters(spec),
         )
+    if beside is not None:
+        trainer.sample_beside(beside)
     if trainer.ref_model is not None:
         keep_soft_cap(trainer.ref_model)
     trainer.args.output_dir = str(checkpoints)

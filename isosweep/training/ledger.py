@@ -33,9 +33,12 @@ class Ledger:
         """`generates`: for the process that samples beside the trainer's."""
         self._spec = spec
         self._architecture = spec.model.architecture
-        self._all_devices = spec.devices_in_use
-        beside = spec.generation.generating_devices
-        self._devices = beside if generates else self._all_devices - beside
+        generation = spec.generation
+        # On a CPU a process is a device.
+        beside = generation.overlapping or int(generation.overlap)
+        training = spec.devices_in_use - generation.overlapping
+        self._all_devices = training + beside
+        self._devices = beside if generates else training
         self._passes = spec.passes
         self.spent = Compute()
 

@@ -97,8 +97,9 @@ class CountedGRPOTrainer(TRLTrainer):
         self._number_of = {question.text: number for number, question in enumerate(questions)}
         self._verify = verify
         self._waiting = Waiting(spec.recipe.rollout_lag)
-        # What samples in place of this process; None where it samples itself.
-        self.beside: Beside | None = None
+        self._beside: Beside | None = None
+        # Rollouts of the last generation that this process made or had made.
+        self._count = 0
         self._draws = Noise(spec.seed, lambda: self.steps_done)
         super().__init__(**options)
         kernels = self.model.config.get_text_config()._attn_implementation
@@ -148,27 +149,45 @@ class CountedGRPOTrainer(TRLTrainer):
 
     # A batch: which problems, sampled how, scored how, weighed how.
 
+    def sample_beside(self, beside: Beside) -> None:
+        """Have `beside` sample in place of this process."""
+        beside.share(self.model)
+        self.learn_from(engine=self._spec.generation.name == "vllm")
+        self._beside = beside
+
     def make_batch(self, count: int) -> Batch:
         """The next batch to train on, of `count` rollouts."""
         if not self.recipe.rollout_lag:
             batch = self.fresh_batch(count)
         else:
             oldest = self._waiting.oldest()
-            if self.beside is None:
+            self._count = count
+            if self._beside is None:
                 self._waiting.add(self.fresh_batch(count))
             else:
-                self.beside.ask(self.steps_done, count, self.sampling_state())
+                self._ask(self._beside)
                 if oldest is None:
-                    self.settle()
+                    self._take(self._beside)
             batch = self._waiting.newest if oldest is None else oldest
         self._ledger.trained(*self._all_lengths(batch))
         return batch
 
     def settle(self) -> None:
-        """Have what another process samples wait too, once it is there."""
-        if self.beside is None or not self.beside.asked:
+        """Have what another process samples wait too, once it is there, and the next begun."""
+        if self._beside is None:
             return
-        batch, state, metrics = self.beside.answer(self.own_device)
+        if self._beside.asked:
+            self._take(self._beside)
+        # An engine answers the evaluation first, which there may be of this step.
+        if not self.use_vllm:
+            self._ask(self._beside)
+
+    def _ask(self, beside: Beside) -> None:
+        if not beside.asked:
+            beside.ask(self.steps_done, self._count, self.sampling_state())
+
+    def _take(self, beside: Beside) -> None:
+        batch, state, metrics = beside.answer(self.own_device)
         self.restore_sampling(state)
         for name, values in metrics.items():
             for value in values:
@@ -353,8 +372,8 @@ class CountedGRPOTrainer(TRLTrainer):
     @contextmanager
     def _own_numbers(self) -> Iterator[None]:
         """Rollouts that wait are drawn with random numbers of their generation alone, wherever they
-        are sampled. vLLM's requests always are."""
-        if not self.recipe.rollout_lag or self.use_vllm:
+        are sampled, and training's go on as if nothing had been."""
+        if not self.recipe.rollout_lag:
             yield
             return
         device = self.own_device

@@ -472,6 +472,11 @@ class TRLTrainer(CheckpointedTrainer):
         self.accelerator.prepare_model(self.model, evaluation_mode=True)
         self.model.train()
 
+    def learn_from(self, engine: bool) -> None:
+        """Train on what another process samples, with an `engine` of vLLM or without."""
+        # TRL asks this where the loss corrects for an engine's log-probabilities.
+        self.use_vllm = engine
+
     def be_quiet(self) -> None:
         """Print no step's metrics."""
         self.remove_callback(PrinterCallback)

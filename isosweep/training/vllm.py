@@ -17,6 +17,7 @@ from isosweep.training.arguments import engine_arguments
 from isosweep.training.protocols import Sampled, Tokenizer
 
 if TYPE_CHECKING:
+    from isosweep.training.beside import Beside
     from isosweep.training.trl_adapter import TRLTrainer
     from isosweep.training.trl_engine import Engine
 
@@ -65,6 +66,18 @@ def vllm_engine(spec: RunSpec) -> Iterator[None]:
     with engine_options(engine_arguments(spec)):
         yield
     set_seed(spec.seed, device_specific=True)
+
+
+def compute_as_with_engine(spec: RunSpec) -> None:
+    """Set of torch what is set where vLLM's engine is (v1/worker/gpu_worker.py, vLLM 0.31).
+
+    A trainer whose engine is in another process then computes the same numbers.
+    """
+    prepare_vllm(spec)
+    import torch
+    from vllm import envs
+
+    torch.set_float32_matmul_precision(envs.VLLM_FLOAT32_MATMUL_PRECISION)
 
 
 def request_seeds(entropy: Sequence[int], count: int) -> list[int]:
@@ -152,6 +165,18 @@ class VllmSampler:
             [texts[i : i + k] for i in starts],
             [[len(ids) for ids in completions[i : i + k]] for i in starts],
         )
+
+
+class BesideSampler:
+    """Samples held-out completions through the engine of the process beside a trainer."""
+
+    def __init__(self, beside: "Beside", step: Callable[[], int]) -> None:
+        self._beside, self._step = beside, step
+
+    def sample(self, prompts: Sequence[Sequence[int]], **asked: Any) -> Sampled:
+        """What `VllmSampler` there gives."""
+        rows = [list(prompt) for prompt in prompts]
+        return Sampled(**self._beside.evaluate(self._step(), {"prompts": rows, **asked}))
 
 
 def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:

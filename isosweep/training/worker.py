@@ -433,7 +433,7 @@ def _generator(session: Session, directory: str) -> "Beside":
 
     spec, environment = session.spec, {}
     if spec.device == "cuda":
-        environment = showing(beyond(spec.devices, spec.generation.generating_devices))
+        environment = showing(beyond(spec.devices, spec.generation.overlapping))
     work = {"run_dir": session.job.run_dir, "directory": directory}
     # Who follows the run would end it after twice that time, and not say why.
     stuck = session.job.stuck_after_s
