@@ -432,6 +432,9 @@ def _generator(session: Session, directory: str) -> "Beside":
     from isosweep.training.beside import LOADING_S, Beside
 
     spec, environment = session.spec, {}
+    if spec.devices > 1:
+        rule = "one process trains beside a generator"
+        raise RecordError(f"{spec.run_id} has {spec.devices} devices to train, and {rule}")
     if spec.device == "cuda":
         environment = showing(beyond(spec.devices, spec.generation.overlapping))
     work = {"run_dir": session.job.run_dir, "directory": directory}
