@@ -12,6 +12,7 @@ from isosweep.devices import (
     HIP,
     ROCR,
     Devices,
+    beyond,
     keep_first,
     torch_is_for_rocm,
     visible_devices,
@@ -161,3 +162,12 @@ def test_a_run_in_a_job_of_more_gpus_sees_its_own_in_every_process(
     seen = [json.loads((tmp_path / "trl" / rank).read_text()) for rank in "01"]
     assert [each[CUDA] for each in seen] == [f"{OF_A},{OF_B}"] * 2
     assert [each["LOCAL_RANK"] for each in seen] == ["0", "1"]
+
+
+def test_a_generator_has_the_devices_after_those_that_train(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CUDA, "6,4,7")
+    assert beyond(1, 2) == ("4", "7")
+    with pytest.raises(LookupError, match="this run takes 4 GPUs, and there are 3 here"):
+        beyond(2, 2)

@@ -112,7 +112,7 @@ class Beside:
 
     def close(self) -> None:
         """End the generator."""
-        self._end(_LEAVE_S)
+        self._end(_LEAVE_S if self._loaded else 0.0)
         os.close(self._memory)
 
     @property

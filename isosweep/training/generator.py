@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,17 +85,15 @@ class _Generator:
 
 
 def _answer(channel: "Channel", generator: _Generator) -> None:
-    """Answer one request after the other, until there are no more."""
-    while True:
-        try:
+    """Answer one request after the other, until nobody asks any more."""
+    with suppress(EOFError):
+        while True:
             asked, _ = channel.receive()
-        except EOFError:
-            return
-        try:
-            said, batch = generator.answer(asked)
-        except Exception as error:
-            said, batch = {"error": f"{type(error).__name__}: {error}"}, {}
-        channel.send(said, batch)
+            try:
+                said, batch = generator.answer(asked)
+            except Exception as error:
+                said, batch = {"error": f"{type(error).__name__}: {error}"}, {}
+            channel.send(said, batch)
 
 
 if __name__ == "__main__":

@@ -436,7 +436,7 @@ def _generator(session: Session, directory: str) -> "Beside":
         rule = "one process trains beside a generator"
         raise RecordError(f"{spec.run_id} has {spec.devices} devices to train, and {rule}")
     if spec.device == "cuda":
-        environment = showing(beyond(spec.devices, spec.generation.overlapping))
+        environment = showing(beyond(spec.devices, spec.generation.overlapping or 1))
     work = {"run_dir": session.job.run_dir, "directory": directory}
     # Who follows the run would end it after twice that time, and not say why.
     stuck = session.job.stuck_after_s

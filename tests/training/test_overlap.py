@@ -214,6 +214,27 @@ def test_what_a_generator_meets_is_the_reason_of_the_failure(tmp_path: Path) -> 
     )
 
 
+def test_seconds_of_a_phase_count_the_devices_that_it_ran_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from isosweep.training import ledger
+
+    spec = beside(lagging(1))
+    spec = replace(spec, generation=replace(spec.generation, overlap_devices=3))
+    clock = iter((0.0, 5.0) * 2)
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    trainer, generator = ledger.Ledger(spec), ledger.Ledger(spec, generates=True)
+    trainer.took("device", 5.0)
+    with trainer.timing("training"):
+        pass
+    with generator.timing("generation"):
+        pass
+    trainer.restore_sampling(generator.of_sampling())
+    spent = trainer.spent
+    assert spent.device_seconds == 20
+    assert (spent.training_seconds, spent.generation_seconds) == (5, 15)
+
+
 def gone(process: int) -> bool:
     """Whether a process has ended, waited for or not."""
     try:
