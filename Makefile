@@ -74,11 +74,12 @@ schemas: setup  ## Write the JSON Schemas of plan, fits and comparison.json anew
 	$(BIN)/python -m isosweep.plan.schema
 	$(BIN)/python -m isosweep.analysis.schema
 
-bench: setup-weights  ## Measure planner, fits, worker, padding, phases, tracking, search and launching against goals.
+bench: setup-weights  ## Measure planner, fits, worker, overlap, padding, phases, tracking, search and launching against goals.
 	$(BIN)/python benchmarks/plan.py --check
 	$(BIN)/python benchmarks/published.py --check
 	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
+	$(BIN)/python benchmarks/overlap.py --check
 	$(BIN)/python benchmarks/padding.py --check
 	$(BIN)/python benchmarks/phases.py --check
 	$(BIN)/python benchmarks/language_model.py --check
@@ -91,6 +92,7 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 	$(BIN)/python benchmarks/published.py --check
 	$(BIN)/python benchmarks/fits.py --quick --check
 	$(BIN)/python benchmarks/worker.py --quick --check
+	$(BIN)/python benchmarks/overlap.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check
 	$(BIN)/python benchmarks/phases.py --quick --check
 	$(BIN)/python benchmarks/language_model.py --quick --check
