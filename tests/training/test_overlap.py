@@ -260,6 +260,7 @@ def test_a_generator_ends_with_its_trainer_even_amid_a_generation(tmp_path: Path
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3000)
 def test_twenty_kills_of_either_process_change_no_record(tmp_path: Path) -> None:
     alone = taken_to(prepared(lagging(3), tmp_path / "alone"), 4 * WHOLE)
     run, told = prepared(beside(lagging(3)), tmp_path / "beside"), tmp_path / "generator"
@@ -283,7 +284,7 @@ def test_twenty_kills_of_either_process_change_no_record(tmp_path: Path) -> None
         if number % 2:
             # The trainer starts another, and is killed while that loads or computes.
             os.kill(generator, signal.SIGKILL)
-            time.sleep(chance.uniform(0.0, 12.0))
+            time.sleep(chance.uniform(0.0, 5.0))
         os.kill(process, signal.SIGKILL)
         assert exit_status(process) == -signal.SIGKILL, "the run ended before all kills"
         wait_for(partial(gone, generator), seconds=10)
