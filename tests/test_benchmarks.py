@@ -42,6 +42,7 @@ SMALLEST = {
         "calls=0",
     ),
     "language_model": (("--num-generations", "2", "--steps", "1"), "rollout=0"),
+    "overlap": (("--num-generations", "2", "--steps", "8", "--rounds", "1"), "lag=0"),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
     "phases": (
         ("budget=6.4e9", "grid.num_generations=[4]", "grid.seeds=[0]", "task.num_eval_problems=8"),
@@ -248,6 +249,14 @@ def test_the_chaos_benchmark_names_what_happened(tmp_path: Path) -> None:
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
     assert sum(int(times) for _, times in rows) == 3
     assert any(line.startswith("6 runs, ") for line in lines)
+
+
+@pytest.mark.long
+@pytest.mark.train
+def test_the_overlap_benchmark_compares_three_runs(tmp_path: Path) -> None:
+    _, head, row = missed("overlap", tmp_path)
+    assert head.split()[:4] == ["n", "none", "lag", "overlap"]
+    assert row.split()[0] == "2"
 
 
 @pytest.mark.long

@@ -33,6 +33,7 @@ CALLED_BY_ISOSWEEP = ("train",)
 # Attributes that an override sets as the method that it replaces does.
 SET_ALIKE = {
     *("lr_scheduler", "_buffered_inputs", "_train_batch_size", "num_generations", "_step"),
+    "use_vllm",
 }
 # What the adapter calls objects of TRL and transformers; `self`, of a trainer's class alone.
 NAMED = {
