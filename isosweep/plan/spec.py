@@ -33,6 +33,9 @@ NUMERICS_VERSION = 5
 # The same of what devices share alone; 1 where each has the whole model. 2: gradients are summed in
 # float32, and a reference model has its weights in every process.
 _SHARDING_VERSION = 2
+# The same of runs whose rollouts wait; 1 where none do. 2: each generation is drawn with random
+# numbers of its own.
+_LAG_VERSION = 2
 # Answers that are sampled at once, at most: more fill no device any better.
 _MOST_AT_ONCE = 2048
 
@@ -127,6 +130,8 @@ class RunSpec:
     """Of the module of a loss of one's own, as it was planned with."""
     sharding_version: Annotated[PositiveInt, ADDED] = 1
     """Version of the numbers of devices that share a model."""
+    lag_version: Annotated[PositiveInt, ADDED] = 1
+    """Version of the numbers of runs whose rollouts wait."""
     numerics_version: Whole = NUMERICS_VERSION
     """Version of the worker's numbers."""
 
@@ -271,6 +276,7 @@ def run_spec(
         sharding=hardware.shared_by,
         replicas=hardware.replicas,
         sharding_version=1 if hardware.sharding == "ddp" else _SHARDING_VERSION,
+        lag_version=_LAG_VERSION if config.recipe.rollout_lag else 1,
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
