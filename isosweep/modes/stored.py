@@ -32,6 +32,7 @@ from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.cautions import WARM_UPS, repeated, short_of_warmup
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
+from isosweep.plan.overlap import overlaps
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
@@ -91,7 +92,7 @@ def places_of(study: Study) -> int | None:
     if launcher.max_parallel is not None:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":
-        return max(1, available_cores() // hardware.devices_per_run)
+        return max(1, available_cores() // study.config.devices)
     gpus = len(visible_devices().names) if launcher.name == "local" else 0
     return gpus // hardware.devices_per_run * launcher.runs_per_device or None
 
@@ -184,6 +185,8 @@ def described_findings(study: Study) -> Iterator[str]:
         yield words.line("plan", "commanded", config.trainer.command)
     else:
         yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+    for split in overlaps(study.candidates):
+        yield from words.lines("plan", "overlap", split)
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
         seen = outlook_of_variants(plan, config, twice_the_largest)

@@ -62,7 +62,7 @@ def _between(
         yield Timed(phase="evaluation", run=run_id, seconds=record.seconds, amounts=amounts)
     if spent["generations"] <= 0 or spent["rollouts"] <= 0:
         return
-    local = spent["rollouts"] / config.hardware.devices_per_run
+    local = spent["rollouts"] / config.run_hardware.devices_per_run
     scored, trained = _learner_seconds(table, run, after, spent)
     micro_batches = local / max(int(table.memory.micro_batch[_place(table, run)]), 1)
     n = run.num_generations
@@ -148,7 +148,7 @@ def _generation_amounts(
 def _evaluation_amounts(config: SweepConfig) -> dict[str, float]:
     """What one record's evaluations sample, as planned."""
     each = [(on, evaluation_sampling(on)) for on in evaluations(config)]
-    answers = [answers_of(on, on.hardware.devices_per_run) for on, _ in each]
+    answers = [answers_of(on, on.run_hardware.devices_per_run) for on, _ in each]
     return {
         "generation_utilization": math.fsum(float(one.device[0]) for _, one in each),
         "token_overhead_s": math.fsum(float(one.positions[0]) for _, one in each),

@@ -89,7 +89,7 @@ def most_steps_within(table: Candidates, place: Place, passes: float) -> int:
 
 
 def _uneven(c: Candidate) -> str:
-    devices, size = c.config.hardware.devices_per_run, c.config.recipe.micro_batch
+    devices, size = c.config.run_hardware.devices_per_run, c.config.recipe.micro_batch
     if c.completions % devices:
         return f"{c.product} is not a multiple of hardware.devices_per_run={devices}"
     across = f" x {devices} devices" if devices > 1 else ""
@@ -100,7 +100,7 @@ def _uneven(c: Candidate) -> str:
 
 def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
-    devices = c.config.hardware.devices_per_run
+    devices = c.config.run_hardware.devices_per_run
     if c.completions % devices:
         return fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
@@ -123,20 +123,20 @@ def fewer_devices(config: SweepConfig, completions: int) -> str:
 
 def _cut_unevenly(table: Candidates) -> Any:
     """Whether the devices' even shares cannot be cut into mini-batches of one size: (N, M, 1)."""
-    devices, parts = table.config.hardware.devices_per_run, table.config.recipe.mini_batches
+    devices, parts = table.config.run_hardware.devices_per_run, table.config.recipe.mini_batches
     shared = table.completions % devices == 0
     return (shared & (table.completions % (devices * parts) != 0))[..., None]
 
 
 def _uncut(c: Candidate) -> str:
-    devices, parts = c.config.hardware.devices_per_run, c.config.recipe.mini_batches
+    devices, parts = c.config.run_hardware.devices_per_run, c.config.recipe.mini_batches
     across = f" x {devices} devices" if devices > 1 else ""
     return f"{c.product} is not a multiple of {parts} mini-batches{across}"
 
 
 def _even_parts(table: Candidates, place: Place) -> str:
     c = table.at(place)
-    share = c.completions // c.config.hardware.devices_per_run
+    share = c.completions // c.config.run_hardware.devices_per_run
     return f"recipe.mini_batches={math.gcd(share, c.config.recipe.mini_batches)}"
 
 

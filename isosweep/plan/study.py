@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import RunBytes, peak_bytes
 from isosweep.costs.flops import rollout_flops
@@ -19,6 +20,7 @@ from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampli
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
+from isosweep.plan.overlap import overlaps
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.value_grid import tuned
 from isosweep.version import __version__
@@ -144,17 +146,18 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "plan_id": study.plan.plan_id,
         "kind": "planned",
         "imported": None,
-        "cost_models": [_cost_model(variant) for variant in study.variants],
+        "cost_models": [_cost_model(table.variant) for table in study.candidates],
         "checkpoints": asdict(checkpoint_plan(study, places)),
         "evaluation": asdict(evaluation_of(study)),
         "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
         "repeated": [asdict(each) for each in repeated(study.candidates)],
+        "overlaps": [asdict(each) for each in overlaps(study.candidates)],
         "shipped_sampling": [asdict(shipped) for shipped in shipped_of(study)],
         **asdict(study.plan),
     }
 
 
-def _cost_model(variant: ChosenVariant) -> dict[str, Any]:
+def _cost_model(variant: Variant) -> dict[str, Any]:
     """What one variant's costs were computed from; FLOPs are of one rollout of the smallest n."""
     config = variant.config
     prompt = config.task.planned_prompt_tokens
