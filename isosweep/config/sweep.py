@@ -380,9 +380,7 @@ class SweepConfig:
         elif asked < devices and asked % size:
             rule = f"must be a multiple of generation.tensor_parallel={size}"
         elif asked < devices:
-            rule = (
-                f"leaves one device to train, and hardware.sharding={hardware.sharding} takes two"
-            )
+            rule = f"leaves one device, and hardware.sharding={hardware.sharding} trains on two"
         nearest = f"generation.overlap_devices={min(works, key=lambda g: abs(g - asked))}"
         raise SettingError("generation.overlap_devices", asked, rule, f"{nearest}, or null")
 
@@ -540,8 +538,6 @@ class SweepConfig:
         elif self.hardware.devices_per_run > 1:
             devices = self.hardware.devices_per_run
             rule = f"shares a device, and hardware.devices_per_run={devices} takes several whole"
-        elif self.generation.overlap:
-            rule = "shares a device, and generation.overlap=true has a device to sample and another"
         elif self.launcher.name in ("slurm", "command"):
             rule = "shares this machine's GPUs, and each job of a scheduler has devices of its own"
         elif places is not None and places < runs:

@@ -91,6 +91,8 @@ def most_steps_within(table: Candidates, place: Place, passes: float) -> int:
 def _uneven(c: Candidate) -> str:
     devices, size = c.config.run_hardware.devices_per_run, c.config.recipe.micro_batch
     if c.completions % devices:
+        if c.config.hardware.devices_per_run > devices:
+            return f"{c.product} is not a multiple of the {devices} devices that train"
         return f"{c.product} is not a multiple of hardware.devices_per_run={devices}"
     across = f" x {devices} devices" if devices > 1 else ""
     parts = c.config.recipe.mini_batches
@@ -102,9 +104,19 @@ def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
     devices = c.config.run_hardware.devices_per_run
     if c.completions % devices:
-        return fewer_devices(c.config, c.completions)
+        return _even_split(c) or fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
+
+
+def _even_split(c: Candidate) -> str:
+    """The split between a generator and its trainer, nearest to that of the config, whose devices
+    that train share n x B evenly; none where devices are not split, or no split does."""
+    sampling, devices = c.config.generation.generating_devices, c.config.hardware.devices_per_run
+    works = [g for g in c.config.splits if g < devices and c.completions % (devices - g) == 0]
+    if not sampling or not works:
+        return ""
+    return f"generation.overlap_devices={min(works, key=lambda g: abs(g - sampling))}"
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:
