@@ -587,7 +587,7 @@ class SweepConfig:
     def devices(self) -> int:
         """Devices that one run occupies: its own, a server's, and on a CPU a core that samples
         beside those that train."""
-        beside = self.generation.overlapping if self.hardware.device == "cpu" else 0
+        beside = int(self.generation.overlap and self.hardware.device == "cpu")
         return self.hardware.devices_per_run + self.generation.extra_devices + beside
 
     @property

@@ -119,7 +119,7 @@ def fit_memory(
             for each in (rollouts, *evaluated)
         )
         alone = None
-        if generation.overlap:
+        if generation.overlapping:
             local = -(-completions // generation.overlapping)
             alone = _Alone(weights=weight_bytes(arch, recipe, hardware), local=local)
         return _beside_transformers(train, recipe, sampled, max(evaluating, default=0.0), alone)
@@ -142,8 +142,10 @@ def fit_memory(
         longest=longest,
         most=np.minimum(-(-completions // engines), MAX_NUM_SEQS),
     )
-    if generation.mode == "server" or generation.overlap:
-        return _beside_an_engine(train, demand, recipe, shares=generation.mode != "server")
+    if generation.mode == "server" or generation.overlapping:
+        # A generator scores with a copy of the policy, beside its engine's.
+        copied = weight_bytes(arch, recipe, hardware) if generation.overlapping else 0.0
+        return _beside_an_engine(train, demand, recipe, copied)
     return _beside_vllm(train, demand, recipe, sleeps=generation.sleep)
 
 
@@ -258,24 +260,25 @@ def _beside_transformers(
 
 
 def _beside_an_engine(
-    train: _Training, demand: _Sampling, recipe: RecipeConfig, *, shares: bool
+    train: _Training, demand: _Sampling, recipe: RecipeConfig, copied: float
 ) -> MemoryFit:
-    """`shares`: whether the engine is started with a share of its device, as a server is not."""
-    local = train.local
-    requests = demand.requests(train.room, np.zeros(local.shape))
+    """`copied`: bytes beside the engine, with which a generator scores; a server has none, and is
+    started by others, without a share."""
+    local, room = train.local, train.room - copied
+    requests = demand.requests(room, np.zeros(local.shape))
     fits = (requests > 0) & (demand.gathered <= train.left)
     micro = np.where(fits, train.micro_batch(recipe, np.full(local.shape, train.left)), 0)
     trained = np.maximum(train.added(train.least), demand.gathered)
     sampling = demand.engine.awake(requests) + demand.engine.working(requests)
-    more = demand.more(requests, demand.room(train.room) - sampling)
+    more = demand.more(requests, demand.room(room) - sampling)
     share = np.maximum(np.floor(100 * (sampling + more) / demand.memory), 1.0) / 100
-    served = float(demand.engine.awake(1) + demand.engine.working(1))
+    served = float(demand.engine.awake(1) + demand.engine.working(1)) + copied
     return MemoryFit(
         micro_batch=micro,
         needed=np.full(local.shape, max(train.state + trained, served)),
         peak=train.state + np.maximum(train.added(micro), demand.gathered),
         concurrency=np.where(micro > 0, requests, 0),
-        engine=demand.fit(requests, micro > 0, share * shares, more),
+        engine=demand.fit(requests, micro > 0, share if copied else np.zeros(local.shape), more),
     )
 
 

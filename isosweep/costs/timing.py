@@ -278,7 +278,7 @@ def _update_seconds(
             hardware, moves * gradients, hardware.devices_per_run, hardware.nodes
         )
         seconds += recipe.updates_per_generation * everywhere
-    if generation.name == "vllm" and not generation.overlap:
+    if generation.name == "vllm" and not generation.overlapping:
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds
 

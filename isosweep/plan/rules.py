@@ -112,7 +112,7 @@ def _even_share(table: Candidates, place: Place) -> str:
 def _even_split(c: Candidate) -> str:
     """The split between a generator and its trainer, nearest to that of the config, whose devices
     that train share n x B evenly; none where devices are not split, or no split does."""
-    sampling, devices = c.config.generation.generating_devices, c.config.hardware.devices_per_run
+    sampling, devices = c.config.generation.overlapping, c.config.hardware.devices_per_run
     works = [g for g in c.config.splits if g < devices and c.completions % (devices - g) == 0]
     if not sampling or not works:
         return ""

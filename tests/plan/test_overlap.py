@@ -63,7 +63,7 @@ def test_a_run_is_that_of_the_devices_that_train(study: Study) -> None:
     in_turn = resolve(make_config(*RUN, f"hardware.devices_per_run={8 - sampling}"))
     for spec in study.specs.values():
         assert (spec.devices, spec.devices_in_use) == (8 - sampling, 8)
-        assert spec.generation.generating_devices == sampling
+        assert spec.generation.overlapping == sampling
         # What is not planned alike for memory and time alone.
         alike = [replace(each, micro_batch=spec.micro_batch) for each in in_turn.specs.values()]
         assert spec.run_id in {each.run_id for each in alike}
