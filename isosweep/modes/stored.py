@@ -30,7 +30,7 @@ from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
-from isosweep.plan.cautions import WARM_UPS, repeated, short_of_warmup
+from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.overlap import overlaps
 from isosweep.plan.rules import RULES
@@ -202,6 +202,9 @@ def described_cautions(study: Study) -> Iterator[str]:
     if often := tuple(repeated(study.candidates)):
         most = max(often, key=lambda each: each.epochs / each.warn_epochs)
         yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit)
+    if old := tuple(stale(study.candidates)):
+        above = max(old, key=lambda each: each.learning_rate / each.largest)
+        yield words.line("plan", "stale", above, len(old), RATE_TIMES_STALENESS)
     for shipped in shipped_of(study):
         yield words.line("plan", "shipped_sampling", shipped)
 

@@ -215,6 +215,34 @@ class Repeated:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stale:
+    """Cells of one combination of values of grid.axes whose learning rate is above what is
+    published as stable with rollouts as old."""
+
+    axes: Axes
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+    staleness: Annotated[int, Ge(2)]
+    """Updates from the policy that sampled a rollout to the last update that uses it. A count."""
+    rollout_lag: Annotated[int, Ge(0)]
+    """recipe.rollout_lag. Generations."""
+    cells: Annotated[int, Ge(1)]
+    """How many cells that is so of. A count."""
+    of_cells: Annotated[int, Ge(1)]
+    """Cells planned, these included. A count."""
+    learning_rate: Annotated[float, Gt(0)]
+    """The largest rate among them. No unit."""
+    largest: Annotated[float, Gt(0)]
+    """The largest rate by what is published. No unit."""
+    mended: Annotated[float, Gt(0)]
+    """recipe.learning_rate with which none of the cells would be above it. No unit."""
+    num_generations: Annotated[int, Ge(2)]
+    """n of the cell with the largest rate. A count."""
+    problems_per_batch: Annotated[int, Ge(1)]
+    """B of that one. A count."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShippedSampling:
     """Sampling settings that lie beside a model's weights, of which runs take none."""
 
@@ -277,6 +305,9 @@ class PlanHeading:
     """Cells that are read too soon after warm-up; none in plans of earlier versions."""
     repeated: tuple[Repeated, ...] = ()
     """Cells whose training problems are seen very often; none in plans of earlier versions."""
+    stale: tuple[Stale, ...] = ()
+    """Cells whose rate is above what is published for rollouts as old; none in plans of earlier
+    versions."""
     overlaps: tuple[OverlapPlan, ...] = ()
     """How devices are split between sampling and training; none without generation.overlap, and in
     plans of earlier versions."""

@@ -14,7 +14,7 @@ from isosweep.errors import SettingError
 from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.cautions import repeated, shipped_by_models, short_of_warmup
+from isosweep.plan.cautions import repeated, shipped_by_models, short_of_warmup, stale
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun, predicted
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampling
 from isosweep.plan.enumerate import enumerate_candidates
@@ -151,6 +151,7 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "evaluation": asdict(evaluation_of(study)),
         "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
         "repeated": [asdict(each) for each in repeated(study.candidates)],
+        "stale": [asdict(each) for each in stale(study.candidates)],
         "overlaps": [asdict(each) for each in overlaps(study.candidates)],
         "shipped_sampling": [asdict(shipped) for shipped in shipped_of(study)],
         **asdict(study.plan),
