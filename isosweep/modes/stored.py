@@ -4,6 +4,7 @@ import errno
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -32,6 +33,7 @@ from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
+from isosweep.plan.document import OverlapPlan
 from isosweep.plan.overlap import overlaps
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
@@ -185,8 +187,11 @@ def described_findings(study: Study) -> Iterator[str]:
         yield words.line("plan", "commanded", config.trainer.command)
     else:
         yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+    alike = defaultdict[str, list[OverlapPlan]](list)
     for split in overlaps(study.candidates):
-        yield from words.lines("plan", "overlap", split)
+        alike[repr(replace(split, axes={}))].append(split)
+    for first, *others in alike.values():
+        yield from words.lines("plan", "overlap", first, 1 + len(others))
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
         seen = outlook_of_variants(plan, config, twice_the_largest)
