@@ -28,12 +28,13 @@ def timed_phases(config: SweepConfig, plan: Plan, paths: SweepPaths) -> list[Tim
     """Seconds of every phase between successive records, of all runs of a sweep.
 
     Work is as it was measured (tokens, hardware FLOPs), seconds as the time model counts them: of
-    a run, not times its devices. Phases that were not recorded are absent, and runs whose batches
-    `recipe.schedule` changes are not read.
+    a run, not times its devices. Phases that were not recorded are absent. Not read are runs whose
+    batches `recipe.schedule` changes, and those with `generation.overlap`, whose phases go on at
+    the same time.
     """
     rows: list[Timed] = []
     for table in enumerate_candidates(combinations(config)):
-        if table.later:
+        if table.later or table.config.generation.overlap:
             continue
         for run in plan.of_axes(table.variant.axes).runs:
             records = read_records(paths.run(run.run_id).records).records
