@@ -123,4 +123,4 @@ def test_engines_are_not_divided_and_a_split_keeps_rollouts_even() -> None:
 def test_splits_that_are_alike_are_told_once() -> None:
     said = isosweep.make_plan("+experiment=tiny/scalerl_off_policy generation.overlap=true").notes
     (line,) = [line for line in said if line.startswith("overlap, ")]
-    assert line.startswith("overlap, variant=pipeline_8 (so in 2 combinations of grid.axes): 1 of 2")
+    assert line.startswith("overlap, variant=pipeline_8 (so in 2 combinations of grid.axes): 1")
