@@ -85,15 +85,11 @@ class Row:
 
     def planned(self, fitted: Fitted) -> float:
         """Seconds, with these constants."""
-        config = self.config
-        reached = efficiency(config.model.architecture, config.hardware, config.generation, fitted)
+        config, hardware = self.config, self.config.run_hardware
+        reached = efficiency(config.model.architecture, hardware, config.generation, fitted)
         phases = self._phases(reached)
         beside = reached.step_overhead_s
-        beside += (
-            reached.answer_overhead_s
-            * self.candidates.completions
-            / config.hardware.devices_per_run
-        )
+        beside += reached.answer_overhead_s * self.candidates.completions / hardware.devices_per_run
         match self.part:
             case "step":
                 seconds = phases.total
@@ -116,7 +112,7 @@ class Row:
         return step_seconds(
             arch,
             config.recipe,
-            config.hardware,
+            config.run_hardware,
             config.generation,
             passes,
             lengths,
@@ -127,7 +123,7 @@ class Row:
                 micro_batch=np.maximum(table.memory.micro_batch, 1),
                 concurrency=np.where(table.memory.concurrency > 0, table.memory.concurrency, 256),
             ),
-            learner=(learner - sampling) / config.hardware.devices_per_run,
+            learner=(learner - sampling) / config.run_hardware.devices_per_run,
             reached=reached,
         )
 

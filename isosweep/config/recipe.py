@@ -180,6 +180,12 @@ class RecipeConfig:
         """Optimiser updates made with one batch of n x B rollouts."""
         return self.num_iterations * self.mini_batches
 
+    @property
+    def staleness(self) -> int:
+        """Updates from the policy that sampled a rollout to the last update that uses it, itself
+        counted: 1 on-policy."""
+        return (self.rollout_lag + 1) * self.updates_per_generation
+
     def for_trl(self) -> dict[str, Any]:
         """The settings that TRL takes as they are, by TRL's names."""
         kind: Any = type(self)

@@ -357,6 +357,32 @@ class SweepConfig:
             if applies:
                 nearest = f"{nearest}, or generation.overlap=false"
                 raise SettingError("generation.overlap", True, rule, nearest)
+        self._check_split()
+
+    def _check_split(self) -> None:
+        """Whether the devices of a run can be split between a generator and its trainer."""
+        hardware, devices = self.hardware, self.hardware.devices_per_run
+        size, asked = self.generation.tensor_parallel, self.generation.overlap_devices
+        works = self.splits
+        if not works:
+            least = size + (2 if hardware.sharding != "ddp" else 1)
+            rule = (
+                f"cannot be split: {size} or more sample (generation.tensor_parallel), and "
+                f"{least - size} or more train with hardware.sharding={hardware.sharding}"
+            )
+            nearest = f"hardware.devices_per_run={least}, or generation.overlap=false"
+            raise SettingError("hardware.devices_per_run", devices, rule, nearest)
+        if asked is None or asked in works:
+            return
+        rule = f"must leave devices to train of hardware.devices_per_run={devices}"
+        if hardware.device == "cpu":
+            rule = "is one process beside the trainer on hardware.device=cpu"
+        elif asked < devices and asked % size:
+            rule = f"must be a multiple of generation.tensor_parallel={size}"
+        elif asked < devices:
+            rule = f"leaves one device, and hardware.sharding={hardware.sharding} trains on two"
+        nearest = f"generation.overlap_devices={min(works, key=lambda g: abs(g - asked))}"
+        raise SettingError("generation.overlap_devices", asked, rule, f"{nearest}, or null")
 
     def _check_noise(self) -> None:
         """Whether the noise of the runs' gradients can be measured, where that is asked for."""
@@ -467,7 +493,8 @@ class SweepConfig:
             self.hardware.nodes,
             generation.sampling_devices(self.hardware.node_devices),
         )
-        if devices % size:
+        # A split is in whole engines.
+        if devices % size and not generation.overlap:
             rule = f"must divide {setting}={devices}"
             if nodes > 1:
                 rule = (
@@ -523,11 +550,14 @@ class SweepConfig:
 
     @property
     def run_hardware(self) -> HardwareConfig:
-        """The devices as one run has them: runs that share one share its memory and speed evenly.
+        """The devices that train one run, as it has them: those that do nothing but sample are left
+        out, and runs that share a device share its memory and speed evenly.
 
         What is spent beside the device (`hardware.*_overhead_s`) is not shared.
         """
         runs, hardware = self.launcher.runs_per_device, self.hardware
+        if (sampling := self.generation.overlapping) and hardware.device != "cpu":
+            return replace(hardware, devices_per_run=hardware.devices_per_run - sampling)
         if runs == 1:
             return hardware
         return replace(
@@ -538,15 +568,27 @@ class SweepConfig:
         )
 
     @property
+    def splits(self) -> tuple[int, ...]:
+        """How many devices of a run may do nothing but sample: whole engines, which leave enough to
+        train; on a CPU a process beside all of them."""
+        hardware, size = self.hardware, self.generation.tensor_parallel
+        if hardware.device == "cpu":
+            return (1,)
+        least = 1 if hardware.sharding == "ddp" else 2
+        return tuple(range(size, hardware.devices_per_run - least + 1, size))
+
+    @property
     def devices_taken(self) -> float:
         """Devices that a run takes: a part of one where several runs share it; a server's too."""
-        own = self.hardware.devices_per_run / self.launcher.runs_per_device
-        return own + self.generation.extra_devices
+        own = self.hardware.devices_per_run
+        return self.devices - own + own / self.launcher.runs_per_device
 
     @property
     def devices(self) -> int:
-        """Devices that one run occupies: its own, and a server's."""
-        return self.hardware.devices_per_run + self.generation.extra_devices
+        """Devices that one run occupies: its own, a server's, and on a CPU a core that samples
+        beside those that train."""
+        beside = int(self.generation.overlap and self.hardware.device == "cpu")
+        return self.hardware.devices_per_run + self.generation.extra_devices + beside
 
     @property
     def budgets(self) -> tuple[float, ...]:

@@ -27,7 +27,7 @@ from isosweep.costs.engine import (
     gathered_bytes,
     requests_within,
 )
-from isosweep.costs.memory import state_bytes
+from isosweep.costs.memory import state_bytes, weight_bytes
 from isosweep.costs.padding import cached_at_most
 
 Counts = NDArray[np.int64]
@@ -97,7 +97,8 @@ def fit_memory(
     expected to be as long at once, pages, and queues the others (`padding.cached_at_most`); what is
     free goes to its cache, up to all at their longest. It keeps weights and cache throughout, so
     that the largest micro-batch may take at most half of what the state leaves; asleep it gives
-    them back, and only the state has to fit beside either. A server has memory of its own.
+    them back, and only the state has to fit beside either. A server has memory of its own, and so
+    has a generator beside the trainer, which is of the same devices.
     """
     prompt, completion = lengths.prompt, lengths.longest
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
@@ -117,7 +118,11 @@ def fit_memory(
             )
             for each in (rollouts, *evaluated)
         )
-        return _beside_transformers(train, recipe, sampled, max(evaluating, default=0.0))
+        alone = None
+        if generation.overlapping:
+            local = -(-completions // generation.overlapping)
+            alone = _Alone(weights=weight_bytes(arch, recipe, hardware), local=local)
+        return _beside_transformers(train, recipe, sampled, max(evaluating, default=0.0), alone)
     engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
     context = context_tokens(prompt, completion)
     longest = max([context, *(context_tokens(e.prompt, e.completion) for e in evaluated)])
@@ -137,8 +142,10 @@ def fit_memory(
         longest=longest,
         most=np.minimum(-(-completions // engines), MAX_NUM_SEQS),
     )
-    if generation.mode == "server":
-        return _beside_a_server(train, demand, recipe)
+    if generation.mode == "server" or generation.overlapping:
+        # A generator scores with a copy of the policy, beside its engine's.
+        copied = weight_bytes(arch, recipe, hardware) if generation.overlapping else 0.0
+        return _beside_an_engine(train, demand, recipe, copied)
     return _beside_vllm(train, demand, recipe, sleeps=generation.sleep)
 
 
@@ -211,12 +218,35 @@ class _Sampling:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Alone:
+    """A device that samples by transformers and does not train: bytes of its `weights`, and the
+    completions that it samples, `local`: (batches,)."""
+
+    weights: float
+    local: Counts
+
+
 def _beside_transformers(
-    train: _Training, recipe: RecipeConfig, sampled: float, evaluating: float
+    train: _Training,
+    recipe: RecipeConfig,
+    sampled: float,
+    evaluating: float,
+    alone: _Alone | None,
 ) -> MemoryFit:
     """`sampled`: bytes of one completion while it is sampled; `evaluating`: of the largest batch of
-    an evaluation."""
+    an evaluation; `alone`: what samples, where the trainer does not."""
     state, local = train.state, train.local
+    if alone is not None:
+        generating = alone.weights + alone.local * sampled
+        micro = train.micro_batch(recipe, np.where(generating <= train.room, train.left, -1.0))
+        return MemoryFit(
+            micro_batch=micro,
+            needed=np.maximum(generating, state + train.added(train.least)),
+            peak=np.maximum(generating, state + train.added(micro)),
+            concurrency=alone.local,
+            evaluating=max(alone.weights, state) + evaluating,
+        )
     generating = local * sampled
     limit = np.where(generating <= train.left, train.left, -1.0)
     micro = train.micro_batch(recipe, limit)
@@ -229,21 +259,26 @@ def _beside_transformers(
     )
 
 
-def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) -> MemoryFit:
-    local = train.local
-    requests = demand.requests(train.room, np.zeros(local.shape))
+def _beside_an_engine(
+    train: _Training, demand: _Sampling, recipe: RecipeConfig, copied: float
+) -> MemoryFit:
+    """`copied`: bytes beside the engine, with which a generator scores; a server has none, and is
+    started by others, without a share."""
+    local, room = train.local, train.room - copied
+    requests = demand.requests(room, np.zeros(local.shape))
     fits = (requests > 0) & (demand.gathered <= train.left)
     micro = np.where(fits, train.micro_batch(recipe, np.full(local.shape, train.left)), 0)
     trained = np.maximum(train.added(train.least), demand.gathered)
     sampling = demand.engine.awake(requests) + demand.engine.working(requests)
-    more = demand.more(requests, demand.room(train.room) - sampling)
-    served = float(demand.engine.awake(1) + demand.engine.working(1))
+    more = demand.more(requests, demand.room(room) - sampling)
+    share = np.maximum(np.floor(100 * (sampling + more) / demand.memory), 1.0) / 100
+    served = float(demand.engine.awake(1) + demand.engine.working(1)) + copied
     return MemoryFit(
         micro_batch=micro,
         needed=np.full(local.shape, max(train.state + trained, served)),
         peak=train.state + np.maximum(train.added(micro), demand.gathered),
         concurrency=np.where(micro > 0, requests, 0),
-        engine=demand.fit(requests, micro > 0, np.zeros(local.shape), more),
+        engine=demand.fit(requests, micro > 0, share if copied else np.zeros(local.shape), more),
     )
 
 

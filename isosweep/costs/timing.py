@@ -10,11 +10,11 @@ exchange in training goes over the slower of a node's links and its network (`_r
 modelled: that exchange in prefill, its overlap with computation, latency, several jobs on one
 network, preemption by a full KV cache, time lost to requeues. On top comes what is spent beside the
 device: once a generation, an update, a batch that is sampled, a position, an
-answer. What is reached of peak and roofline is in `efficiency.py`. Arrays of batches broadcast; all
-results are seconds.
+answer. What is reached of peak and roofline is in `efficiency.py`; how generation and training
+overlap in `overlap.py`. Arrays of batches broadcast; all results are seconds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.costs.host import host_traffic
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
-from isosweep.costs.padding import longest_of, mean_cached
+from isosweep.costs.overlap import paced
+from isosweep.costs.padding import longest_of, longest_spread, mean_cached
 
 Seconds = NDArray[np.float64]
 
@@ -40,11 +41,12 @@ class Sampling:
     """What some rollouts take to be sampled on one device, or engine. Arrays: (batches,).
 
     `device`: seconds of prefill and decoding at the whole roofline; `positions`: decoded one after
-    the other; `batches`: sampled one after the other.
+    the other, `spread` their standard deviation; `batches`: sampled one after the other.
     """
 
     device: Seconds
     positions: Seconds
+    spread: Seconds
     batches: float
 
     def seconds(self, reached: Efficiency) -> Seconds:
@@ -63,17 +65,37 @@ class StepSeconds:
     share of the peak that is reached; `generation` is `Sampling.seconds`; `update` is moving
     the optimiser's states, gathering weights, gradient exchange and weight synchronisation;
     `overhead` what is spent beside the device: a generation, an update, a pass and an answer.
+    `beside`: of a generator beside the trainer, None without.
     """
 
     training: Seconds
     generation: Seconds
     update: Seconds
     overhead: Seconds
+    beside: "Beside | None" = None
 
     @property
     def total(self) -> Seconds:
-        """All causes together."""
-        return self.training + self.generation + self.update + self.overhead
+        """From one generation to the next."""
+        if self.beside is None:
+            return self.training + self.generation + self.update + self.overhead
+        learning = self.training + self.update + self.overhead
+        generating = self.generation + self.beside.scoring
+        return paced(generating, learning, self.beside.spread) + self.beside.transfer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Seconds of a generator beside the trainer, which also judges and scores what it samples.
+
+    `scoring`: judging, and the log-probability passes, which the trainer then does not make;
+    `spread`: the standard deviation of generation; `transfer`: sending it the weights, while both
+    wait. Arrays: (batches,).
+    """
+
+    scoring: Seconds
+    spread: Seconds
+    transfer: float
 
 
 def step_seconds(
@@ -87,13 +109,15 @@ def step_seconds(
     completions: NDArray[np.int64],
     fit: MemoryFit,
     learner: NDArray[np.float64],
+    scoring: NDArray[np.float64] | float = 0.0,
     reached: Efficiency,
 ) -> StepSeconds:
     """Seconds of one step with n x B = `completions`.
 
     `fit`: micro-batches, and rollouts decoded at once; `learner`: FLOPs that a device computes in
-    scoring and training, padding and recomputation included (`padding.learner_flops`); `reached`:
-    `efficiency` of the run. Arrays: (batches,).
+    scoring and training, padding and recomputation included (`padding.learner_flops`), of which a
+    generator beside the trainer would take over `scoring`; `reached`: `efficiency` of the run.
+    Arrays: (batches,).
     """
     local = completions / hardware.devices_per_run
     engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
@@ -107,17 +131,36 @@ def step_seconds(
         concurrency=fit.concurrency,
         prefill_flops=flops.prefill / passes.draws,
     )
+    made, speed = (
+        forward_passes(hardware, passes),
+        hardware.peak_flops * reached.training_utilization,
+    )
+    generating = sampled.seconds(reached) * passes.draws
+    beside = generation.overlapping
+    # Of the devices that judge and score, a share of the rollouts each.
+    judging = completions / (beside or hardware.devices_per_run)
+    scored = (
+        reached.step_overhead_s
+        + reached.answer_overhead_s * judging * passes.draws
+        + reached.pass_overhead_s * made.scoring * judging / np.maximum(fit.micro_batch, 1)
+    )
+    gathered = replace(passes, old_policy=False, reference=False) if beside else passes
     micro_batches = local / np.maximum(fit.micro_batch, 1)
-    made = forward_passes(hardware, passes)
     return StepSeconds(
-        training=learner / (hardware.peak_flops * reached.training_utilization),
-        generation=sampled.seconds(reached) * passes.draws,
+        training=(learner - (scoring if beside else 0.0)) / speed,
+        generation=generating,
         update=_update_seconds(arch, recipe, hardware, generation)
-        + micro_batches * _micro_batch_seconds(arch, recipe, hardware, passes),
-        overhead=reached.step_overhead_s
-        + reached.update_overhead_s * recipe.updates_per_generation
-        + reached.pass_overhead_s * micro_batches * (made.scoring + made.training)
-        + reached.answer_overhead_s * local * passes.draws,
+        + micro_batches * _micro_batch_seconds(arch, recipe, hardware, gathered),
+        overhead=reached.update_overhead_s * recipe.updates_per_generation
+        + reached.pass_overhead_s * micro_batches * made.training
+        + (0.0 if beside else scored),
+        beside=Beside(
+            scoring=scored + scoring * hardware.devices_per_run / beside / speed,
+            spread=generating * sampled.spread / np.maximum(sampled.positions, 1),
+            transfer=_transfer_seconds(arch, hardware, generation),
+        )
+        if beside
+        else None,
     )
 
 
@@ -161,11 +204,13 @@ def sampling(
     cached: Count
     if generation.name == "transformers":
         positions = turns * (last - 1)
+        spread = np.sqrt(turns) * longest_spread(lengths, together)
         tokens = positions * together
         cached = prompt + last / 2
     else:
         refilled = (turns - 1) * completion + last
         positions = np.maximum(refilled, longest_of(lengths, np.maximum(rollouts, 1))) - 1
+        spread = longest_spread(lengths, together)
         tokens = np.maximum(rollouts, 1) * max(completion - 1, 0.0)
         cached = prompt + mean_cached(lengths)
     alive = tokens / np.maximum(positions, 1e-9)
@@ -180,7 +225,10 @@ def sampling(
         volume = tokens * width * 2 * (devices - 1) / devices
         decoding = decoding + volume / hardware.interconnect_bandwidth
     return Sampling(
-        device=rollouts * prefill_flops / peak + decoding, positions=positions, batches=batches
+        device=rollouts * prefill_flops / peak + decoding,
+        positions=positions,
+        spread=spread,
+        batches=batches,
     )
 
 
@@ -230,9 +278,19 @@ def _update_seconds(
             hardware, moves * gradients, hardware.devices_per_run, hardware.nodes
         )
         seconds += recipe.updates_per_generation * everywhere
-    if generation.name == "vllm":
+    if generation.name == "vllm" and not generation.overlapping:
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds
+
+
+def _transfer_seconds(
+    arch: Architecture, hardware: HardwareConfig, generation: GenerationConfig
+) -> float:
+    """Seconds in which the weights go through the host's memory to a generator: each device that
+    trains writes its part, and each of an engine reads its own."""
+    size = arch.parameters * PRECISION_BYTES[hardware.weights_dtype]
+    parts = 1 / (hardware.shards if hardware.shards_weights else 1) + 1 / generation.tensor_parallel
+    return size * parts / (hardware.host_bandwidth or hardware.memory_bandwidth)
 
 
 def _micro_batch_seconds(

@@ -4,6 +4,7 @@ import errno
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -30,8 +31,10 @@ from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
-from isosweep.plan.cautions import WARM_UPS, repeated, short_of_warmup
+from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
+from isosweep.plan.document import OverlapPlan
+from isosweep.plan.overlap import overlaps
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
@@ -91,7 +94,7 @@ def places_of(study: Study) -> int | None:
     if launcher.max_parallel is not None:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":
-        return max(1, available_cores() // hardware.devices_per_run)
+        return max(1, available_cores() // study.config.devices)
     gpus = len(visible_devices().names) if launcher.name == "local" else 0
     return gpus // hardware.devices_per_run * launcher.runs_per_device or None
 
@@ -184,6 +187,11 @@ def described_findings(study: Study) -> Iterator[str]:
         yield words.line("plan", "commanded", config.trainer.command)
     else:
         yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+    alike = defaultdict[str, list[OverlapPlan]](list)
+    for split in overlaps(study.candidates):
+        alike[repr(replace(split, axes={}))].append(split)
+    for first, *others in alike.values():
+        yield from words.lines("plan", "overlap", first, 1 + len(others))
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
         seen = outlook_of_variants(plan, config, twice_the_largest)
@@ -199,6 +207,9 @@ def described_cautions(study: Study) -> Iterator[str]:
     if often := tuple(repeated(study.candidates)):
         most = max(often, key=lambda each: each.epochs / each.warn_epochs)
         yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit)
+    if old := tuple(stale(study.candidates)):
+        above = max(old, key=lambda each: each.learning_rate / each.largest)
+        yield words.line("plan", "stale", above, len(old), RATE_TIMES_STALENESS)
     for shipped in shipped_of(study):
         yield words.line("plan", "shipped_sampling", shipped)
 

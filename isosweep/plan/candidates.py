@@ -4,8 +4,8 @@ Shape suffixes: N values of n, M values of B, K budgets. Seeds only repeat candi
 here depends on them. `enumerate.py` fills these arrays, `rules.py` says what they break.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -83,7 +83,9 @@ class Candidates:
     (N, M, K); `evaluation_flops` and `evaluation_seconds`, (N, M): of one evaluation; `broken`:
     (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M). `later`: the
     same of each phase of `recipe.schedule`, whose n, B and costs are those from its amount `after`
-    on, while `steps`, `records` and `run_seconds` are the whole run's.
+    on, while `steps`, `records` and `run_seconds` are the whole run's. Of devices that are split
+    between a generator and its trainer, `splits` has `seconds` by the number that generate, and
+    `in_turn` those of all devices doing both in turn: (N, M), infinite where no budget is feasible.
     """
 
     variant: Variant
@@ -105,6 +107,8 @@ class Candidates:
     broken: Ints
     later: tuple["Candidates", ...] = ()
     after: float = 0.0
+    splits: Mapping[int, Floats] = field(default_factory=dict)
+    in_turn: Floats | None = None
 
     @property
     def phases_of_run(self) -> tuple["Candidates", ...]:
@@ -206,7 +210,7 @@ class Candidates:
     @property
     def divisible(self) -> Bools:
         """Whether n x B can be shared evenly by devices and micro-batches: (N, M)."""
-        devices, recipe = self.config.hardware.devices_per_run, self.config.recipe
+        devices, recipe = self.config.run_hardware.devices_per_run, self.config.recipe
         even: Bools = self.completions % devices == 0
         if recipe.micro_batch is None:
             return even

@@ -1,16 +1,24 @@
-"""What a plan warns of, as numbers: cells read too soon, training problems seen very often, and
-settings that models ship in vain."""
+"""What a plan warns of, as numbers: cells read too soon, training problems seen very often, rates
+beyond what is published for such old rollouts, and settings that models ship in vain."""
 
 import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from isosweep.config.model import BUILTIN_MODEL
 from isosweep.config.sweep import SweepConfig
 from isosweep.models.weights import shipped_sampling
 from isosweep.plan.candidates import Candidates, Place
-from isosweep.plan.document import Repeated, ShippedSampling, ShortOfWarmup
+from isosweep.plan.document import Repeated, ShippedSampling, ShortOfWarmup, Stale
 from isosweep.plan.rules import RULES, most_steps_within
+from isosweep.plan.spec import resolve_learning_rate
+
+# DAPO (arXiv 2503.14476, section 4.1): a rate of 1e-6 with 16 updates for each generation, the
+# largest product of rate and staleness that is known to us to have trained stably. ScaleRL's is
+# 4.5e-6 (arXiv 2510.13786, A.3: 5e-7 with 8 steps off-policy). The largest stable rate falls as
+# 1 / staleness where staleness is what limits it (arXiv 2607.01083).
+RATE_TIMES_STALENESS = 16e-6
 
 # The rates of w updates of warm-up lack (w - 1) / 2 full ones: a sixth of three times as many.
 WARM_UPS = 3
@@ -62,6 +70,41 @@ def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
             problems=part.num_train_problems,
             part=name,
             within=_budget_within(table, limit),
+        )
+
+
+def stale(tables: Iterable[Candidates]) -> Iterator[Stale]:
+    """Of each variant that trains all weights of a pre-trained model, the cells whose rate is above
+    RATE_TIMES_STALENESS / staleness, if there are any; on-policy there are none."""
+    for table in tables:
+        config, recipe = table.config, table.config.recipe
+        if (
+            recipe.staleness == 1
+            or recipe.lora_rank is not None
+            or config.model.source == BUILTIN_MODEL
+        ):
+            continue
+        rates = {
+            Place(*place): resolve_learning_rate(recipe, int(table.completions[place[:2]]))
+            for place in map(tuple, np.argwhere(table.feasible).tolist())
+        }
+        limit = RATE_TIMES_STALENESS / recipe.staleness
+        # In floats 16e-6 / 16 is not quite 1e-6.
+        above = {place: rate for place, rate in rates.items() if rate > limit * (1 + 1e-9)}
+        if not above:
+            continue
+        worst = max(above, key=lambda place: above[place])
+        yield Stale(
+            axes=table.variant.axes,
+            staleness=recipe.staleness,
+            rollout_lag=recipe.rollout_lag,
+            cells=len(above) * len(config.grid.seeds),
+            of_cells=len(rates) * len(config.grid.seeds),
+            learning_rate=above[worst],
+            largest=limit,
+            mended=recipe.learning_rate * limit / above[worst],
+            num_generations=int(table.num_generations[worst.i]),
+            problems_per_batch=int(table.problems_per_batch[worst.j]),
         )
 
 

@@ -122,6 +122,43 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SplitOfN:
+    """How the runs of one n would best split their devices, over all B; shares of time are those of
+    steps, without evaluation."""
+
+    num_generations: Annotated[int, Ge(2)]
+    """n. A count."""
+    best: Annotated[int, Ge(1)]
+    """Devices that sample, in the quickest split for this n. A count."""
+    best_of_in_turn: Annotated[float, Gt(0)] | None
+    """Its time over that of runs without generation.overlap; null where these do not fit. A
+    fraction."""
+    planned_of_in_turn: Annotated[float, Gt(0)] | None
+    """The same of the split that is planned for all n. A fraction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlapPlan:
+    """How the devices of a run are split between sampling and training, for one combination of
+    values of grid.axes."""
+
+    axes: Axes
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+    devices: Annotated[int, Ge(2)]
+    """Devices of a run; on a CPU one more than hardware.devices_per_run. A count."""
+    in_turn: Annotated[int, Ge(1)]
+    """Devices of a run without generation.overlap: hardware.devices_per_run. A count."""
+    sampling: Annotated[int, Ge(1)]
+    """Those that do nothing but sample. A count."""
+    of_in_turn: Annotated[float, Gt(0)] | None
+    """Time of all steps over that of runs without generation.overlap, whose devices sample and
+    train in turn; null where these do not fit. A fraction."""
+    splits: Annotated[tuple[SplitOfN, ...], MinLen(1)]
+    """The best split for each n that is planned."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShortOfWarmup:
     """Cells of one combination of values of grid.axes that are read too soon after warm-up: whose T
     is below three warm-ups."""
@@ -175,6 +212,34 @@ class Repeated:
     within: Annotated[float, Gt(0)] | None
     """The largest budget, in two digits, at which no n and B of the grid sees them more often than
     grid.warn_epochs; null where a single generation does. In budget_unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stale:
+    """Cells of one combination of values of grid.axes whose learning rate is above what is
+    published as stable with rollouts as old."""
+
+    axes: Axes
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+    staleness: Annotated[int, Ge(2)]
+    """Updates from the policy that sampled a rollout to the last update that uses it. A count."""
+    rollout_lag: Annotated[int, Ge(0)]
+    """recipe.rollout_lag. Generations."""
+    cells: Annotated[int, Ge(1)]
+    """How many cells that is so of. A count."""
+    of_cells: Annotated[int, Ge(1)]
+    """Cells planned, these included. A count."""
+    learning_rate: Annotated[float, Gt(0)]
+    """The largest rate among them. No unit."""
+    largest: Annotated[float, Gt(0)]
+    """The largest rate by what is published. No unit."""
+    mended: Annotated[float, Gt(0)]
+    """recipe.learning_rate with which none of the cells would be above it. No unit."""
+    num_generations: Annotated[int, Ge(2)]
+    """n of the cell with the largest rate. A count."""
+    problems_per_batch: Annotated[int, Ge(1)]
+    """B of that one. A count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,6 +305,12 @@ class PlanHeading:
     """Cells that are read too soon after warm-up; none in plans of earlier versions."""
     repeated: tuple[Repeated, ...] = ()
     """Cells whose training problems are seen very often; none in plans of earlier versions."""
+    stale: tuple[Stale, ...] = ()
+    """Cells whose rate is above what is published for rollouts as old; none in plans of earlier
+    versions."""
+    overlaps: tuple[OverlapPlan, ...] = ()
+    """How devices are split between sampling and training; none without generation.overlap, and in
+    plans of earlier versions."""
     kind: Literal["planned", "imported"] = "planned"
     """imported: the runs were trained elsewhere, and no costs of them were predicted. No unit."""
     imported: Imported | None = None

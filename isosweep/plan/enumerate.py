@@ -24,7 +24,43 @@ from isosweep.plan.spec import passes_of, reached
 
 def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
     """All candidates of every variant of `grid.axes`, and the rules that each breaks."""
-    return tuple(_checked(_costed(variant)) for variant in variants)
+    return tuple(_split(variant) or _checked(_costed(variant)) for variant in variants)
+
+
+def _split(variant: Variant) -> Candidates | None:
+    """The variant's candidates with its devices split between a generator and its trainer, for all
+    n and B alike; None where they are not split.
+
+    Where `generation.overlap_devices` is null, the split is that of the most feasible candidates,
+    and of these the one whose runs take the least time together.
+    """
+    config, generation = variant.config, variant.config.generation
+    if not generation.overlap or not config.splits:
+        return None
+
+    def with_generation(**changed: Any) -> Candidates:
+        split = replace(generation, **changed)
+        return _checked(_costed(replace(variant, config=replace(config, generation=split))))
+
+    tables = {devices: with_generation(overlap_devices=devices) for devices in config.splits}
+    best = min(tables, key=lambda devices: _worth(tables[devices]))
+    table = tables[generation.overlap_devices or best]
+    in_turn = with_generation(overlap=False, overlap_devices=None)
+    splits = {devices: _runnable_seconds(each) for devices, each in tables.items()}
+    return replace(table, splits=splits, in_turn=_runnable_seconds(in_turn))
+
+
+def _worth(table: Candidates) -> tuple[int, float]:
+    """Smaller for a better split: more feasible candidates, then less time for the runs."""
+    at = np.maximum(table.longest, 0)[..., None]
+    longest = np.take_along_axis(table.run_seconds, at, axis=-1)[..., 0]
+    return -int(table.feasible.sum()), float(longest[table.listed].sum())
+
+
+def _runnable_seconds(table: Candidates) -> Floats:
+    """Seconds of an update; infinite for pairs of n and B without a feasible budget: (N, M)."""
+    seconds: Floats = np.where(table.feasible.any(axis=-1), table.seconds, np.inf)
+    return seconds
 
 
 def _checked(candidates: Candidates) -> Candidates:
@@ -97,7 +133,7 @@ def _phase(variant: Variant, after: float, n: Ints, B: Ints) -> Candidates:
         listed=listed,
         cost=_cost(config, passes, completions, flops, seconds),
         flops=flops,
-        hardware_flops=sampling + learner * config.hardware.devices_per_run / updates,
+        hardware_flops=sampling + learner * config.run_hardware.devices_per_run / updates,
         seconds=seconds,
         phases=phases,
         memory=memory,
@@ -120,7 +156,7 @@ def _quickest(
 
     def timed(memory: MemoryFit) -> tuple[MemoryFit, Floats, StepSeconds]:
         learner = _learner(config, passes, completions, memory, n)
-        return memory, learner, _phases(config, passes, completions, memory, learner, at)
+        return memory, learner, _phases(config, passes, completions, memory, learner, n, at)
 
     # Where passes cost nothing beside their FLOPs, time would tell large micro-batches from small
     # ones by padding alone.
@@ -142,11 +178,26 @@ def _learner(
         config.hardware,
         passes,
         config.task.lengths,
-        local=np.maximum(completions // config.hardware.devices_per_run, 1),
+        local=np.maximum(completions // config.run_hardware.devices_per_run, 1),
         micro_batch=memory.micro_batch,
         sharing=n[:, None],
         mini_batches=config.recipe.mini_batches,
     )
+
+
+def _scoring(
+    config: SweepConfig,
+    passes: Passes,
+    completions: Ints,
+    memory: MemoryFit,
+    learner: Floats,
+    n: Ints,
+) -> Floats | float:
+    """Those of `learner` that a generator beside the trainer takes over: (N, M); 0 without one."""
+    if not config.generation.overlap:
+        return 0.0
+    trained = replace(passes, old_policy=False, reference=False)
+    return learner - _learner(config, trained, completions, memory, n)
 
 
 def _phases(
@@ -155,6 +206,7 @@ def _phases(
     completions: Ints,
     memory: MemoryFit,
     learner: Floats,
+    n: Ints,
     at: Efficiency,
 ) -> StepSeconds:
     """Seconds of one generation and its updates, by phase: (N, M) each."""
@@ -168,6 +220,7 @@ def _phases(
         completions=completions,
         fit=memory,
         learner=learner,
+        scoring=_scoring(config, passes, completions, memory, learner, n),
         reached=at,
     )
 

@@ -64,7 +64,7 @@ def evaluation_seconds(config: SweepConfig, requests: Ints | None = None) -> Flo
 
 
 def _seconds(config: SweepConfig, at: Efficiency, requests: Ints | None) -> Floats:
-    judged = answers_of(config, config.hardware.devices_per_run)
+    judged = answers_of(config, config.run_hardware.devices_per_run)
     sampled = evaluation_sampling(config, requests).seconds(at)
     seconds: Floats = sampled + judged * at.answer_overhead_s
     return seconds
@@ -81,9 +81,10 @@ def evaluation_sampling(config: SweepConfig, requests: Ints | None = None) -> Sa
     An engine is handed all of its share, and has `requests` at once; transformers takes it a batch
     at a time. Arrays follow `requests`, or have one.
     """
-    generation, devices = config.generation, config.hardware.devices_per_run
-    answers = answers_of(config, generation.sampling_devices(devices) // generation.tensor_parallel)
+    generation, devices = config.generation, config.run_hardware.devices_per_run
     engine = generation.name == "vllm"
+    sampling_devices = generation.sampling_devices(devices) if engine else devices
+    answers = answers_of(config, sampling_devices // generation.tensor_parallel)
     most = np.array([MAX_NUM_SEQS]) if requests is None else np.maximum(requests, 1)
     if not engine:
         most = np.full(most.shape, evaluation_batch(config))

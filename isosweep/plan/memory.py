@@ -59,9 +59,6 @@ def roomier(config: SweepConfig, completions: int) -> dict[str, Any]:
         engine = {
             name: value for name, value in engine.items() if getattr(generation, name) != value
         }
-        parts = devices * config.recipe.mini_batches * (config.recipe.micro_batch or 1)
-        if completions % parts:
-            continue
         try:
             spread = replace(hardware, **on)
             launcher = config.launcher
@@ -74,6 +71,9 @@ def roomier(config: SweepConfig, completions: int) -> dict[str, Any]:
                 launcher=launcher,
             )
         except SettingError:
+            continue
+        recipe, trained = config.recipe, changed.run_hardware.devices_per_run
+        if completions % (trained * recipe.mini_batches * (recipe.micro_batch or 1)):
             continue
         if planned_memory(changed, np.array([completions])).micro_batch[0] > 0:
             moved = {} if launcher is config.launcher else {"launcher": launcher.name}

@@ -28,12 +28,13 @@ def timed_phases(config: SweepConfig, plan: Plan, paths: SweepPaths) -> list[Tim
     """Seconds of every phase between successive records, of all runs of a sweep.
 
     Work is as it was measured (tokens, hardware FLOPs), seconds as the time model counts them: of
-    a run, not times its devices. Phases that were not recorded are absent, and runs whose batches
-    `recipe.schedule` changes are not read.
+    a run, not times its devices. Phases that were not recorded are absent. Not read are runs whose
+    batches `recipe.schedule` changes, and those with `generation.overlap`, whose phases go on at
+    the same time.
     """
     rows: list[Timed] = []
     for table in enumerate_candidates(combinations(config)):
-        if table.later:
+        if table.later or table.config.generation.overlap:
             continue
         for run in plan.of_axes(table.variant.axes).runs:
             records = read_records(paths.run(run.run_id).records).records
@@ -62,7 +63,7 @@ def _between(
         yield Timed(phase="evaluation", run=run_id, seconds=record.seconds, amounts=amounts)
     if spent["generations"] <= 0 or spent["rollouts"] <= 0:
         return
-    local = spent["rollouts"] / config.hardware.devices_per_run
+    local = spent["rollouts"] / config.run_hardware.devices_per_run
     scored, trained = _learner_seconds(table, run, after, spent)
     micro_batches = local / max(int(table.memory.micro_batch[_place(table, run)]), 1)
     n = run.num_generations
@@ -148,7 +149,7 @@ def _generation_amounts(
 def _evaluation_amounts(config: SweepConfig) -> dict[str, float]:
     """What one record's evaluations sample, as planned."""
     each = [(on, evaluation_sampling(on)) for on in evaluations(config)]
-    answers = [answers_of(on, on.hardware.devices_per_run) for on, _ in each]
+    answers = [answers_of(on, on.run_hardware.devices_per_run) for on, _ in each]
     return {
         "generation_utilization": math.fsum(float(one.device[0]) for _, one in each),
         "token_overhead_s": math.fsum(float(one.positions[0]) for _, one in each),

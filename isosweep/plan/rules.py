@@ -89,8 +89,10 @@ def most_steps_within(table: Candidates, place: Place, passes: float) -> int:
 
 
 def _uneven(c: Candidate) -> str:
-    devices, size = c.config.hardware.devices_per_run, c.config.recipe.micro_batch
+    devices, size = c.config.run_hardware.devices_per_run, c.config.recipe.micro_batch
     if c.completions % devices:
+        if c.config.hardware.devices_per_run > devices:
+            return f"{c.product} is not a multiple of the {devices} devices that train"
         return f"{c.product} is not a multiple of hardware.devices_per_run={devices}"
     across = f" x {devices} devices" if devices > 1 else ""
     parts = c.config.recipe.mini_batches
@@ -100,11 +102,21 @@ def _uneven(c: Candidate) -> str:
 
 def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
-    devices = c.config.hardware.devices_per_run
+    devices = c.config.run_hardware.devices_per_run
     if c.completions % devices:
-        return fewer_devices(c.config, c.completions)
+        return _even_split(c) or fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
+
+
+def _even_split(c: Candidate) -> str:
+    """The split between a generator and its trainer, nearest to that of the config, whose devices
+    that train share n x B evenly; none where devices are not split, or no split does."""
+    sampling, devices = c.config.generation.overlapping, c.config.hardware.devices_per_run
+    works = [g for g in c.config.splits if g < devices and c.completions % (devices - g) == 0]
+    if not sampling or not works:
+        return ""
+    return f"generation.overlap_devices={min(works, key=lambda g: abs(g - sampling))}"
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:
@@ -123,20 +135,20 @@ def fewer_devices(config: SweepConfig, completions: int) -> str:
 
 def _cut_unevenly(table: Candidates) -> Any:
     """Whether the devices' even shares cannot be cut into mini-batches of one size: (N, M, 1)."""
-    devices, parts = table.config.hardware.devices_per_run, table.config.recipe.mini_batches
+    devices, parts = table.config.run_hardware.devices_per_run, table.config.recipe.mini_batches
     shared = table.completions % devices == 0
     return (shared & (table.completions % (devices * parts) != 0))[..., None]
 
 
 def _uncut(c: Candidate) -> str:
-    devices, parts = c.config.hardware.devices_per_run, c.config.recipe.mini_batches
+    devices, parts = c.config.run_hardware.devices_per_run, c.config.recipe.mini_batches
     across = f" x {devices} devices" if devices > 1 else ""
     return f"{c.product} is not a multiple of {parts} mini-batches{across}"
 
 
 def _even_parts(table: Candidates, place: Place) -> str:
     c = table.at(place)
-    share = c.completions // c.config.hardware.devices_per_run
+    share = c.completions // c.config.run_hardware.devices_per_run
     return f"recipe.mini_batches={math.gcd(share, c.config.recipe.mini_batches)}"
 
 

@@ -237,7 +237,7 @@ def reached(config: SweepConfig) -> Efficiency:
 def evaluation_batch(config: SweepConfig) -> int:
     """Completions of an evaluation that transformers samples at once on a device: no more than
     there are."""
-    problems = math.ceil(config.task.num_eval_problems / config.hardware.devices_per_run)
+    problems = math.ceil(config.task.num_eval_problems / config.run_hardware.devices_per_run)
     return min(answers_at_once(config), problems * config.evaluation.samples_per_problem)
 
 
@@ -264,7 +264,7 @@ def run_spec(
 ) -> RunSpec:
     """The run that serves every budget of one (n, B, seed); `further`: fields of its engine, and
     its later phases."""
-    hardware = config.hardware
+    hardware = config.run_hardware
     return RunSpec(
         model=config.model,
         task=config.task,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import RunBytes, peak_bytes
 from isosweep.costs.flops import rollout_flops
@@ -13,12 +14,13 @@ from isosweep.errors import SettingError
 from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.cautions import repeated, shipped_by_models, short_of_warmup
+from isosweep.plan.cautions import repeated, shipped_by_models, short_of_warmup, stale
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun, predicted
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampling
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
+from isosweep.plan.overlap import overlaps
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.value_grid import tuned
 from isosweep.version import __version__
@@ -144,17 +146,19 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "plan_id": study.plan.plan_id,
         "kind": "planned",
         "imported": None,
-        "cost_models": [_cost_model(variant) for variant in study.variants],
+        "cost_models": [_cost_model(table.variant) for table in study.candidates],
         "checkpoints": asdict(checkpoint_plan(study, places)),
         "evaluation": asdict(evaluation_of(study)),
         "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
         "repeated": [asdict(each) for each in repeated(study.candidates)],
+        "stale": [asdict(each) for each in stale(study.candidates)],
+        "overlaps": [asdict(each) for each in overlaps(study.candidates)],
         "shipped_sampling": [asdict(shipped) for shipped in shipped_of(study)],
         **asdict(study.plan),
     }
 
 
-def _cost_model(variant: ChosenVariant) -> dict[str, Any]:
+def _cost_model(variant: Variant) -> dict[str, Any]:
     """What one variant's costs were computed from; FLOPs are of one rollout of the smallest n."""
     config = variant.config
     prompt = config.task.planned_prompt_tokens

@@ -33,6 +33,7 @@ EIGHT = (
 )
 SERVER = GPU + "generation.mode=server generation.server_url=http://gpu7:8000 "
 OVERLAP = "generation.overlap=true recipe.rollout_lag=1 "
+OF, TP = "generation.overlap_devices=", "generation.tensor_parallel="
 THREE = "model=qwen-0.5b hardware=h100 budget=1e18 launcher.runs_per_device=3 "
 SIXTEEN = GPU + "hardware.devices_per_run=16 hardware.sharding=fsdp launcher=slurm "
 MATH = "task=math task.math."
@@ -238,6 +239,15 @@ REFUSED = [
     ),
     (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "trainer.name=command trains"),
     (OVERLAP + SIXTEEN, "generation.overlap", "takes one node"),
+    (OVERLAP + GPU, "hardware.devices_per_run", "cannot be split: 1 or more sample"),
+    (
+        OVERLAP + EIGHT + OF + "8",
+        OF[:-1],
+        "must leave devices to train of hardware.devices_per_run=8",
+    ),
+    (OVERLAP + EIGHT + OF + "7", OF[:-1], "hardware.sharding=fsdp trains on two"),
+    (OVERLAP + EIGHT + TP + "2 " + OF + "3", OF[:-1], "a multiple of generation.tensor_parallel=2"),
+    (OVERLAP + OF + "2", OF[:-1], "one process beside the trainer"),
     ("generation.mode=server", "generation.mode", "only generation=vllm speaks to a server"),
     (SERVER, "launcher.max_parallel", "must be 1: the vLLM server"),
     (SERVER + "generation.sleep=true", "generation.sleep", "no memory to give back"),

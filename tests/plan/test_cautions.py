@@ -11,7 +11,7 @@ import isosweep
 from isosweep import words
 from isosweep.errors import SettingError
 from isosweep.models.builtin import builtin_model
-from isosweep.plan.cautions import repeated, short_of_warmup
+from isosweep.plan.cautions import repeated, short_of_warmup, stale
 from isosweep.plan.cells import plan_from_document
 from isosweep.plan.study import plan_document, resolve
 from tests.conftest import make_config
@@ -150,3 +150,47 @@ def test_sampling_that_biases_a_correction_is_refused() -> None:
     off = "generation.importance_sampling_correction=false"
     assert resolve(make_config(*vllm, "recipe.top_p=0.9", off)).plan.runs
     assert resolve(make_config("recipe.top_p=0.9")).plan.runs
+
+
+REAL = "model=qwen-1.5b hardware=h100 budget=1e19 task=math recipe=grpo"
+OLD = f"{REAL} grid.seeds=[0,1] recipe.rollout_lag="
+
+
+def test_rates_beyond_what_is_published_for_old_rollouts_are_told() -> None:
+    study = resolve(make_config(*f"{OLD}31 recipe.learning_rate=1e-6".split()))
+    (found,) = stale(study.candidates)
+    assert (found.staleness, found.rollout_lag) == (32, 31)
+    assert found.largest == pytest.approx(16e-6 / 32)
+    assert found.cells == found.of_cells == len(study.plan.cells)
+    document = json.loads(json.dumps(plan_document(study)))
+    assert document["stale"] == [asdict(found)]
+    said = isosweep.make_plan(f"{OLD}31 recipe.learning_rate=1e-6").notes
+    (line,) = [line for line in said if "1 / age" in line]
+    assert "a learning rate above 5e-07, with rollouts up to 32 updates old" in line
+    assert "recipe.learning_rate=5e-07 or less" in line
+    mended = make_config(*f"{OLD}31 recipe.learning_rate={found.mended}".split())
+    assert not list(stale(resolve(mended).candidates))
+
+
+def test_of_a_rule_for_the_rate_only_the_cells_above_are_counted() -> None:
+    sqrt = "recipe.learning_rate=1e-6 recipe.learning_rate_rule=sqrt"
+    study = resolve(make_config(*f"{OLD}7 {sqrt}".split()))
+    (found,) = stale(study.candidates)
+    above = [run for run in study.plan.runs if (run.learning_rate or 0.0) > 2e-6 * (1 + 1e-9)]
+    assert 0 < found.cells == len(above) < found.of_cells
+    assert found.learning_rate == max(run.learning_rate or 0.0 for run in above)
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        "model=tiny recipe.rollout_lag=31",
+        f"{OLD}15 recipe.learning_rate=1e-6",
+        f"{OLD}0 recipe.learning_rate=1e-3",
+        f"{OLD}31 recipe.lora_rank=16",
+        "model=qwen-1.5b hardware=h100 budget=1e20 task=math recipe=dapo",
+        "model=qwen-1.5b hardware=h100 budget=1e20 task=math recipe=scalerl",
+    ],
+)
+def test_published_recipes_and_models_of_another_kind_are_not_warned_of(fine: str) -> None:
+    assert not list(stale(resolve(make_config(*fine.split())).candidates))

@@ -31,6 +31,7 @@ from tests.words.answers import (
     LISTED,
     OTHER_NOISE,
     OUTLOOKS,
+    OVERLAPS,
     POWER,
     PRICING,
     PROPOSED,
@@ -83,6 +84,7 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
+            *(line for each in OVERLAPS for line in words.lines("plan", "overlap", each, 1)),
             *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
             *words.lines("plan", "left", 2130.0, pricing, 1),
