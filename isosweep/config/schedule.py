@@ -19,6 +19,9 @@ def _count(least: int) -> Callable[[float], bool]:
     return lambda value: value >= least and float(value).is_integer()
 
 
+# Smaller factors would make hundreds of phases, each with a checkpoint and a record.
+LEAST_RISE, LEAST_FALL = 1.1, 0.9
+
 # What a setting may be, in words and as a test.
 _VALUES: dict[str, tuple[str, Callable[[float], bool]]] = {
     "num_generations": ("whole numbers of 2 or more", _count(2)),
@@ -92,8 +95,9 @@ def _numbers(setting: str, given: Any) -> dict[str, float]:
             raise ValueError(f"a series of {setting} has {', '.join(_SERIES)}")
         if numbers["from"] <= 0 or numbers["every"] <= 1:
             raise ValueError(f"a series of {setting} has `from` above 0 and `every` above 1")
-        if numbers["times"] <= 0 or numbers["times"] == 1:
-            raise ValueError(f"a series of {setting} has `times` above 0, and not 1")
+        if numbers["times"] <= 0 or LEAST_FALL < numbers["times"] < LEAST_RISE:
+            rule = f"`times` of {LEAST_RISE} or more, or of {LEAST_FALL} or less and above 0"
+            raise ValueError(f"a series of {setting} has {rule}")
         values = {"to": numbers["to"]}.values()
     if not all(map(allowed, values)):
         raise ValueError(f"{setting} takes {words}")

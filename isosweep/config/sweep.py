@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
@@ -403,10 +404,7 @@ class SweepConfig:
             ),
             "trainer.name=command computes the gradients": self.trainer.name == "command",
         }
-        reason = next((reason for reason, applies in reasons.items() if applies), None)
-        if reason is not None:
-            null = "evaluation.noise_every=null"
-            raise SettingError("evaluation.noise_every", every, reason, null)
+        _refuse_without("evaluation.noise_every", every, reasons)
 
     def _check_schedule(self) -> None:
         """Whether what trains the runs can change settings within them, at amounts that repeat."""
@@ -429,10 +427,7 @@ class SweepConfig:
                 self.mode == "simulate"
             ),
         }
-        reason = next((reason for reason, applies in reasons.items() if applies), None)
-        if reason is not None:
-            value = ", ".join(self.recipe.schedule)
-            raise SettingError("recipe.schedule", value, reason, "recipe.schedule=null")
+        _refuse_without("recipe.schedule", ", ".join(self.recipe.schedule), reasons)
 
     def _check_allocation(self) -> None:
         """Whether what trains the runs can have groups of many sizes."""
@@ -603,6 +598,13 @@ class SweepConfig:
 
 # What earlier versions stored of the command that made a sweep.
 _NOT_STORED = ("launcher_given", "budget_unit_given")
+
+
+def _refuse_without(setting: str, value: object, reasons: Mapping[str, bool]) -> None:
+    """Raise SettingError with the first of the `reasons` that applies; null is what works."""
+    for reason, applies in reasons.items():
+        if applies:
+            raise SettingError(setting, value, reason, f"{setting}=null")
 
 
 def sweep_config(plain: Any) -> SweepConfig:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,8 @@ def _answer(channel: "Channel", generator: _Generator) -> None:
             try:
                 said, batch = generator.answer(asked)
             except Exception as error:
+                # The trainer names it; the log has where it was.
+                traceback.print_exc()
                 said, batch = {"error": f"{type(error).__name__}: {error}"}, {}
             channel.send(said, batch)
 

@@ -307,7 +307,8 @@ REFUSED = [
             ("1e9:1", "whole numbers of 2 or more"),
             ("-1:8", "amounts of compute are numbers above 0"),
             ("from:1e9,times:2", "has from, times, every, to"),
-            ("from:1e9,times:1,every:2,to:8", "`times` above 0, and not 1"),
+            ("from:1e9,times:1.0001,every:2,to:8", "`times` of 1.1 or more, or of 0.9 or less"),
+            ("from:1e9,times:-2,every:2,to:8", "`times` of 1.1 or more, or of 0.9 or less"),
             ("from:1e9,times:2,every:1,to:8", "`every` above 1"),
         ]
     ),
