@@ -17,7 +17,7 @@ from frame import Goal, benchmark, table
 
 from isosweep.config.hydra import config_of
 from isosweep.config.task import Lengths
-from isosweep.costs.overlap import paced, steps_taken
+from isosweep.costs.overlap import paced
 from isosweep.costs.padding import longest_spread, quantile_of
 from isosweep.costs.timing import sampling
 from isosweep.plan.spec import reached
@@ -98,6 +98,24 @@ def mixed(answers: np.ndarray, slots: int, positions: float, rng: np.random.Gene
         late=float(late.sum() / length.sum()),
         versions=float(versions.mean()),
     )
+
+
+def steps_taken(generating: np.ndarray, learning: float, lag: int) -> float:
+    """Mean seconds of a step if `lag` generations may wait, from the seconds of each: (steps,)
+
+    Generation s takes the weights of step s, and step s + lag trains on it. Given: the ends of
+    generations and steps,
+
+        sampled[s] = max(sampled[s - 1], trained[s - 1]) + generating[s]
+        trained[s] = max(trained[s - 1], sampled[s - lag]) + learning
+    """
+    sampled = trained = 0.0
+    ends = [0.0] * lag
+    for seconds in generating:
+        sampled = max(sampled, trained) + float(seconds)
+        ends.append(sampled)
+        trained = max(trained, ends[-1 - lag]) + learning
+    return trained / len(generating)
 
 
 def measure(options: Namespace) -> dict[str, float]:

@@ -9,7 +9,8 @@ Phi and density phi:
     step = L Phi(z) + mean(G) Phi(-z) + sd(G) phi(z)
 
 Not modelled: what a queue would smooth in which several generations wait, each with the weights of
-its own step (`steps_taken`); answers that begin before all of the generation before have ended.
+its own step (benchmarks/partial_rollouts.py simulates it); answers that begin before all of the
+generation before have ended.
 """
 
 import math
@@ -32,21 +33,3 @@ def paced(generating: Seconds, learning: Seconds, spread: Seconds) -> Seconds:
     density = np.exp(-(apart**2) / 2) / math.sqrt(2 * math.pi)
     seconds: Seconds = learning * below + generating * (1 - below) + deviation * density
     return np.minimum(seconds, generating + learning)
-
-
-def steps_taken(generating: Seconds, learning: float, lag: int) -> float:
-    """Mean seconds of a step if `lag` generations may wait, from the seconds of each: (steps,)
-
-    Generation s takes the weights of step s, and step s + lag trains on it. Given: the ends of
-    generations and steps,
-
-        sampled[s] = max(sampled[s - 1], trained[s - 1]) + generating[s]
-        trained[s] = max(trained[s - 1], sampled[s - lag]) + learning
-    """
-    sampled = trained = 0.0
-    ends = [0.0] * lag
-    for seconds in generating:
-        sampled = max(sampled, trained) + float(seconds)
-        ends.append(sampled)
-        trained = max(trained, ends[-1 - lag]) + learning
-    return trained / len(generating)

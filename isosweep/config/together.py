@@ -1,0 +1,373 @@
+"""Rules that several groups of settings keep together.
+
+Each function yields what a config breaks of one subject, with the setting to name; a rule that
+makes no sense once an earlier one is broken comes after it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from isosweep.config.generation import splits
+from isosweep.config.overrides import as_typed
+from isosweep.errors import SettingError
+
+if TYPE_CHECKING:
+    from isosweep.config.sweep import SweepConfig
+
+Refusals = Iterator[SettingError]
+# vLLM 0.31 refuses more (vllm/sampling_params.py).
+VLLM_MAX_TEMPERATURE = 2.0
+# Why some settings are refused with a trainer of the user's.
+_OWN_TRAINER = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
+
+
+def broken_rules(c: "SweepConfig") -> Refusals:
+    """All that the config breaks, in the order in which it is told."""
+    for rule in _RULES:
+        yield from rule(c)
+
+
+def _command_line(c: "SweepConfig") -> Refusals:
+    """Settings of modes; and the sweep's one directory."""
+    if c.dry_run and c.mode != "launch":
+        rule = f"shows what mode=launch would submit; mode={c.mode} has no such preview"
+        yield SettingError("dry_run", True, rule, "mode=launch dry_run=true, or mode=plan")
+    if c.forget and c.mode != "clean":
+        rule = f"is for mode=clean; mode={c.mode} removes nothing"
+        yield SettingError("forget", ", ".join(c.forget), rule)
+    if c.from_sweep and c.mode not in ("recommend", "next", "compare", "import"):
+        rule = f"is for mode=import, recommend, next, compare; mode={c.mode} asks for sweep_dir"
+        yield SettingError("from", ", ".join(c.from_sweep), rule)
+    if c.name is not None and c.sweep_dir is not None:
+        rule = f"and sweep_dir={c.sweep_dir}: each says which directory the sweep has"
+        yield SettingError("name", c.name, rule)
+
+
+def _search(c: "SweepConfig") -> Refusals:
+    """Whether a search can follow its runs, and go on with those that have ended."""
+    name, limit = f"search={c.search.name}", c.search.max_compute
+    if not c.search.searches:
+        # Of a proposal, whatever chose the sweep's runs, it is the limit.
+        if limit is not None and c.mode != "next":
+            rule = "is a search's, and search=grid trains the whole plan"
+            if c.mode == "resume":
+                rule = "mode=resume goes on with the search as it was begun; mode=run widens it"
+            yield SettingError("search.max_compute", limit, rule)
+        return
+    if c.mode == "simulate" and c.search.kind == "tune":
+        rule = "tunes settings, and mode=simulate is about n*(C)"
+        yield SettingError("search", c.search.name, rule)
+    if c.mode == "launch":
+        rule = f"leaves its runs, and {name} asks for the next ones as they end"
+        yield SettingError("mode", "launch", rule)
+    if c.checkpoint.keep in ("weights", "none"):
+        rule = f"leaves no checkpoint to go on from, and {name} trains runs a part at a time"
+        yield SettingError("checkpoint.keep", c.checkpoint.keep, rule)
+
+
+def _budget(c: "SweepConfig") -> Refusals:
+    """Whether runs know when they have spent it."""
+    if c.trainer.name == "command" and c.unit == "device_hours":
+        rule = "cannot be predicted for a run, and trainer=command needs T in advance"
+        yield SettingError("budget_unit", c.unit, rule, "budget_unit=rollouts")
+
+
+def _nodes(c: "SweepConfig") -> Refusals:
+    """Whether everything that takes part in a run can take several nodes."""
+    hardware, launcher = c.hardware, c.launcher
+    if hardware.nodes == 1:
+        return
+    one = hardware.taking(min(hardware.devices_per_run, hardware.devices_per_node or 10**9))
+    settings = " ".join(as_typed({f"hardware.{name}": value for name, value in one.items()}))
+
+    def refused(setting: str, value: object, rule: str, nearest: str) -> SettingError:
+        taken = f"a run takes {hardware.nodes} nodes x {hardware.node_devices} devices"
+        return SettingError(setting, value, f"{rule}, and {taken}", f"{nearest}, or {settings}")
+
+    if launcher.name in ("local", "inline"):
+        yield refused("launcher", launcher.name, "runs on this machine alone", "launcher=slurm")
+    command = launcher.command
+    if launcher.name == "command" and command.file is None and not command.asks_for_nodes():
+        rule = "asks for one node, with no {nodes} in submit or options"
+        nearest = "launcher=slurm, kueue, pbs or skypilot"
+        yield refused("launcher.command.submit", command.submit, rule, nearest)
+    if launcher.name == "slurm" and not launcher.slurm.use_srun:
+        setting = "launcher.slurm.use_srun"
+        yield refused(setting, "false", "starts a job on its first node alone", f"{setting}=true")
+    if c.trainer.name == "command":
+        yield refused("trainer", "command", "starts your command on one node", "trainer=trl")
+    if c.generation.mode == "server":
+        rule = "sends weights to the server from one node"
+        yield refused("generation.mode", "server", rule, "generation.mode=colocate")
+
+
+def _vllm(c: "SweepConfig") -> Refusals:
+    """Whether vLLM can sample these answers of the model."""
+    generation, device = c.generation, c.hardware.device
+    if generation.name != "vllm":
+        return
+    if generation.sleep and device != "cuda":
+        rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
+        yield SettingError("generation.sleep", True, rule)
+    for name, group in (("recipe", c.recipe), ("evaluation", c.evaluation)):
+        if group.temperature > VLLM_MAX_TEMPERATURE:
+            rule = f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}"
+            yield SettingError(f"{name}.temperature", group.temperature, rule)
+    if c.model.architecture.num_experts and device == "cpu":
+        rule = (
+            "vLLM packs a mixture's experts on hardware.device=cpu, and samples with what it "
+            "first read of them, whatever is trained; generation=transformers does not"
+        )
+        yield SettingError("generation", "vllm", rule)
+    yield from _tensor_parallel(c)
+    # vLLM starts with no more positions than the model has.
+    positions = c.model.architecture.max_position_embeddings
+    prompt, limit = math.ceil(c.task.planned_prompt_tokens), c.task.completion_limit
+    if positions is not None and prompt + limit > positions:
+        rule = (
+            f"vLLM starts with at most the {positions} positions of the model {c.model.name}, "
+            f"and prompts have {prompt}"
+        )
+        yield SettingError("task.max_completion_tokens", limit, rule)
+    if generation.mode == "server" and device != "cuda":
+        rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
+        yield SettingError("generation.mode", "server", rule)
+    if generation.mode == "server" and c.launcher.max_parallel != 1:
+        rule = "must be 1: the vLLM server of generation.mode=server has one policy"
+        yield SettingError("launcher.max_parallel", c.launcher.max_parallel, rule)
+
+
+def _tensor_parallel(c: "SweepConfig") -> Refusals:
+    """Whether an engine's devices divide those that sample, and the model."""
+    generation, arch, nodes = c.generation, c.model.architecture, c.hardware.nodes
+    size, server = generation.tensor_parallel, generation.mode == "server"
+    setting = "generation.server_devices" if server else "hardware.devices_per_run"
+    devices = generation.sampling_devices(c.hardware.node_devices)
+    rule = None
+    # A split is in whole engines.
+    if devices % size and not generation.overlap:
+        rule = f"must divide {setting}={devices}"
+        if nodes > 1:
+            rule = (
+                f"must divide the {devices} devices that a run has on each of its {nodes} "
+                "nodes: an engine takes one node"
+            )
+    elif not splits(arch, size):
+        rule = (
+            f"must divide the model {c.model.name}: its {arch.num_heads} heads, its "
+            f"{arch.num_kv_heads} heads of keys and values (or be a multiple), the widths of "
+            "its MLPs, its vocabulary"
+        )
+    if rule is not None:
+        works = next(s for s in range(size, 0, -1) if devices % s == 0 and splits(arch, s))
+        nearest = f"generation.tensor_parallel={works}"
+        yield SettingError("generation.tensor_parallel", size, rule, nearest)
+    if size > 1 and c.recipe.interruption is not None and not server:
+        rule = (
+            "continues some answers only, for which the devices of one engine cannot wait for "
+            f"each other (generation.tensor_parallel={size})"
+        )
+        yield SettingError("recipe.interruption", c.recipe.interruption, rule)
+
+
+def _overlap(c: "SweepConfig") -> Refusals:
+    """Whether the next rollouts can be sampled while this generation is trained on."""
+    if not c.generation.overlap:
+        return
+    recipe, hardware = c.recipe, c.hardware
+
+    def refused(rule: str, nearest: str) -> SettingError:
+        works = f"{nearest}, or generation.overlap=false"
+        return SettingError("generation.overlap", True, rule, works)
+
+    if recipe.rollout_lag == 0:
+        rule = "needs rollouts that wait: recipe.rollout_lag is 0, and must be 1 or more"
+        yield refused(rule, "recipe.rollout_lag=1")
+    if recipe.updates_per_generation > 1:
+        rule = (
+            f"needs one update a generation, and recipe.mini_batches={recipe.mini_batches} x "
+            f"recipe.num_iterations={recipe.num_iterations} make {recipe.updates_per_generation}"
+        )
+        yield refused(rule, "recipe.mini_batches=1 recipe.num_iterations=1")
+    if c.generation.mode == "server":
+        rule = "starts its own generator, and generation.mode=server has another"
+        yield refused(rule, "generation.mode=colocate")
+    if c.trainer.name == "command":
+        yield refused(_OWN_TRAINER, "trainer=trl")
+    if hardware.nodes > 1:
+        rule = f"takes one node, and a run takes hardware.nodes={hardware.nodes}"
+        yield refused(rule, "hardware.nodes=1")
+    yield from _split(c)
+
+
+def _split(c: "SweepConfig") -> Refusals:
+    """Whether the devices of a run can be split between a generator and its trainer."""
+    hardware, devices, works = c.hardware, c.hardware.devices_per_run, c.splits
+    size, asked = c.generation.tensor_parallel, c.generation.overlap_devices
+    if not works:
+        least = size + (2 if hardware.sharding != "ddp" else 1)
+        rule = (
+            f"cannot be split: {size} or more sample (generation.tensor_parallel), and "
+            f"{least - size} or more train with hardware.sharding={hardware.sharding}"
+        )
+        nearest = f"hardware.devices_per_run={least}, or generation.overlap=false"
+        yield SettingError("hardware.devices_per_run", devices, rule, nearest)
+    if asked is None or asked in works:
+        return
+    rule = f"must leave devices to train of hardware.devices_per_run={devices}"
+    if hardware.device == "cpu":
+        rule = "is one process beside the trainer on hardware.device=cpu"
+    elif asked < devices and asked % size:
+        rule = f"must be a multiple of generation.tensor_parallel={size}"
+    elif asked < devices:
+        rule = f"leaves one device, and hardware.sharding={hardware.sharding} trains on two"
+    nearest = f"generation.overlap_devices={min(works, key=lambda g: abs(g - asked))}"
+    yield SettingError("generation.overlap_devices", asked, rule, f"{nearest}, or null")
+
+
+def _interruption(c: "SweepConfig") -> Refusals:
+    """Whether an interrupted answer has room before and after the interruption."""
+    if c.recipe.interruption is None:
+        return
+    answer, limit = c.recipe.interruption_tokens, c.task.completion_limit
+    if answer >= limit:
+        rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
+        yield SettingError("recipe.interruption_tokens", answer, rule)
+    mode, sharding = c.generation.mode, c.hardware.sharding
+    if mode == "server" or sharding != "ddp":
+        rule = (
+            "continues some answers only, which a server or sharded weights cannot wait for "
+            f"(generation.mode={mode}, hardware.sharding={sharding})"
+        )
+        yield SettingError("recipe.interruption", c.recipe.interruption, rule)
+
+
+def _allocation(c: "SweepConfig") -> Refusals:
+    """Whether what trains the runs can have groups of many sizes."""
+    setting, allocation = "recipe.allocation", c.recipe.allocation
+    if allocation == "uniform":
+        return
+    if c.trainer.name == "command":
+        yield SettingError(setting, allocation, _OWN_TRAINER, "recipe.allocation=uniform")
+    if c.hardware.shared_prompts:
+        rule = (
+            "needs hardware.shared_prompts=false, which pads the prompts of a micro-batch to the "
+            "largest group"
+        )
+        yield SettingError(setting, allocation, rule, "hardware.shared_prompts=false")
+
+
+def _noise(c: "SweepConfig") -> Refusals:
+    """Whether the noise of the runs' gradients can be measured, where that is asked for."""
+    every, hardware, recipe = c.evaluation.noise_every, c.hardware, c.recipe
+    if every is None:
+        return
+    reasons = {
+        f"with hardware.sharding={hardware.sharding} each device has a part of the gradient": (
+            hardware.sharding != "ddp"
+        ),
+        "hardware.compile=true would compile the policy again": hardware.compile,
+        f"recipe.loss_type={recipe.loss_type} may count its calls": ":" in recipe.loss_type,
+        "its equations take groups of one size, recipe.allocation=uniform": (
+            recipe.allocation != "uniform"
+        ),
+        "the load-balancing loss of experts is no sum over rollouts": bool(
+            c.model.architecture.num_experts
+        ),
+        "trainer.name=command computes the gradients": c.trainer.name == "command",
+    }
+    setting = "evaluation.noise_every"
+    yield from _because(setting, every, reasons, f"{setting}=null")
+
+
+def _schedule(c: "SweepConfig") -> Refusals:
+    """Whether what trains the runs can change settings within them, at amounts that repeat."""
+    if c.recipe.schedule is None:
+        return
+    hardware = c.hardware
+    reasons = {
+        "needs amounts that a second execution spends alike, budget_unit=flops, rollouts or "
+        "tokens, and budget_unit=device_hours is measured time": c.unit == "device_hours",
+        _OWN_TRAINER: c.trainer.name == "command",
+        f"needs hardware.sharding=ddp, and hardware.sharding={hardware.sharding}": (
+            hardware.sharding != "ddp"
+        ),
+        "needs hardware.compile=false: batches of another shape are compiled again": (
+            hardware.compile
+        ),
+        "acts on the learner, and mode=simulate draws rewards of n alone": c.mode == "simulate",
+    }
+    setting, value = "recipe.schedule", ", ".join(c.recipe.schedule)
+    yield from _because(setting, value, reasons, f"{setting}=null")
+
+
+def _because(setting: str, value: object, reasons: dict[str, bool], nearest: str = "") -> Refusals:
+    """The setting, refused for each of the `reasons` that applies."""
+    for reason, applies in reasons.items():
+        if applies:
+            yield SettingError(setting, value, reason, nearest)
+
+
+def _shared_devices(c: "SweepConfig") -> Refusals:
+    """Whether several runs can share a device: each is one process with a part of it."""
+    runs, places = c.launcher.runs_per_device, c.launcher.max_parallel
+    if runs == 1:
+        return
+    devices = c.hardware.devices_per_run
+    reasons = {
+        "shares GPUs, and hardware.device=cpu: launcher.max_parallel shares out cores": (
+            c.hardware.device == "cpu"
+        ),
+        f"shares a device, and hardware.devices_per_run={devices} takes several whole": devices > 1,
+        "shares this machine's GPUs, and each job of a scheduler has devices of its own": (
+            c.launcher.name in ("slurm", "command")
+        ),
+        f"needs as many runs at once, and launcher.max_parallel={places}": (
+            places is not None and places < runs
+        ),
+        "budget_unit=device_hours measures runs that have their devices to themselves": (
+            c.unit == "device_hours"
+        ),
+    }
+    yield from _because("launcher.runs_per_device", runs, reasons)
+
+
+def _price(c: "SweepConfig") -> Refusals:
+    """Whether a limit in dollars can be kept; a sweep that is resumed has its own price."""
+    limit = c.launcher.max_dollars
+    if limit is not None and c.hardware.dollars_per_hour is None and c.mode != "resume":
+        rule = "takes hardware.dollars_per_hour, what an hour of one device costs"
+        nearest = "hardware.dollars_per_hour=NUMBER, or launcher.max_device_hours"
+        yield SettingError("launcher.max_dollars", limit, rule, nearest)
+
+
+def _model(c: "SweepConfig") -> Refusals:
+    """Whether the model can be computed as asked."""
+    arch, cast = c.model.architecture, c.recipe.cast_lm_head_to_fp32
+    if c.hardware.shared_prompts and (arch.num_experts or arch.num_sliding_layers):
+        rule = "takes a model without experts whose layers all attend to the whole prompt"
+        yield SettingError("hardware.shared_prompts", True, rule)
+    if c.recipe.lora_rank is not None and cast and arch.tie_word_embeddings:
+        rule = (
+            "TRL cannot compute a head in float32 that is tied to the embedding, beside the "
+            f"adapters of recipe.lora_rank={c.recipe.lora_rank}"
+        )
+        yield SettingError("recipe.cast_lm_head_to_fp32", cast, rule)
+
+
+_RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
+    _command_line,
+    _search,
+    _budget,
+    _nodes,
+    _vllm,
+    _overlap,
+    _interruption,
+    _allocation,
+    _noise,
+    _schedule,
+    _shared_devices,
+    _price,
+    _model,
+)
