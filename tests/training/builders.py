@@ -157,7 +157,7 @@ def by_a_worker(
     own = run.attempt_checkpoints(highest(run.attempts) + 1)
     worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
     if sent is not None:
-        wait_for(partial(complete_checkpoints, own))
+        wait_for(partial(complete_checkpoints, own), 300)
         worker.send_signal(sent)
     assert worker.wait(timeout=300) == (-signal.SIGKILL if sent is signal.SIGKILL else 0)
 
