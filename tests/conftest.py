@@ -42,12 +42,15 @@ SMALL = (
 
 
 # What takes longest begins first, so that no worker of pytest-xdist ends long after the others.
-# make test-system has the first three alone, which wait most of their time.
+# make test-system has the first four alone, which wait much of their time.
 LONGEST = (
     "tests/tracking/test_server.py",
     "tests/slurm/test_faults_queue.py",
     "tests/slurm/test_faults_cancel.py",
+    "tests/slurm/test_nodes.py",
     "tests/training/test_sharded.py",
+    "tests/training/test_overlap.py",
+    "tests/training/test_nodes_checkpoints.py",
     "tests/training/test_ranks.py",
     "tests/modes/test_sweep_killed.py",
     "tests/modes/test_search.py",

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,6 +36,7 @@ from isosweep.store.state import (
     claim_attempt,
     read_state,
 )
+from isosweep.training.changed import changed
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
 from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, reachable
@@ -175,12 +177,14 @@ def lean_imports() -> Iterator[None]:
 
     TRL and transformers look for MLflow and scikit-learn, which take a second and which no worker
     uses; a task's own code finds them again afterwards. Not wandb: TRL looks for it again as it
-    saves, and then uses what it would have imported.
+    saves, and then uses what it would have imported. Both read the metadata of every installed
+    package, which is done once here.
     """
     hidden = [name for name in ("mlflow", "sklearn") if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: cannot be imported
     try:
-        yield
+        with changed(metadata, packages_distributions=cache(metadata.packages_distributions)):
+            yield
     finally:
         for name in hidden:
             del sys.modules[name]

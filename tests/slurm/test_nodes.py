@@ -118,6 +118,7 @@ def test_a_node_that_dies_changes_no_record(
     wait_for_nodes(slurm_cluster)
 
 
+@pytest.mark.long
 def test_an_attempt_on_nodes_that_slurm_has_lost_is_overtaken(
     slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_an_attempt_on_nodes_that_slurm_has_lost_is_overtaken(
     wait_for_nodes(slurm_cluster)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_leaves_the_others_time_to_say_so(
     slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
 ) -> None:

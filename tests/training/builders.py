@@ -15,6 +15,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.claims import highest
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
 from isosweep.store.submissions import newest_submission, submit
@@ -120,12 +121,45 @@ def trained(
     """The run taken to the milestones, in `unit`, of each of the `attempts`."""
     run = prepared(spec, root)
     for milestones in attempts:
-        job = TrainRun(str(run.root), tuple(milestones), unit, make_config().health)
-        assert job() == "finished"
+        attempted(run, milestones, unit)
     return run
 
 
+def attempted(
+    run: RunPaths,
+    milestones: Sequence[float],
+    unit: BudgetUnit = "flops",
+    saving: CheckpointConfig | None = None,
+) -> None:
+    """Take the run to the milestones, in `unit`."""
+    health = make_config().health
+    job = TrainRun(str(run.root), tuple(milestones), unit, health, saving or CheckpointConfig())
+    assert job() == "finished"
+
+
 OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
+
+
+def by_a_worker(
+    run: RunPaths,
+    milestones: Sequence[float],
+    sent: signal.Signals | None = None,
+    unit: BudgetUnit = "flops",
+) -> None:
+    """Have a worker take the run to the milestones, in `unit`, or until it is `sent` a signal at
+    its first checkpoint."""
+    job = TrainRun(str(run.root), tuple(milestones), unit, HealthConfig(), OFTEN).to_json()
+    del job["run_dir"]
+    # A worker that is killed ends nothing: who follows the sweep does.
+    live = newest_submission(run)
+    if live is None or not live.live:
+        assert submit(run, "local", job, "sweeps/s", "b") is not None
+    own = run.attempt_checkpoints(highest(run.attempts) + 1)
+    worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
+    if sent is not None:
+        wait_for(partial(complete_checkpoints, own), 300)
+        worker.send_signal(sent)
+    assert worker.wait(timeout=300) == (-signal.SIGKILL if sent is signal.SIGKILL else 0)
 
 
 def broken_off(
@@ -138,19 +172,8 @@ def broken_off(
     """The run taken to the milestones, in `unit`, by workers that are sent one of `signals` each at
     their first checkpoint, and a last one that is left alone."""
     run = prepared(spec, root)
-    job = TrainRun(str(run.root), tuple(milestones), unit, HealthConfig(), OFTEN).to_json()
-    del job["run_dir"]
-    for attempt, number in enumerate([*signals, None], start=1):
-        # A worker that is killed ends nothing: who follows the sweep does.
-        live = newest_submission(run)
-        if live is None or not live.live:
-            assert submit(run, "local", job, "sweeps/s", "b") is not None
-        worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
-        if number is not None:
-            own = run.attempt_checkpoints(attempt)
-            wait_for(partial(complete_checkpoints, own))
-            worker.send_signal(number)
-        assert worker.wait(timeout=300) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
+    for sent in [*signals, None]:
+        by_a_worker(run, milestones, sent, unit)
     return run
 
 

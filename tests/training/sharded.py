@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import trl
 
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.hardware import Shared
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
@@ -18,7 +20,7 @@ from isosweep.store.state import read_state
 from isosweep.training.ranks import Group, Ranks
 from tests.conftest import missing
 from tests.runs import log_lines, reproducible
-from tests.training.builders import broken_off, metrics, spec_of, trained
+from tests.training.builders import attempted, by_a_worker, metrics, prepared, spec_of, trained
 
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 FOUR = ("hardware.devices_per_run=4",)
@@ -74,10 +76,43 @@ def replicated(layout: str, *more: str) -> RunSpec:
     return replace(spec, micro_batch=spec.completions_per_step // spec.devices // 2)
 
 
-def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
-    """Both runs have the same records; what their steps log is the same to the precision."""
-    ours = trained(sharded(layout, *more, sharding=sharding), root / "sharded", BUDGETS)
-    theirs = trained(replicated(layout, *more), root / "replicated", BUDGETS)
+def to_both(spec: RunSpec, root: Path) -> RunPaths:
+    """The run taken to both budgets in one attempt."""
+    return trained(spec, root, BUDGETS)
+
+
+def trained_in_parts(spec: RunSpec, root: Path) -> RunPaths:
+    """The run killed at its first checkpoint, resumed, and extended from the first budget to both;
+    it keeps weights alone at its end."""
+    run = prepared(spec, root)
+    by_a_worker(run, BUDGETS, signal.SIGKILL)
+    attempted(run, BUDGETS[:1])
+    if spec.sharding == "fsdp":
+        names = {path.name for path in last_checkpoint(run).iterdir()}
+        # Its own part by each process, and the weights no second time.
+        assert {"pytorch_model_fsdp_0", "optimizer_0"} <= names
+        assert not [name for name in names if name.startswith(("model", "adapter"))]
+        assert "pytorch_model_fsdp.bin" not in names
+    attempted(run, BUDGETS, saving=CheckpointConfig(keep="weights"))
+    starts = [line for line in log_lines(run.records) if line["kind"] == "attempt"]
+    first, second, third = (line["resumed_step"] for line in starts)
+    assert first == 0 < second < third
+    state = read_state(run)
+    assert state is not None
+    assert (state.status, state.attempt) == ("finished", 3)
+    return run
+
+
+def as_replicated(
+    layout: str,
+    root: Path,
+    *more: str,
+    sharding: Shared = "fsdp",
+    train: Callable[[RunSpec, Path], RunPaths] = to_both,
+) -> tuple[RunPaths, RunPaths]:
+    """Both runs, which have the same records; what their steps log is the same to the precision."""
+    ours = train(sharded(layout, *more, sharding=sharding), root / "sharded")
+    theirs = to_both(replicated(layout, *more), root / "replicated")
     same = SAME["bfloat16" if "bfloat16" in layout else "float32"]
     (first, *_), (other, *_) = reproducible(ours), reproducible(theirs)
     assert first == other
@@ -89,30 +124,26 @@ def as_replicated(layout: str, root: Path, *more: str, sharding: Shared = "fsdp"
             assert mine[name] == pytest.approx(its[name], rel=same, abs=same / 10), name
     if same == SAME["float32"]:
         assert reproducible(ours) == reproducible(theirs)
+    return ours, theirs
 
 
-def as_straight(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> RunPaths:
-    """Killed and resumed, and extended, the run has the records of one that was left alone."""
+def as_straight(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
+    """In parts, the run has the records of one that was left alone."""
     spec = sharded(layout, *more, sharding=sharding)
-    straight = trained(spec, root / "straight", BUDGETS)
-    extended = trained(spec, root / "extended", BUDGETS[:1], BUDGETS)
-    killed = broken_off(spec, root / "killed", BUDGETS, signal.SIGKILL)
-    for run in (extended, killed):
-        assert reproducible(run) == reproducible(straight)
-        starts = [line for line in log_lines(run.records) if line["kind"] == "attempt"]
-        assert starts[1]["resumed_step"] > 0
-        state = read_state(run)
-        assert state is not None
-        assert (state.status, state.attempt) == ("finished", 2)
-    return straight
+    straight = to_both(spec, root / "straight")
+    assert reproducible(trained_in_parts(spec, root / "parts")) == reproducible(straight)
 
 
-def states(spec: RunSpec, root: Path) -> list[dict[str, Any]]:
-    """What each process holds after two steps (sharded_states)."""
-    write_json(root / "spec.json", spec.to_json())
-    words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
-    assert Ranks(Group.alone(spec.devices), words).run(lambda: None) == [0] * spec.devices
-    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(spec.devices)]
+def states(root: Path, *specs: RunSpec) -> list[list[dict[str, Any]]]:
+    """What each process holds of each run after two steps (sharded_states)."""
+    files = [str(root / f"spec-{number}.json") for number in range(len(specs))]
+    for file, spec in zip(files, specs, strict=True):
+        write_json(Path(file), spec.to_json())
+    devices = specs[0].devices
+    words = ["-m", "tests.training.sharded_states", str(root), *files]
+    assert Ranks(Group.alone(devices), words).run(lambda: None) == [0] * devices
+    found = [json.loads((root / f"{rank}.json").read_text()) for rank in range(devices)]
+    return [list(ranks) for ranks in zip(*found, strict=True)]
 
 
 def last_checkpoint(run: RunPaths) -> Any:

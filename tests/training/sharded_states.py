@@ -28,15 +28,17 @@ def moved(model: Any, directory: str | Path) -> float:
     return max(gaps)
 
 
-def main(out: Path, file: str) -> None:
+def report(spec: RunSpec, directory: Path) -> dict[str, Any]:
+    from accelerate.state import AcceleratorState
     from torch.distributed.fsdp import fully_shard
 
     from isosweep.models.weights import weights
     from isosweep.training.vllm import make_sampler
     from tests.training.builders import train, trainer_of
 
-    spec = RunSpec.from_json(json.loads(Path(file).read_text()))
-    trainer = trainer_of(spec, out / "checkpoints")
+    # The run before may have had another precision.
+    AcceleratorState._reset_state()
+    trainer = trainer_of(spec, directory)
     make_sampler(spec, trainer, trainer.processing_class)
     found: dict[str, Any] = {}
     step = trainer.training_step
@@ -62,8 +64,14 @@ def main(out: Path, file: str) -> None:
         # Copies of the gradients, in which they are exchanged.
         buckets = trainer.model_wrapped.reducer._get_zeros_like_grad_buckets()
         found["gradients"] += sum(held([bucket.buffer()]) for bucket in buckets)
+    return found
+
+
+def main(out: Path, files: list[str]) -> None:
+    specs = [RunSpec.from_json(json.loads(Path(file).read_text())) for file in files]
+    found = [report(spec, out / "checkpoints") for spec in specs]
     (out / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -93,7 +93,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_nodes_train_as_one_with_two_processes_and_are_extended(
     straight: RunPaths, tmp_path: Path
 ) -> None:

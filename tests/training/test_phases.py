@@ -1,6 +1,8 @@
 """Runs whose n, B and learning rate change at amounts of compute that they have spent."""
 
+import os
 import signal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,14 +10,17 @@ from typing import Any
 import pytest
 
 from isosweep.config.axes import combinations
+from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
+from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
-from tests.training.builders import broken_off, metrics, trained
+from tests.runs import wait_for
+from tests.training.builders import OFTEN, exit_status, in_a_process, metrics, prepared, trained
 
 pytestmark = pytest.mark.train
 
@@ -112,7 +117,14 @@ def test_rollouts_are_those_of_the_plan_exactly(tmp_path: Path) -> None:
 def test_a_run_killed_at_ten_points_is_the_one_that_was_not(tmp_path: Path) -> None:
     _, spec = planned(GROWTH, "recipe.allocation=knapsack", "evaluation.records_per_decade=20")
     straight = trained(spec, tmp_path / "straight", BUDGETS)
-    killed = broken_off(spec, tmp_path / "killed", BUDGETS, *[signal.SIGKILL] * 10)
+    killed = prepared(spec, tmp_path / "killed")
+    job = TrainRun(str(killed.root), BUDGETS, "flops", HealthConfig(), OFTEN)
+    for attempt in range(1, 11):
+        process = in_a_process(job)
+        wait_for(partial(complete_checkpoints, killed.attempt_checkpoints(attempt)))
+        os.kill(process, signal.SIGKILL)
+        assert exit_status(process) == -signal.SIGKILL
+    assert exit_status(in_a_process(job)) == 0
     assert len(list(killed.attempts.iterdir())) == 11
     assert records(killed) == records(straight)
     assert metrics(killed) == metrics(straight)

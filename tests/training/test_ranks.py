@@ -159,7 +159,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) -> None:
     extended = trained(of_two(), tmp_path, (1e9,), (1e9, 2e9))
     state = read_state(extended)
@@ -170,22 +170,22 @@ def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) 
     starts = [line for line in log_lines(extended.records) if line["kind"] == "attempt"]
     assert 0 < starts[1]["resumed_step"] < steps[-1]
     assert reproducible(extended) == reproducible(straight)
-    successes = [record["sets"]["train"]["successes"] for record in reproducible(extended)]
-    assert all(len(counts) == 5 for counts in successes)
 
 
 @pytest.mark.slow
 def test_a_run_of_two_processes_stops_and_goes_on_as_one(
     straight: RunPaths, tmp_path: Path
 ) -> None:
-    run = broken_off(of_two(), tmp_path, (1e9, 2e9), signal.SIGUSR2, signal.SIGKILL)
+    run = broken_off(of_two(), tmp_path, (1e9, 2e9), signal.SIGUSR2)
     state = read_state(run)
     assert state is not None
-    assert (state.status, state.attempt, state.submission) == ("finished", 3, 2)
+    assert (state.status, state.attempt, state.submission) == ("finished", 2, 2)
     first = read_submission(run, 1)
     assert first.end is not None
     assert (first.end.outcome, first.end.reason) == ("interrupted", "stopped by SIGUSR2")
     assert reproducible(run) == reproducible(straight)
+    successes = [record["sets"]["train"]["successes"] for record in reproducible(run)]
+    assert all(len(counts) == 5 for counts in successes)
 
 
 def test_the_plan_is_the_same_arithmetic() -> None:

@@ -13,6 +13,7 @@ from tests.training.sharded import (
     let_libraries_in,
     sharded,
     states,
+    trained_in_parts,
 )
 
 pytestmark = [
@@ -29,18 +30,18 @@ def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     let_in(monkeypatch)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    ["plain", *(pytest.param(name, marks=pytest.mark.long) for name in ("kl", "lora"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("layout", ["plain", "kl"])
 def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
     as_replicated(layout, tmp_path, VLLM)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    ["lora", *(pytest.param(name, marks=pytest.mark.long) for name in ("kl", "bfloat16 weights"))],
-)
+def test_a_sharded_run_in_parts_is_the_replicated_one(tmp_path: Path) -> None:
+    as_replicated("lora", tmp_path, VLLM, train=trained_in_parts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layout", ["kl", "bfloat16 weights"])
 def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> None:
     as_straight(layout, tmp_path, VLLM)
 
@@ -62,5 +63,5 @@ def test_a_run_by_deepspeed_is_the_replicated_one(
 
 
 def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:
-    ranks = states(sharded("lora", VLLM, "hardware.dtype=bfloat16"), tmp_path)
+    (ranks,) = states(tmp_path, sharded("lora", VLLM, "hardware.dtype=bfloat16"))
     assert [rank["moved"] for rank in ranks] == [0.0, 0.0]
