@@ -9,7 +9,7 @@ from tests.conftest import SMALL, isosweep
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.sweeps import BUDGET, seeds, slurm_sweep
 
-pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.long]
+pytestmark = [pytest.mark.slurm, pytest.mark.train]
 
 
 def test_a_search_on_slurm_whose_driver_was_killed_trains_what_a_grid_trains(
