@@ -363,7 +363,10 @@ class CountedGRPOTrainer(TRLTrainer):
             self._interruption.forget()
         if self.draws is not None:
             self.draws.begin(self._places(len(prompts)))
-        with self._ledger.timing("generation"):
+        # An engine in this process draws torch's numbers too: training's go on as without it.
+        devices = [self.own_device] if self.own_device.type == "cuda" else []
+        apart = torch.random.fork_rng(devices, enabled=self.draws is not None)
+        with self._ledger.timing("generation"), apart:
             rollouts = self.trl_rollouts(prompts)
         self._verify([self._number_of[prompt] for prompt in prompts], rollouts.texts)
         masks = None if self._interruption is None else self._interruption.masks
