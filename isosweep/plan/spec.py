@@ -33,9 +33,9 @@ NUMERICS_VERSION = 5
 # The same of what devices share alone; 1 where each has the whole model. 2: gradients are summed in
 # float32, and a reference model has its weights in every process.
 _SHARDING_VERSION = 2
-# The same of runs whose rollouts wait; 1 where none do. 2: each generation is drawn with random
-# numbers of its own.
-_LAG_VERSION = 2
+# The same of runs whose rollouts wait; 1 where none do. 3: each rollout is drawn with random
+# numbers of its step and place.
+_LAG_VERSION = 3
 # Answers that are sampled at once, at most: more fill no device any better.
 _MOST_AT_ONCE = 2048
 

@@ -51,6 +51,8 @@ class Interruption:
         if not cut:
             return completions, logprobs
         again = [prompt_ids[i] + completions[i] + self._phrase for i in cut]
+        if trainer.draws is not None:
+            trainer.draws.go_on(cut)
         with trainer.limited(self._answer):
             more, more_logprobs = trainer.trl_sample(again, 1)
         for position, i in enumerate(cut):

@@ -4,8 +4,8 @@ Every hook is a small step around TRL's own: the sampling, the updates and, unle
 a function, the loss are TRL's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.training.allocation import Knapsack
 from isosweep.training.arguments import batch_arguments
 from isosweep.training.beside import Beside
+from isosweep.training.draws import Draws
 from isosweep.training.groups import Groups
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -30,7 +31,6 @@ from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
 from isosweep.training.trl_adapter import TRLTrainer
 from isosweep.training.trl_callback import PART_METRICS, SIZE_METRICS
-from isosweep.training.vllm import Noise, request_seeds
 from isosweep.training.weights import advantage_weights, by_their_spread, group_advantages
 
 # Of a checkpoint: what `Knapsack` knows.
@@ -100,7 +100,8 @@ class CountedGRPOTrainer(TRLTrainer):
         self._beside: Beside | None = None
         # Rollouts of the last generation that this process made or had made.
         self._count = 0
-        self._draws = Noise(spec.seed, lambda: self.steps_done)
+        if spec.recipe.rollout_lag:
+            self.draws = Draws(spec.seed, lambda: self.steps_done)
         super().__init__(**options)
         kernels = self.model.config.get_text_config()._attn_implementation
         if spec.shared_prompts and kernels != "sdpa":
@@ -360,7 +361,12 @@ class CountedGRPOTrainer(TRLTrainer):
             return self._chosen.rollouts
         if self._interruption is not None:
             self._interruption.forget()
-        with self._ledger.timing("generation"), self._own_numbers():
+        if self.draws is not None:
+            self.draws.begin(self._places(len(prompts)))
+        # An engine in this process draws torch's numbers too: training's go on as without it.
+        devices = [self.own_device] if self.own_device.type == "cuda" else []
+        apart = torch.random.fork_rng(devices, enabled=self.draws is not None)
+        with self._ledger.timing("generation"), apart:
             rollouts = self.trl_rollouts(prompts)
         self._verify([self._number_of[prompt] for prompt in prompts], rollouts.texts)
         masks = None if self._interruption is None else self._interruption.masks
@@ -369,17 +375,14 @@ class CountedGRPOTrainer(TRLTrainer):
         self._book_sampled()
         return rollouts
 
-    @contextmanager
-    def _own_numbers(self) -> Iterator[None]:
-        """Rollouts that wait are drawn with random numbers of their generation alone, wherever they
-        are sampled, and training's go on as if nothing had been."""
-        if not self.recipe.rollout_lag:
-            yield
-            return
-        device = self.own_device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(*request_seeds((*self._draws.entropy(), self.process), 1))
-            yield
+    def _places(self, count: int) -> range:
+        """Places in the generation of what is sampled here, of which `count` is this process's.
+
+        The processes of one engine sample everything of theirs together.
+        """
+        processes = self._spec.generation.tensor_parallel
+        start = self.process // processes * processes * count
+        return range(start, start + processes * count)
 
     def _book_sampled(self) -> None:
         """Books the rollouts just sampled, of all processes."""

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback
@@ -21,6 +22,7 @@ from trl.trainer import utils as trl_utils
 from isosweep.config.recipe import RecipeConfig
 from isosweep.training.arguments import ENDLESS
 from isosweep.training.changed import changed, without_routing
+from isosweep.training.draws import Draws
 from isosweep.training.loss import Loss, LossInputs
 from isosweep.training.microbatches import (
     TOKEN_MEANS,
@@ -69,6 +71,8 @@ class TRLTrainer(CheckpointedTrainer):
     # A loss of one's own in the place of TRL's.
     own_loss: Loss | None = None
     recipe: RecipeConfig
+    # What rollouts are drawn by; None where by torch's numbers, or by an engine's.
+    draws: Draws | None = None
     # The prompt of n rollouts is read once, by transformers as it samples, and in an update.
     shares_prompts: bool = False
     shares_in_training: bool = False
@@ -115,11 +119,18 @@ class TRLTrainer(CheckpointedTrainer):
         return Rollouts(prompt_ids, completion_ids, masks, texts, logprobs)
 
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
-        """TRL's own completions of `prompt_ids`, one turn each."""
+        """TRL's own completions of `prompt_ids`, one turn each.
+
+        Transformers draws them by temperature and top_p alone where prompts are shared or `draws`
+        has numbers: a checkpoint's other settings of sampling are passed over, as by vLLM.
+        """
+        streams = None
+        if self.draws is not None and not self.use_vllm:
+            streams = np.array(self.draws.seeds(), dtype=np.uint64)
         with without_routing(self.model.config):
-            if self.shares_prompts or self._samples_plainly():
+            if self.shares_prompts or streams is not None or self._samples_plainly():
                 with self.whole_policy() as policy:
-                    return self._sampler.sample(policy, prompt_ids), None
+                    return self._sampler.sample(policy, prompt_ids, streams), None
             sampled: Completions = super()._generate_single_turn(
                 prompt_ids, None, {}, num_generations
             )

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
+from isosweep.training.draws import EVALUATION, TRAINING, Calls, Draws, request_seeds
 from isosweep.training.protocols import Sampled, Tokenizer
+from isosweep.training.sampling import streams
 
 if TYPE_CHECKING:
     from isosweep.training.beside import Beside
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # GB (2^30 bytes) of keys and values on a CPU where none are planned; vLLM's own default there is
 # most of the memory.
 _CPU_CACHE_GB = "1"
-# What training and evaluation draw their noise from: never the same seeds.
-_TRAINING, _EVALUATION = 0, 1
 
 
 def prepare_vllm(spec: RunSpec) -> None:
@@ -80,48 +78,50 @@ def compute_as_with_engine(spec: RunSpec) -> None:
     torch.set_float32_matmul_precision(envs.VLLM_FLOAT32_MATMUL_PRECISION)
 
 
-def request_seeds(entropy: Sequence[int], count: int) -> list[int]:
-    """Seeds of `count` requests, below 2^62: vLLM adds small numbers to them.
-
-    The seeds of two entropies, and those of one, are independent of each other.
-    """
-    words = np.random.SeedSequence(entropy).generate_state(count, np.uint64) >> np.uint64(2)
-    return [int(word) for word in words]
-
-
 class Noise:
-    """Says which noise an engine samples with: training's of this step, or evaluation's."""
+    """Says which noise an engine samples with: training's of this step, or evaluation's.
 
-    def __init__(self, seed: int, step: Callable[[], int]) -> None:
-        self._seed, self._step = seed, step
-        self._last = (-1, -1)
-        self._evaluation: int | None = None
+    With `draws` it follows from the place of a rollout, and from a held-out answer's problem;
+    without, from the number of the engine and that of the request.
+    """
 
-    def entropy(self) -> tuple[int, ...]:
-        """What the next request's seeds are drawn from.
+    def __init__(
+        self, seed: int, step: Callable[[], int], engine: int = 0, draws: Draws | None = None
+    ) -> None:
+        self._seed, self._calls = seed, Calls(step)
+        self._engine, self._draws = engine, draws
+        self._evaluation: tuple[int, int] | None = None
 
-        Training asks more than once in a step where a recipe samples again: calls are counted.
-        """
-        if self._evaluation is not None:
-            return _EVALUATION, self._evaluation
-        step, call = self._step(), 0
-        if self._last[0] == step:
-            call = self._last[1] + 1
-        self._last = (step, call)
-        return _TRAINING, self._seed, step, call
+    def seeds(self, prompts: Sequence[Sequence[int]]) -> list[int]:
+        """A seed of each request, below 2^62, by the token ids of its prompt."""
+        if self._evaluation is None:
+            if self._draws is not None:
+                return self._draws.seeds()
+            return self._numbered(prompts, TRAINING, self._seed, *self._calls.next())
+        seed, k = self._evaluation
+        if self._draws is None:
+            return self._numbered(prompts, EVALUATION, seed)
+        answers = [(str(list(prompt)), at % k) for at, prompt in enumerate(prompts)]
+        return [int(stream) >> 2 for stream in streams(seed, answers)]
+
+    def _numbered(self, prompts: Sequence[Sequence[int]], *entropy: int) -> list[int]:
+        return request_seeds((*entropy, self._engine), len(prompts))
 
     @contextmanager
-    def of_evaluation(self, seed: int) -> Iterator[None]:
-        """Inside, requests are seeded as samples of an evaluation with `seed`."""
-        self._evaluation = seed
+    def of_evaluation(self, seed: int, k: int) -> Iterator[None]:
+        """Inside, requests are seeded as `k` samples of each problem of an evaluation with `seed`.
+
+        Those of a problem follow one another.
+        """
+        self._evaluation = seed, k
         try:
             yield
         finally:
             self._evaluation = None
 
 
-def seed_requests(llm: Any, noise: Noise, engine: int = 0) -> None:
-    """Give every request of `llm` (a `vllm.LLM`) its own seed, drawn from `noise` and its number.
+def seed_requests(llm: Any, noise: Noise) -> None:
+    """Give every request of `llm` (a `vllm.LLM`) its own seed, which is `noise`'s to say.
 
     What is sampled then depends neither on earlier requests nor on how requests are batched.
     """
@@ -129,7 +129,7 @@ def seed_requests(llm: Any, noise: Noise, engine: int = 0) -> None:
 
     def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
         each = []
-        for seed in request_seeds((*noise.entropy(), engine), len(prompts)):
+        for seed in noise.seeds([prompt["prompt_token_ids"] for prompt in prompts]):
             parameters = sampling_params.clone()
             parameters.seed = seed
             each.append(parameters)
@@ -154,7 +154,7 @@ class VllmSampler:
         """
         self._engine.synchronise()
         rows = [list(prompt) for prompt in prompts for _ in range(k)]
-        with self._noise.of_evaluation(seed):
+        with self._noise.of_evaluation(seed, k):
             completions = self._engine.sample(rows, k=k, temperature=temperature, limit=limit)
         if self._engine.llm is not None:
             # Training's prompts are read from scratch, as they would be without an evaluation.
@@ -229,9 +229,10 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
         engine.around_synchronising(lambda send: keep_base(trainer.model, send))
     if spec.sharding == "fsdp":
         engine.around_synchronising(lambda send: resharded(trainer.model, send))
-    noise = Noise(spec.seed, lambda: trainer.steps_done)
+    # The processes of one engine sample the same requests together.
+    number = trainer.process // spec.generation.tensor_parallel
+    noise = Noise(spec.seed, lambda: trainer.steps_done, number, trainer.draws)
     if engine.llm is not None:
         _require_float32_head(spec, engine.llm)
-        # The processes of one engine sample the same requests together.
-        seed_requests(engine.llm, noise, trainer.process // spec.generation.tensor_parallel)
+        seed_requests(engine.llm, noise)
     return VllmSampler(engine, noise, tokenizer)

@@ -24,7 +24,7 @@ RUN_IDS = {
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
         "qwen-7b-math-n8-B4-s1-d116abb827f4"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-4434e4a1f6c0"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-3fce1518687b"),
     "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-888c1489cf2f"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
     "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-d0519bd6d72a"),
@@ -50,7 +50,7 @@ RUN_IDS = {
         "qwen-0.5b-custom-n8-B4-s1-eb95f802204c"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-50cc80d5ef7c"
+        "tiny-sort-n8-B4-s1-a6e98d60095e"
     ),
 }
 

@@ -18,8 +18,9 @@ from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
 from isosweep.preflight.vllm import missing_for_vllm, missing_server, server_needs
+from isosweep.training.draws import Draws, request_seeds
 from isosweep.training.ledger import Ledger
-from isosweep.training.vllm import Noise, request_seeds
+from isosweep.training.vllm import Noise
 from tests.conftest import make_config
 
 GPU = ("model=qwen-0.5b", "budget=1e18")
@@ -66,19 +67,47 @@ def test_seeds_are_distinct_and_do_not_depend_on_how_many_are_drawn() -> None:
 
 def test_noise_follows_the_step_and_counts_calls_within_it() -> None:
     step = 5
-    noise = Noise(1, lambda: step)
-    first, second = noise.entropy(), noise.entropy()
-    with noise.of_evaluation(9):
-        evaluated = noise.entropy()
-        assert noise.entropy() == evaluated
-    third = noise.entropy()
-    assert len({first, second, third, evaluated}) == 4
+    noise = Noise(1, lambda: step, engine=3)
+    prompts = [[7], [7], [8]]
+    assert noise.seeds(prompts) == request_seeds((0, 1, 5, 0, 3), 3)
+    assert noise.seeds(prompts) == request_seeds((0, 1, 5, 1, 3), 3)
+    with noise.of_evaluation(9, k=2):
+        for _ in range(2):
+            assert noise.seeds(prompts) == request_seeds((1, 9, 3), 3)
+    assert noise.seeds(prompts) == request_seeds((0, 1, 5, 2, 3), 3)
     step = 6
-    later = noise.entropy()
-    assert later not in {first, second, third}
+    later = noise.seeds(prompts)
     # A process that starts at that step asks for the same.
-    assert Noise(1, lambda: 6).entropy() == later
-    assert Noise(2, lambda: 6).entropy() != later
+    assert Noise(1, lambda: 6, engine=3).seeds(prompts) == later
+    assert Noise(2, lambda: 6, engine=3).seeds(prompts) != later
+
+
+def test_rollouts_that_wait_and_answers_beside_them_have_noise_of_any_number_of_engines() -> None:
+    def engine(number: int, engines: int) -> Noise:
+        draws, count = Draws(1, lambda: 5), 8 // engines
+        draws.begin(range(number * count, (number + 1) * count))
+        return Noise(1, lambda: 5, number, draws)
+
+    def of_all(engines: int, prompts: list[list[int]], k: int | None = None) -> list[int]:
+        found: list[int] = []
+        count = len(prompts) // engines
+        for number in range(engines):
+            noise, own = engine(number, engines), prompts[number * count : (number + 1) * count]
+            if k is None:
+                found += noise.seeds(own)
+                continue
+            with noise.of_evaluation(9, k):
+                found += noise.seeds(own)
+        return found
+
+    prompts = [[at] for at in range(4) for _ in range(2)]
+    rollouts, answers = of_all(1, prompts), of_all(1, prompts, k=2)
+    assert of_all(2, prompts) == of_all(4, prompts) == rollouts
+    assert of_all(2, prompts, k=2) == of_all(4, prompts, k=2) == answers
+    assert len({*rollouts, *answers}) == 16
+    assert all(0 <= seed < 2**62 for seed in answers)
+    # What fills up the share of another process of the engine moves nothing.
+    assert of_all(1, prompts[2:4] + prompts, k=2)[2:] == answers
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
     prompts = [len(trainer._questions[i].tokens) for step in problems for i in step]
     found = {
         "problems": problems,
+        "ids": [step["ids"] for step in heard],
         "sampled": [len(ids), sum(prompts), sum(map(len, ids))],
         "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
         "flops": spent.flops,
@@ -29,7 +30,7 @@ def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
         "losses": [values["loss"] for values in metrics],
         "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),
     }
-    if trainer.own_loss is None:
+    if trainer.own_loss is None and not spec.recipe.rollout_lag:
         batch = batch_of(trainer)
         trainer.model.train().double()
         found["apart"] = compared(trainer, batch)
