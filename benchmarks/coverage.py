@@ -75,17 +75,22 @@ _HOLES = 0.135
 _SAMPLES = 8
 
 
+def doubling(first: int, last: int) -> tuple[int, ...]:
+    """Every n from the first to the last, each twice the one before."""
+    return tuple(first << k for k in range((last // first).bit_length()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """`budgets`: first:last:number, log-spaced FLOPs, or one. `problems`: held-out ones. `n`: how
-    many, doubling from 8 on. `decades`: read below the first budget. `covered`: the goal for
-    intervals of n*, at least and at most."""
+    """`budgets`: first:last:number, log-spaced FLOPs, or one. `problems`: held-out ones.
+    `decades`: read below the first budget. `covered`: the goal for intervals of n*, at least and at
+    most."""
 
     budgets: str
     seeds: int
     problems: int
     grid: str = "fix_B"
-    n: int = 9
+    n: tuple[int, ...] = doubling(8, 2048)
     decades: float = 0.0
     holes: bool = False
     covered: tuple[float, float] = (0.88, 0.92)
@@ -93,7 +98,14 @@ class Design:
 
 _AFFORDABLE = Design(budgets="1e18:1e21:9", seeds=4, problems=4096)
 # Two seeds know their spread badly.
-_TEN = Design(budgets="1e20", seeds=2, problems=4096, n=5, decades=2.0, covered=(0.85, 0.95))
+_TEN = Design(
+    budgets="1e20",
+    seeds=2,
+    problems=4096,
+    n=doubling(8, 128),
+    decades=2.0,
+    covered=(0.85, 0.95),
+)
 DESIGNS = {
     "strong": Design(budgets="1e18:1e21:10", seeds=16, problems=1024),
     "affordable": _AFFORDABLE,
@@ -157,7 +169,7 @@ def find_world(name: str, plan: Plan) -> World:
 
 def make_plan(design: Design, *, policy: bool) -> Plan:
     """The plan of a design; for policy worlds in rollouts, with their n and B and as many runs."""
-    seeds, n = design.seeds, [8 * 2**k for k in range(design.n)]
+    seeds, n = design.seeds, list(design.n)
     several = ":" in design.budgets
     overrides = [f"budget={'logspace:' * several}{design.budgets}", f"grid={design.grid}"]
     if policy:

@@ -23,6 +23,8 @@ SMALLEST = {
     "plan": (("--sizes", "10000", "--repeats", "1"), "ratio=0.01"),
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
+    "alone": (("--sweeps", "1", "--worlds", "flat", "--of", "verdicts"), "false=-1"),
+    "forecasts": (("--sweeps", "1", "--worlds", "flat"), "better=0"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "beyond": (("--sweeps", "1", "--worlds", "constant"), "turned=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
@@ -266,3 +268,14 @@ def test_the_benchmark_of_proposals_has_a_row_for_each_way(tmp_path: Path) -> No
     assert [row[1] for row in rows] == ["next", "nearest", "random", "seeds"]
     # One sweep, undecided before.
     assert {row[2] for row in rows} == {"1"}
+
+
+def test_the_benchmark_of_single_changes_has_a_row_for_each(tmp_path: Path) -> None:
+    lines = missed("alone", tmp_path)
+    changes = [line.split(" | ")[1] for line in lines if line.startswith("| all")]
+    assert changes == ["n_d is judged", "n* is judged"]
+
+
+def test_the_benchmark_of_forecasts_has_a_row_for_each_part_and_way(tmp_path: Path) -> None:
+    lines = missed("forecasts", tmp_path)
+    assert sum(line.startswith("| simulated, 10 ") for line in lines) == 3 * 4

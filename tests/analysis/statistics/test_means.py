@@ -1,10 +1,20 @@
 """What seeds say of the noise where they are few, and where only some go on to larger budgets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.statistics.means import _common_share, _seed_covariance, _smoothed
+from isosweep.analysis.curves import CellReading
+from isosweep.analysis.statistics.means import (
+    _LEVELS,
+    _common_share,
+    _seed_covariance,
+    _smoothed,
+)
+from tests.analysis.statistics.planted import means_of, read
+from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 DECADES = np.linspace(0.0, 3.0, 9)
 # The spread grows as runs learn.
@@ -94,6 +104,12 @@ def test_a_share_that_is_not_there_is_hardly_ever_assumed() -> None:
     assert np.mean(np.array(shares) == 0) > 0.7
 
 
+def test_the_levels_of_clean_seeds_are_not_taken_out() -> None:
+    for number in range(200):
+        tables = rewards(np.random.default_rng(number), cells=3, seeds=2)
+        assert _common_share(tables).mean() < _LEVELS
+
+
 def test_a_seed_that_is_off_from_some_budget_on_is_common_there() -> None:
     """Where runs have gained little yet it is not: a mean over budgets would hide most of it."""
     shares = []
@@ -104,3 +120,42 @@ def test_a_seed_that_is_off_from_some_budget_on_is_common_there() -> None:
         shares.append(_common_share(tables))
     assert np.median(shares, axis=0)[-1] > 0.8
     assert np.median(shares, axis=0)[0] < 0.3
+
+
+# Of the first seed, less at larger budgets and more at smaller ones than 12% of 0.5.
+OFF = dict(zip(BUDGETS, np.linspace(0.03, 0.09, len(BUDGETS)), strict=True))
+
+
+def off(readings: list[CellReading]) -> list[CellReading]:
+    """The readings, with the first seed's too low."""
+    return [
+        replace(r, reward=(r.reward or 0.0) - (OFF[r.cell.budget] if r.cell.seed == 0 else 0.0))
+        for r in readings
+    ]
+
+
+def of_differences(readings: list[CellReading]) -> tuple[FloatArray, FloatArray]:
+    """What neighbouring n differ by at the last budget, and the errors of that."""
+    means = means_of(readings)
+    here = np.flatnonzero(means.budget == len(means.budgets) - 1)
+    apart = np.eye(len(here))[1:] - np.eye(len(here))[:-1]
+    noise = apart @ means.noise[np.ix_(here, here)] @ apart.T
+    return apart @ means.reward[here], np.sqrt(np.diag(noise))
+
+
+def test_a_seed_that_is_off_in_all_n_leaves_differences_of_n_as_sure_as_they_are() -> None:
+    plan = make_plan(seeds=range(2))
+    wider = []
+    for seed in range(20):
+        clean = read(plan, peaked(lambda C: 8.0), noise=0.001, luck=0.004, seed=seed)
+        (before, sure), (after, unsure) = of_differences(clean), of_differences(off(clean))
+        assert after == pytest.approx(before, abs=1e-9)
+        wider.append(unsure / sure)
+    assert 0.8 < np.median(wider) < 1.3
+
+
+def test_an_n_that_only_a_seed_off_in_all_n_has_come_to_is_compared_without_its_level() -> None:
+    plan = make_plan(seeds=range(3))
+    whole = read(plan, peaked(lambda C: 8.0), noise=1e-4, luck=2e-4)
+    kept = [r for r in whole if r.cell.num_generations != 8 or r.cell.seed == 0]
+    assert of_differences(off(kept))[0] == pytest.approx(of_differences(whole)[0], abs=2e-3)
