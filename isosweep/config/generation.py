@@ -57,7 +57,7 @@ class GenerationConfig:
     `recipe.rollout_lag` of 1 or more."""
     overlap_devices: Annotated[PositiveInt | None, OUTSIDE] = None
     """Devices of `hardware.devices_per_run` that sample, with `overlap=true`; null: planned. On a
-    CPU: a process beside the trainer's."""
+    CPU: processes beside those of `hardware.devices_per_run`, which all train; null: one."""
 
     def __post_init__(self) -> None:
         if "" in self.stop or len({*self.stop}) < len(self.stop):

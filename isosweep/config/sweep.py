@@ -225,10 +225,11 @@ class SweepConfig:
     @property
     def splits(self) -> tuple[int, ...]:
         """How many devices of a run may do nothing but sample: whole engines, which leave enough to
-        train; on a CPU a process beside all of them."""
+        train; on a CPU processes beside all of them, as many as asked."""
         hardware, size = self.hardware, self.generation.tensor_parallel
         if hardware.device == "cpu":
-            return (1,)
+            asked = self.generation.overlap_devices or size
+            return (max(size, asked - asked % size),)
         least = 1 if hardware.sharding == "ddp" else 2
         return tuple(range(size, hardware.devices_per_run - least + 1, size))
 
@@ -240,9 +241,10 @@ class SweepConfig:
 
     @property
     def devices(self) -> int:
-        """Devices that one run occupies: its own, a server's, and on a CPU a core that samples
+        """Devices that one run occupies: its own, a server's, and on a CPU the cores that sample
         beside those that train."""
-        beside = int(self.generation.overlap and self.hardware.device == "cpu")
+        on_cpu = self.generation.overlap and self.hardware.device == "cpu"
+        beside = self.splits[0] if on_cpu else 0
         return self.hardware.devices_per_run + self.generation.extra_devices + beside
 
     @property

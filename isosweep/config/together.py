@@ -216,9 +216,7 @@ def _split(c: "SweepConfig") -> Refusals:
     if asked is None or asked in works:
         return
     rule = f"must leave devices to train of hardware.devices_per_run={devices}"
-    if hardware.device == "cpu":
-        rule = "is one process beside the trainer on hardware.device=cpu"
-    elif asked < devices and asked % size:
+    if asked % size:
         rule = f"must be a multiple of generation.tensor_parallel={size}"
     elif asked < devices:
         rule = f"leaves one device, and hardware.sharding={hardware.sharding} trains on two"

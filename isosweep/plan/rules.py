@@ -113,10 +113,20 @@ def _even_split(c: Candidate) -> str:
     """The split between a generator and its trainer, nearest to that of the config, whose devices
     that train share n x B evenly; none where devices are not split, or no split does."""
     sampling, devices = c.config.generation.overlapping, c.config.hardware.devices_per_run
-    works = [g for g in c.config.splits if g < devices and c.completions % (devices - g) == 0]
-    if not sampling or not works:
+    works = [
+        g
+        for g in c.config.splits
+        if g < devices and c.completions % (devices - g) == 0 and c.completions % g == 0
+    ]
+    if c.config.run_hardware.devices_per_run == devices or not works:
         return ""
     return f"generation.overlap_devices={min(works, key=lambda g: abs(g - sampling))}"
+
+
+def _evenly_sampled(table: Candidates, place: Place) -> str:
+    c = table.at(place)
+    common = math.gcd(c.completions, c.config.generation.overlapping)
+    return _even_split(c) or f"generation.overlap_devices={common}"
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:
@@ -301,6 +311,16 @@ RULES: tuple[Rule, ...] = (
         broken=lambda t: ~t.divisible[..., None],
         reason=_uneven,
         remedy=_even_share,
+    ),
+    Rule(
+        setting="generation.overlap_devices",
+        rejects="n x B is no multiple of the devices that sample (completions).",
+        broken=lambda t: (t.completions % (t.config.generation.overlapping or 1) != 0)[..., None],
+        reason=lambda c: (
+            f"{c.product} is not a multiple of the {c.config.generation.overlapping} devices that "
+            "sample"
+        ),
+        remedy=_evenly_sampled,
     ),
     Rule(
         setting="hardware.memory_gb",

@@ -270,13 +270,4 @@ def _not_trainable(config: SweepConfig) -> Missing:
     if config.hardware.sharding.startswith("zero") and not importlib.util.find_spec("deepspeed"):
         remedy = "pip install deepspeed, or set hardware.sharding=fsdp"
         missing.append(("the package deepspeed", remedy))
-    # One process trains, and one samples; on a CPU neither is counted.
-    hardware, takes = config.hardware, 1 if config.hardware.device == "cpu" else 2
-    if config.generation.overlap and hardware.devices_per_run != takes:
-        what = (
-            f"a trainer for generation.overlap=true on {hardware.devices_per_run} devices: so far "
-            "one device trains and one samples"
-        )
-        remedy = f"set hardware.devices_per_run={takes}, or generation.overlap=false"
-        missing.append((what, remedy))
     return missing

@@ -3,8 +3,10 @@
 Importing this module imports the training stack.
 """
 
+import math
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from isosweep.tasks import Problem, problems_digest, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.base_evaluation import base_evaluation
-from isosweep.training.beside import Beside
+from isosweep.training.beside import Shared
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
@@ -35,7 +37,7 @@ from isosweep.training.vllm import BesideSampler, VllmSampler, make_sampler
 from isosweep.training.worker import Session
 
 
-def make_loop(session: Session, directory: str, beside: Beside | None = None) -> TrainingLoop:
+def make_loop(session: Session, directory: str, beside: Shared | None = None) -> TrainingLoop:
     """The loop of `session`, about to begin, with the policy in `directory`; `beside` samples for
     it.
 
@@ -88,7 +90,7 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
 
 
 def _heldout_sampler(
-    spec: RunSpec, trainer: CountedGRPOTrainer, tokenizer: Tokenizer, beside: Beside | None
+    spec: RunSpec, trainer: CountedGRPOTrainer, tokenizer: Tokenizer, beside: Shared | None
 ) -> VllmSampler | BesideSampler | None:
     """What samples held-out answers through an engine; None where transformers does, here."""
     if beside is None:
@@ -99,10 +101,18 @@ def _heldout_sampler(
 
 
 def make_generator(
-    spec: RunSpec, run: RunPaths, directory: str
+    spec: RunSpec, run: RunPaths, directory: str, count: int
 ) -> tuple[CountedGRPOTrainer, VllmSampler | None]:
-    """A trainer that samples for another one, with the policy in `directory`, and vLLM's sampler of
-    held-out answers where that samples."""
+    """A trainer that samples for others, one of `count`, with the whole policy in `directory`, and
+    vLLM's sampler of held-out answers where that samples."""
+    share = spec.completions_per_step // count
+    spec = replace(
+        spec,
+        devices=count,
+        sharding="ddp",
+        replicas=1,
+        micro_batch=math.gcd(spec.micro_batch, share),
+    )
     further = _prepared(spec, run)
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, directory)

@@ -3,13 +3,15 @@ that both see. Neither has a name that another process could open."""
 
 import hashlib
 import json
+import math
 import mmap
 import os
 import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +39,7 @@ class Channel:
     """
 
     def __init__(self, end: socket.socket, there: Callable[[], bool] = lambda: True) -> None:
-        self._end, self._there = end, there
+        self._end, self.there = end, there
         end.setblocking(False)
 
     def send(
@@ -89,50 +91,90 @@ class Channel:
         return read
 
     def _wait(self, deadline: float | None, *, writing: bool) -> None:
-        """Return once the socket takes, or has, something."""
-        own = [self._end]
-        while True:
-            # Looked at first: what a process said before it ended is still read.
-            there = self._there()
-            reads, writes = ([], own) if writing else (own, [])
-            if any(select.select(reads, writes, [], _LOOK_S if there else 0.0)):
-                return
-            if not there:
-                raise EOFError
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError
+        ready([self], deadline, writing=writing)
+
+    def fileno(self) -> int:
+        """The socket's, for `select`."""
+        return self._end.fileno()
+
+
+def ready(channels: Sequence[Channel], deadline: float | None, *, writing: bool = False) -> Channel:
+    """The first of `channels`, whose other ends share a fate, that takes, or has, something.
+
+    Raises EOFError and TimeoutError as they do.
+    """
+    while True:
+        # Looked at first: what a process said before it ended is still read.
+        there = channels[0].there()
+        reads, writes = ([], channels) if writing else (channels, [])
+        found = select.select(reads, writes, [], _LOOK_S if there else 0.0)
+        if any(found):
+            first: Channel = (found[0] or found[1])[0]
+            return first
+        if not there:
+            raise EOFError
+        if deadline is not None and time.monotonic() > deadline:
+            raise TimeoutError
 
 
 class SharedWeights:
     """Trained weights in anonymous memory, which processes that are given `fd` share."""
 
-    def __init__(self, model: Any, fd: int) -> None:
-        """Those of `model`, which has the same ones in each process."""
-        self._own = [each for each in model.parameters() if each.requires_grad]
-        size = sum(each.numel() * each.element_size() for each in self._own)
-        os.ftruncate(fd, size)
-        memory = mmap.mmap(fd, size)
-        self._shared: list[Any] = []
-        start = 0
-        for each in self._own:
-            flat = torch.frombuffer(memory, dtype=each.dtype, count=each.numel(), offset=start)
-            self._shared.append(flat.view(each.shape))
-            start += each.numel() * each.element_size()
-        self.layout = _digest((str(each.dtype), *each.shape) for each in self._own)
+    def __init__(self, model: Callable[[], Any], fd: int | None) -> None:
+        """Those of what `model` gives, which has the same ones in each process, and may come to be
+        sharded later; without `fd` this process only helps to gather them."""
+        self._model = model
+        sizes = [(each.dtype, getattr(each, "ds_shape", each.shape)) for each in self._own]
+        self.layout = _digest((str(dtype), *shape) for dtype, shape in sizes)
+        self._shared: list[Any] | None = None
+        if fd is not None:
+            self._shared = _views(fd, sizes)
 
     def put(self) -> None:
-        """Copy the model's weights into the memory."""
-        _copy(self._own, self._shared)
+        """Copy the model's weights into the memory; to be called by all processes that train."""
+        with torch.no_grad():
+            for at, each in enumerate(self._own):
+                with whole(each) as weight:
+                    if self._shared is not None:
+                        self._shared[at].copy_(weight)
 
     def take(self) -> None:
-        """Copy the memory's into the model."""
-        _copy(self._shared, self._own)
+        """Copy the memory's into the model, which is whole."""
+        assert self._shared is not None
+        with torch.no_grad():
+            for weight, shared in zip(self._own, self._shared, strict=True):
+                weight.copy_(shared)
+
+    @property
+    def _own(self) -> list[Any]:
+        return [each for each in self._model().parameters() if each.requires_grad]
 
 
-def _copy(source: list[Any], target: list[Any]) -> None:
-    with torch.no_grad():
-        for a, b in zip(source, target, strict=True):
-            b.copy_(a)
+@contextmanager
+def whole(weight: Any) -> Iterator[Any]:
+    """A parameter with all its elements, which FSDP or DeepSpeed may share between processes."""
+    if hasattr(weight, "full_tensor"):
+        yield weight.full_tensor()
+    elif hasattr(weight, "ds_id"):
+        from deepspeed.zero import GatheredParameters
+
+        with GatheredParameters([weight]):
+            yield weight
+    else:
+        yield weight
+
+
+def _views(fd: int, sizes: Sequence[tuple[torch.dtype, Any]]) -> list[Any]:
+    """Tensors of these types and shapes, one after the other in the memory of `fd`."""
+    counts = [math.prod(shape) for _, shape in sizes]
+    total = sum(n * dtype.itemsize for n, (dtype, _) in zip(counts, sizes, strict=True))
+    os.ftruncate(fd, total)
+    memory, start, views = mmap.mmap(fd, total), 0, []
+    for count, (dtype, shape) in zip(counts, sizes, strict=True):
+        flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=start)
+        views.append(flat.view(shape))
+        start += count * dtype.itemsize
+    return views
 
 
 def _digest(shapes: Iterable[tuple[Any, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""The process that samples beside a trainer: it answers `Beside`, and ends with its trainer."""
+"""A process that samples beside a trainer: it answers `Beside`, and ends with its trainer."""
 
 import ctypes
 import json
@@ -41,8 +41,10 @@ def main(text: str) -> None:
     trainer, sampler = _made(work)
     from isosweep.training.channel import Channel, SharedWeights
 
-    weights = SharedWeights(trainer.model, memory)
-    _answer(Channel(socket.socket(fileno=end)), _Generator(trainer, sampler, weights))
+    weights = SharedWeights(lambda: trainer.model, memory)
+    _answer(
+        Channel(socket.socket(fileno=end)), _Generator(trainer, sampler, weights, work["count"])
+    )
 
 
 def _end_with(parent: int) -> None:
@@ -59,7 +61,7 @@ def _made(work: JsonObject) -> "tuple[CountedGRPOTrainer, VllmSampler | None]":
     with lean_imports():
         from isosweep.training.assembly import make_generator
 
-    return make_generator(spec, run, work["directory"])
+    return make_generator(spec, run, work["directory"], work["count"])
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class _Generator:
     trainer: "CountedGRPOTrainer"
     sampler: "VllmSampler | None"
     weights: "SharedWeights"
+    count: int
 
     def answer(self, asked: JsonObject) -> tuple[JsonObject, dict[str, Any]]:
         """Held-out answers, or a generation and its tensors."""
@@ -78,11 +81,22 @@ class _Generator:
         self.trainer.be_at(asked["step"])
         if "evaluate" in asked:
             assert self.sampler is not None
-            return self.sampler.sample(**asked["evaluate"])._asdict(), {}
+            return self._evaluated(self.sampler, **asked["evaluate"]), {}
         self.trainer.restore_sampling(asked["state"])
-        batch = self.trainer.fresh_batch(asked["count"])
+        batch = self.trainer.fresh_batch(asked["count"] // self.count)
         state, metrics = self.trainer.sampling_state(), self.trainer.unlogged()
         return {"state": state, "metrics": metrics}, batch
+
+    def _evaluated(
+        self, sampler: "VllmSampler", prompts: list[list[int]], **asked: Any
+    ) -> JsonObject:
+        """Answers of this process's share of the prompts: each asks as many."""
+        size = -(-len(prompts) // self.count)
+        start = self.trainer.process * size
+        own = prompts[start : start + size]
+        filled = own + prompts[:1] * (size - len(own))
+        sampled = sampler.sample(filled, **asked)._asdict()
+        return {name: rows[: len(own)] for name, rows in sampled.items()}
 
 
 def _answer(channel: "Channel", generator: _Generator) -> None:

@@ -22,7 +22,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem, own_task
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
-from isosweep.training.beside import Beside
+from isosweep.training.beside import Shared
 from isosweep.training.ledger import Ledger
 from isosweep.training.noise import NoiseBooks
 from isosweep.training.protocols import Tokenizer
@@ -172,7 +172,7 @@ def make_trainer(
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
     noise: NoiseBooks | None = None,
-    beside: Beside | None = None,
+    beside: Shared | None = None,
 ) -> CountedGRPOTrainer:
     """A GRPOTrainer for `spec` that draws from `stream`, counts compute in `ledger`, and measures
     the gradient's `noise`; `beside` samples for it, with the run's engine.

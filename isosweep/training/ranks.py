@@ -14,6 +14,8 @@ from typing import TypeVar
 # How long ranks that are asked to stop may take to finish a step and write a checkpoint.
 STOP_GRACE_S = 600.0
 _POLL_S = 0.2
+# By what torch's launcher, and `Group.place`, tell a process its place.
+PLACE = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK", "LOCAL_RANK")
 
 T = TypeVar("T")
 
@@ -77,6 +79,12 @@ class Group:
         """All ranks of a run, on this node."""
         return Group(count=count, world=count, first=0, address="127.0.0.1", port=free_port())
 
+    def place(self, local: int) -> dict[str, str]:
+        """The variables by which the `local`-th process finds the others."""
+        sizes = self.world, self.count
+        values = (self.address, self.port, *sizes, self.first + local, local)
+        return dict(zip(PLACE, map(str, values), strict=True))
+
 
 class Ranks:
     """`python *arguments` in the processes of a node that share a run."""
@@ -92,15 +100,10 @@ class Ranks:
         failure the others, which would wait for it in vain, are ended; and where `asked` raises.
         """
         group = self._group
-        meet = {"MASTER_ADDR": group.address, "MASTER_PORT": str(group.port)}
-        sizes = {"WORLD_SIZE": group.world, "LOCAL_WORLD_SIZE": group.count}
         sent: float | None = None
         try:
             for local in range(group.count):
-                # What torch's launcher tells a process of its place.
-                numbers = {"RANK": group.first + local, "LOCAL_RANK": local, **sizes}
-                place = {name: str(number) for name, number in numbers.items()}
-                environment = {**os.environ, **meet, **place}
+                environment = {**os.environ, **group.place(local)}
                 command = [sys.executable, *self._arguments]
                 self._processes.append(subprocess.Popen(command, env=environment))
             while any(process.poll() is None for process in self._processes):

@@ -18,7 +18,7 @@ from isosweep.files import JsonObject, read_json, write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.training.allocation import Knapsack
 from isosweep.training.arguments import batch_arguments
-from isosweep.training.beside import Beside
+from isosweep.training.beside import Shared
 from isosweep.training.draws import Draws
 from isosweep.training.groups import Groups
 from isosweep.training.interruption import Interruption
@@ -97,7 +97,7 @@ class CountedGRPOTrainer(TRLTrainer):
         self._number_of = {question.text: number for number, question in enumerate(questions)}
         self._verify = verify
         self._waiting = Waiting(spec.recipe.rollout_lag)
-        self._beside: Beside | None = None
+        self._beside: Shared | None = None
         # Rollouts of the last generation that this process made or had made.
         self._count = 0
         if spec.recipe.rollout_lag:
@@ -150,9 +150,9 @@ class CountedGRPOTrainer(TRLTrainer):
 
     # A batch: which problems, sampled how, scored how, weighed how.
 
-    def sample_beside(self, beside: Beside) -> None:
+    def sample_beside(self, beside: Shared) -> None:
         """Have `beside` sample in place of this process."""
-        beside.share(self.model)
+        beside.share(lambda: self.model)
         self.learn_from(engine=self._spec.generation.name == "vllm")
         self._beside = beside
 
@@ -183,11 +183,11 @@ class CountedGRPOTrainer(TRLTrainer):
         if not self.use_vllm:
             self._ask(self._beside)
 
-    def _ask(self, beside: Beside) -> None:
+    def _ask(self, beside: Shared) -> None:
         if not beside.asked:
             beside.ask(self.steps_done, self._count, self.sampling_state())
 
-    def _take(self, beside: Beside) -> None:
+    def _take(self, beside: Shared) -> None:
         batch, state, metrics = beside.answer(self.own_device)
         self.restore_sampling(state)
         for name, values in metrics.items():

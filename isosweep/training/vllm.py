@@ -17,7 +17,7 @@ from isosweep.training.protocols import Sampled, Tokenizer
 from isosweep.training.sampling import streams
 
 if TYPE_CHECKING:
-    from isosweep.training.beside import Beside
+    from isosweep.training.beside import Shared
     from isosweep.training.trl_adapter import TRLTrainer
     from isosweep.training.trl_engine import Engine
 
@@ -170,13 +170,13 @@ class VllmSampler:
 class BesideSampler:
     """Samples held-out completions through the engine of the process beside a trainer."""
 
-    def __init__(self, beside: "Beside", step: Callable[[], int]) -> None:
+    def __init__(self, beside: "Shared", step: Callable[[], int]) -> None:
         self._beside, self._step = beside, step
 
     def sample(self, prompts: Sequence[Sequence[int]], **asked: Any) -> Sampled:
         """What `VllmSampler` there gives."""
         rows = [list(prompt) for prompt in prompts]
-        return Sampled(**self._beside.evaluate(self._step(), {"prompts": rows, **asked}))
+        return Sampled(**self._beside.evaluate(self._step(), rows, asked))
 
 
 def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:

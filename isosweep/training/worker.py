@@ -47,7 +47,7 @@ from isosweep.training.schedule import Schedule
 from isosweep.training.stopping import StopRequest
 
 if TYPE_CHECKING:
-    from isosweep.training.beside import Beside
+    from isosweep.training.beside import Beside, Shared
     from isosweep.training.loop import TrainingLoop
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
@@ -424,30 +424,32 @@ def _train(session: Session) -> "TrainingLoop | None":
         Commanded(session).run()
         return None
     directory = str(weights(session.spec.model))
+    if not session.spec.generation.overlap:
+        return _trained(session, directory, None)
+    from isosweep.training.beside import Shared
+
     with ExitStack() as stack:
         beside = None
-        if session.spec.generation.overlap:
-            beside = stack.enter_context(closing(_generator(session, directory)))
-        return _trained(session, directory, beside)
+        if session.rank.leads:
+            beside = stack.enter_context(closing(_generators(session, directory)))
+        return _trained(session, directory, Shared(beside, session.rank))
 
 
-def _generator(session: Session, directory: str) -> "Beside":
-    """The process that samples for this one, on the devices after those that train."""
+def _generators(session: Session, directory: str) -> "Beside":
+    """The processes that sample for the run, on the devices after those that train."""
     from isosweep.training.beside import LOADING_S, Beside
 
-    spec, environment = session.spec, {}
-    if spec.devices > 1:
-        rule = "one process trains beside a generator"
-        raise RecordError(f"{spec.run_id} has {spec.devices} devices to train, and {rule}")
+    spec, count = session.spec, session.spec.generation.overlapping or 1
+    environment = {}
     if spec.device == "cuda":
-        environment = showing(beyond(spec.devices, spec.generation.overlapping or 1))
+        environment = showing(beyond(spec.devices, count))
     work = {"run_dir": session.job.run_dir, "directory": directory}
     # Who follows the run would end it after twice that time, and not say why.
     stuck = session.job.stuck_after_s
-    return Beside(work, environment, LOADING_S if stuck is None else stuck / 2)
+    return Beside(work, environment, count, LOADING_S if stuck is None else stuck / 2)
 
 
-def _trained(session: Session, directory: str, beside: "Beside | None") -> "TrainingLoop | None":
+def _trained(session: Session, directory: str, beside: "Shared | None") -> "TrainingLoop | None":
     reporter = session.reporter
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.

@@ -247,7 +247,6 @@ REFUSED = [
     ),
     (OVERLAP + EIGHT + OF + "7", OF[:-1], "hardware.sharding=fsdp trains on two"),
     (OVERLAP + EIGHT + TP + "2 " + OF + "3", OF[:-1], "a multiple of generation.tensor_parallel=2"),
-    (OVERLAP + OF + "2", OF[:-1], "one process beside the trainer"),
     ("generation.mode=server", "generation.mode", "only generation=vllm speaks to a server"),
     (SERVER, "launcher.max_parallel", "must be 1: the vLLM server"),
     (SERVER + "generation.sleep=true", "generation.sleep", "no memory to give back"),

@@ -56,11 +56,6 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
             "missing: the package deepspeed",
         ),
         (
-            "hardware=h200 hardware.devices_per_run=4 grid.min_steps=1"
-            " generation.overlap=true recipe.rollout_lag=1",
-            "a trainer for generation.overlap=true on 4 devices",
-        ),
-        (
             "grid.axes={model:[tiny,qwen-0.5b]} grid.min_steps=1",
             "missing: weights of Qwen/Qwen2.5-0.5B-Instruct",
         ),

@@ -20,7 +20,7 @@ from tests.conftest import make_config
 
 RUN = (
     *("model=qwen-0.5b", "hardware=h100", "budget=1e18", "generation=vllm"),
-    *("recipe.rollout_lag=2", "grid.num_generations=[4,32,256]", "grid.problems_per_batch=[32]"),
+    *("recipe.rollout_lag=2", "grid.num_generations=[4,32,256]", "grid.problems_per_batch=[30]"),
     "grid.max_epochs=1000",
 )
 EIGHT = (*RUN, "hardware.devices_per_run=8")
@@ -101,21 +101,24 @@ def test_the_plan_says_how_devices_are_split() -> None:
 
 
 def test_a_split_that_is_uneven_names_one_that_is_not() -> None:
-    config = make_config(*SPLIT, "generation.overlap_devices=3")
+    thirty_two = "grid.problems_per_batch=[32]"
+    config = make_config(*SPLIT, thirty_two, "generation.overlap_devices=3")
     with pytest.raises(SettingError, match="not a multiple of the 5 devices that train"):
         resolve(config)
     table = enumerate_candidates(combinations(config))[0]
-    (rule,) = rules_of(int(table.broken[0, 0, 0]))
+    rule, *_ = rules_of(int(table.broken[0, 0, 0]))
     remedy = rule.remedy(table, Place(0, 0, 0))
     assert remedy == "generation.overlap_devices=4"
-    assert resolve(make_config(*SPLIT, remedy)).plan.cells
+    assert resolve(make_config(*SPLIT, thirty_two, remedy)).plan.cells
 
 
 def test_engines_are_not_divided_and_a_split_keeps_rollouts_even() -> None:
     (table,) = resolve(make_config(*SPLIT, "generation.tensor_parallel=2")).candidates
     assert set(table.splits) == {2, 4, 6}
     # Five devices that train cannot share n x B = 4 x 32 evenly.
-    (table,) = resolve(make_config(*SPLIT, "grid.num_generations=[4]")).candidates
+    (table,) = resolve(
+        make_config(*SPLIT, "grid.num_generations=[4]", "grid.problems_per_batch=[32]")
+    ).candidates
     assert np.isinf(table.splits[3]).all()
     assert np.isfinite(table.splits[4]).all()
 
@@ -124,3 +127,23 @@ def test_splits_that_are_alike_are_told_once() -> None:
     said = isosweep.make_plan("+experiment=tiny/scalerl_off_policy generation.overlap=true").notes
     (line,) = [line for line in said if line.startswith("overlap, ")]
     assert line.startswith("overlap, variant=pipeline_8 (so in 2 combinations of grid.axes): 1")
+
+
+def test_devices_that_sample_share_the_rollouts_evenly() -> None:
+    three = (*SPLIT, "generation.overlap_devices=5", "grid.problems_per_batch=[24]")
+    table = enumerate_candidates(combinations(make_config(*three)))[0]
+    assert table.divisible.all()
+    (rule,) = rules_of(int(table.broken[0, 0, 0]))
+    candidate = table.at(Place(0, 0, 0))
+    assert rule.reason(candidate).endswith("is not a multiple of the 5 devices that sample")
+    remedy = rule.remedy(table, Place(0, 0, 0))
+    assert remedy == "generation.overlap_devices=4"
+    assert resolve(make_config(*three, remedy)).plan.cells
+
+
+def test_on_a_cpu_processes_that_sample_are_beside_all_that_train() -> None:
+    config = make_config(
+        *("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10"),
+        *("recipe.rollout_lag=1", "generation.overlap=true", "generation.overlap_devices=2"),
+    )
+    assert (config.devices, config.run_hardware.devices_per_run, config.splits) == (4, 2, (2,))

@@ -66,13 +66,14 @@ def disturbed(
     def attempt() -> None:
         from isosweep.training.beside import Beside
 
-        ask = Beside.ask
+        begin = Beside.begin
 
-        def asked(self: Beside, step: int, *given: Any) -> None:
-            ask(self, step, *given)
-            disturb(step, self._process.pid)
+        def begun(self: Beside, request: dict[str, Any]) -> None:
+            begin(self, request)
+            if "count" in request:
+                disturb(request["step"], self._processes[-1].pid)
 
-        Beside.ask = asked  # type: ignore[method-assign, assignment]
+        Beside.begin = begun  # type: ignore[method-assign]
         if log is not None:
             sys.stderr = log.open("w", buffering=1)
         work()
@@ -160,7 +161,7 @@ def test_a_generator_that_always_ends_is_a_failure_to_try_again(
 
         def started(self: Beside) -> None:
             start(self)
-            os.kill(self._process.pid, signal.SIGKILL)
+            os.kill(self._processes[0].pid, signal.SIGKILL)
 
         Beside._start = started  # type: ignore[method-assign]
         work_of(run, WHOLE)()
