@@ -110,23 +110,30 @@ def _even_share(table: Candidates, place: Place) -> str:
 
 
 def _even_split(c: Candidate) -> str:
-    """The split between a generator and its trainer, nearest to that of the config, whose devices
-    that train share n x B evenly; none where devices are not split, or no split does."""
-    sampling, devices = c.config.generation.overlapping, c.config.hardware.devices_per_run
+    """How many devices sample, in whole engines and nearest to those of the config, so that they
+    and those that train share n x B evenly; none without a split, or where no split does."""
+    generation, devices = c.config.generation, c.config.hardware.devices_per_run
+    sampling, size = generation.overlapping, generation.tensor_parallel
+    # On a CPU they are beside all of them.
+    beside = c.config.hardware.device == "cpu"
     works = [
         g
-        for g in c.config.splits
-        if g < devices and c.completions % (devices - g) == 0 and c.completions % g == 0
+        for g in (range(size, sampling + 1, size) if beside else c.config.splits)
+        if c.completions % g == 0 and c.completions % (devices if beside else devices - g) == 0
     ]
-    if c.config.run_hardware.devices_per_run == devices or not works:
+    if not sampling or not works:
         return ""
     return f"generation.overlap_devices={min(works, key=lambda g: abs(g - sampling))}"
 
 
 def _evenly_sampled(table: Candidates, place: Place) -> str:
     c = table.at(place)
-    common = math.gcd(c.completions, c.config.generation.overlapping)
-    return _even_split(c) or f"generation.overlap_devices={common}"
+    if split := _even_split(c):
+        return split
+    in_turn = "generation.overlap=false generation.overlap_devices=null"
+    if c.completions % c.config.hardware.devices_per_run == 0:
+        return in_turn
+    return f"{in_turn} {fewer_devices(c.config, c.completions)}"
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:

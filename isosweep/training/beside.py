@@ -52,7 +52,8 @@ class Beside:
         of theirs, their devices among them, `patience_s`: how long a generation may take."""
         self._work, self._count, self._patience = work, count, patience_s
         # As it is now: what training adds is not for a generator that is started again.
-        inherited = {name: text for name, text in os.environ.items() if name not in PLACE}
+        trainers = (*PLACE, "ACCELERATE_USE_DEEPSPEED")
+        inherited = {name: text for name, text in os.environ.items() if name not in trainers}
         self._environment = {**inherited, **environment}
         self.memory = os.memfd_create("weights", os.MFD_CLOEXEC)
         self._request: JsonObject = {}

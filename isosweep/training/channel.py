@@ -156,7 +156,7 @@ def whole(weight: Any) -> Iterator[Any]:
     if hasattr(weight, "full_tensor"):
         yield weight.full_tensor()
     elif hasattr(weight, "ds_id"):
-        from deepspeed.zero import GatheredParameters
+        from deepspeed.runtime.zero import GatheredParameters
 
         with GatheredParameters([weight]):
             yield weight

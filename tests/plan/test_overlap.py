@@ -141,9 +141,41 @@ def test_devices_that_sample_share_the_rollouts_evenly() -> None:
     assert resolve(make_config(*three, remedy)).plan.cells
 
 
-def test_on_a_cpu_processes_that_sample_are_beside_all_that_train() -> None:
-    config = make_config(
-        *("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10"),
-        *("recipe.rollout_lag=1", "generation.overlap=true", "generation.overlap_devices=2"),
+ON_A_CPU = (
+    *("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10"),
+    *("recipe.rollout_lag=1", "generation.overlap=true"),
+)
+IN_TURN = "generation.overlap=false generation.overlap_devices=null hardware.devices_per_run=1"
+
+
+@pytest.mark.parametrize(
+    ("run", "parallel", "sampling", "n", "problems", "remedy"),
+    [
+        (SPLIT, 2, 6, 2, 22, "generation.overlap_devices=4"),
+        # 33 is shared by 1, 3 and 11 devices, and no two of them make 8.
+        (SPLIT, 1, 5, 3, 11, IN_TURN),
+        # No whole engine shares 15.
+        (SPLIT, 2, 2, 3, 5, f"{IN_TURN} generation.tensor_parallel=1"),
+        # 5 has no divisor in common with 12.
+        (ON_A_CPU, 1, 5, 4, 3, "generation.overlap_devices=4"),
+        ((*ON_A_CPU, "generation=vllm"), 2, 8, 4, 3, "generation.overlap_devices=6"),
+    ],
+)
+def test_what_is_named_for_devices_that_sample_works(
+    run: tuple[str, ...], parallel: int, sampling: int, n: int, problems: int, remedy: str
+) -> None:
+    overrides = (
+        *(*run, f"generation.tensor_parallel={parallel}", f"generation.overlap_devices={sampling}"),
+        *(f"grid.num_generations=[{n}]", f"grid.problems_per_batch=[{problems}]"),
     )
+    table = enumerate_candidates(combinations(make_config(*overrides)))[0]
+    broken = {rule.setting: rule for rule in rules_of(int(table.broken[0, 0, 0]))}
+    rule = broken["generation.overlap_devices"]
+    assert rule.remedy(table, Place(0, 0, 0)) == remedy
+    mended = make_config(*overrides, *remedy.split())
+    assert not enumerate_candidates(combinations(mended))[0].broken[0, 0, 0]
+
+
+def test_on_a_cpu_processes_that_sample_are_beside_all_that_train() -> None:
+    config = make_config(*ON_A_CPU, "generation.overlap_devices=2")
     assert (config.devices, config.run_hardware.devices_per_run, config.splits) == (4, 2, (2,))
