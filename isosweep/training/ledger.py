@@ -41,6 +41,8 @@ class Ledger:
         self._devices = beside if generates else training
         self._passes = spec.passes
         self.spent = Compute()
+        # Of this process, times its devices, in blocks within the one that is timed.
+        self._inner = 0.0
 
     def sampled(
         self,
@@ -121,14 +123,18 @@ class Ledger:
         self.spent = replace(self.spent, **spent)
 
     @contextmanager
-    def timing(self, phase: Phase) -> Iterator[None]:
-        """Books the wall time of the block under `phase`, less what blocks within it book."""
-        began, booked = time.perf_counter(), _phase_seconds(self.spent)
+    def timing(self, phase: Phase | None) -> Iterator[None]:
+        """Books the wall time of the block under `phase`, less that of blocks within it; None: the
+        process waits for another, which books what it does."""
+        began, outer = time.perf_counter(), self._inner
+        self._inner = 0.0
         yield
-        inner = _phase_seconds(self.spent) - booked
-        seconds = (time.perf_counter() - began) * self._devices - inner
-        name = f"{phase}_seconds"
-        self.spent = replace(self.spent, **{name: getattr(self.spent, name) + seconds})
+        seconds = (time.perf_counter() - began) * self._devices
+        if phase is not None:
+            name = f"{phase}_seconds"
+            booked = getattr(self.spent, name) + seconds - self._inner
+            self.spent = replace(self.spent, **{name: booked})
+        self._inner = outer + seconds
 
     def _flops(
         self,
@@ -145,8 +151,3 @@ class Ledger:
             np.asarray(completions, dtype=np.float64),
             replace(self._passes, prompt_sharing=sharing),
         )
-
-
-def _phase_seconds(spent: Compute) -> float:
-    parts = spent.generation_seconds, spent.reward_seconds, spent.scoring_seconds
-    return sum(parts) + spent.training_seconds

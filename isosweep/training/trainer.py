@@ -188,7 +188,8 @@ class CountedGRPOTrainer(TRLTrainer):
             beside.ask(self.steps_done, self._count, self.sampling_state())
 
     def _take(self, beside: Shared) -> None:
-        batch, state, metrics = beside.answer(self.own_device)
+        with self._ledger.timing(None):
+            batch, state, metrics = beside.answer(self.own_device)
         self.restore_sampling(state)
         for name, values in metrics.items():
             for value in values:

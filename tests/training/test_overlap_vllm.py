@@ -51,20 +51,8 @@ def test_engines_in_several_generators_change_no_number(tmp_path: Path) -> None:
     alone = made(tmp_path / "alone")
     beside = made(tmp_path / "beside", "generation.overlap=true", "generation.overlap_devices=2")
     assert beside.run_id == alone.run_id
-    require_same(alone, beside)
-
-
-def require_same(alone: RunPaths, beside: RunPaths) -> None:
-    """The steps are the same but for rounding in vLLM's smaller batches; evaluations are planned
-    at other steps, and those at the same step have the same answers."""
-    steps = list(zip(metrics(beside), metrics(alone), strict=True))
-    for mine, its in steps:
+    assert reproducible(beside) == reproducible(alone)
+    for mine, its in zip(metrics(beside), metrics(alone), strict=True):
+        # Of the engine's own log-probabilities, which smaller batches round otherwise.
         assert mine.pop("logp_difference") == pytest.approx(its.pop("logp_difference"), rel=0.01)
         assert mine == its
-    answers = [
-        {record["step"]: record["successes"] for record in reproducible(run)}
-        for run in (beside, alone)
-    ]
-    shared = answers[0].keys() & answers[1].keys()
-    assert len(shared) > 2
-    assert all(answers[0][step] == answers[1][step] for step in shared)
