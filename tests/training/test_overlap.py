@@ -263,7 +263,7 @@ def test_a_generator_ends_with_its_trainer_even_amid_a_generation(tmp_path: Path
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_twenty_kills_of_either_process_change_no_record(tmp_path: Path) -> None:
-    alone = taken_to(prepared(lagging(3), tmp_path / "alone"), 4 * WHOLE)
+    alone = taken_to(prepared(lagging(3), tmp_path / "alone"), 12 * WHOLE)
     run, told = prepared(beside(lagging(3)), tmp_path / "beside"), tmp_path / "generator"
     chance = random.Random(3)
 
@@ -276,7 +276,7 @@ def test_twenty_kills_of_either_process_change_no_record(tmp_path: Path) -> None
     for number in range(20):
         told.unlink(missing_ok=True)
         process = disturbed(
-            work_of(run, 4 * WHOLE), lambda step, generator: told.write_text(str(generator))
+            work_of(run, 12 * WHOLE), lambda step, generator: told.write_text(str(generator))
         )
         until = steps() + chance.randint(0, 3)
         wait_for(partial(asked_after, until))
@@ -289,7 +289,7 @@ def test_twenty_kills_of_either_process_change_no_record(tmp_path: Path) -> None
         os.kill(process, signal.SIGKILL)
         assert exit_status(process) == -signal.SIGKILL, "the run ended before all kills"
         wait_for(partial(gone, generator), seconds=10)
-    taken_to(run, 4 * WHOLE)
+    taken_to(run, 12 * WHOLE)
     assert reproducible(run) == reproducible(alone)
 
 
