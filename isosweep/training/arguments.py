@@ -78,7 +78,7 @@ def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, A
         # An engine knows the ends that lie beside the weights, and no others.
         used["generation_kwargs"] = {"stop_token_ids": list(stop)}
     if generation.mode == "server":
-        url, port = generation.server_url, _free_port()
+        url, port = generation.server_url, free_port()
         return {**used, "vllm_server_base_url": url, "vllm_group_port": port}
     share = {"vllm_gpu_memory_utilization": spec.vllm_share} if spec.device == "cuda" else {}
     return {
@@ -90,7 +90,8 @@ def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, A
     }
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody uses, chosen by the system: somebody who asks at once gets another."""
     with socket.socket() as listener:
         listener.bind(("", 0))
         port: int = listener.getsockname()[1]

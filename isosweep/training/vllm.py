@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from isosweep.plan.spec import RunSpec
-from isosweep.training.arguments import engine_arguments
+from isosweep.training.arguments import engine_arguments, free_port
 from isosweep.training.draws import EVALUATION, TRAINING, Calls, Draws, request_seeds
 from isosweep.training.protocols import Sampled, Tokenizer
 from isosweep.training.sampling import streams
@@ -32,8 +32,8 @@ def prepare_vllm(spec: RunSpec) -> None:
     # TRL reaches into the engine, which has to live in this process.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     if spec.devices == 1:
-        # TRL then takes a free port: a fixed one would be shared by the runs of one machine.
-        os.environ.pop("MASTER_PORT", None)
+        # TRL would take the first free one of four: runs that start together take the same.
+        os.environ["MASTER_PORT"] = str(free_port())
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     if spec.device == "cpu":
         if not spec.vllm_cache_bytes:

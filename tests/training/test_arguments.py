@@ -1,13 +1,15 @@
 """What TRL's GRPOConfig and vLLM's engine are given: one table of settings, argument and value."""
 
+import os
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from isosweep.plan.spec import run_spec
+from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
 from isosweep.training.arguments import engine_arguments, trl_arguments
+from isosweep.training.vllm import prepare_vllm
 from tests.conftest import make_config, plan_of
 
 # Settings of a recipe that TRL knows under the same name and must not be given as they are: the
@@ -82,15 +84,19 @@ VLLM = [
 ]
 
 
-def given(overrides: tuple[str, ...], of_trl: bool) -> dict[str, Any]:
+def spec_of(*overrides: str) -> RunSpec:
     config = make_config(*overrides)
-    spec = run_spec(
+    return run_spec(
         config,
         num_generations=4,
         problems_per_batch=4,
         seed=3,
         micro_batch=8 // config.hardware.devices_per_run,
     )
+
+
+def given(overrides: tuple[str, ...], of_trl: bool) -> dict[str, Any]:
+    spec = spec_of(*overrides)
     return trl_arguments(spec, 64) if of_trl else engine_arguments(spec)
 
 
@@ -125,6 +131,26 @@ def test_an_engine_has_the_limits_that_were_planned(settings: tuple[str, ...]) -
 def test_a_server_is_spoken_to_by_a_port_that_no_other_run_has() -> None:
     ports = {given((*GPU, *SERVER), of_trl=True)["vllm_group_port"] for _ in range(8)}
     assert 51216 not in ports
+
+
+@pytest.mark.train
+def test_engines_that_start_together_on_one_machine_meet_at_ports_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Nobody listens yet: whoever looks for a free port of four finds the same as the others.
+    from trl.trainer.utils import ensure_master_addr_port
+
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    ports = set()
+    for _ in range(4):
+        # That of the user's shell is nobody's.
+        monkeypatch.setenv("MASTER_PORT", "29500")
+        for name in ("VLLM_NO_USAGE_STATS", "VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_LOGGING_LEVEL"):
+            monkeypatch.setenv(name, "")
+        prepare_vllm(spec_of(*GPU))
+        ensure_master_addr_port()
+        ports.add(os.environ["MASTER_PORT"])
+    assert len(ports) == 4
 
 
 @pytest.mark.train
