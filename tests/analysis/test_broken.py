@@ -48,8 +48,10 @@ def with_values(changed: dict[int, float]) -> list[float]:
         ({6: 0.0}, (6,)),
         ({6: 0.9}, (6,)),
         ({3: 0.0, 8: 0.25}, (3, 8)),
-        # The last may be a fall that lasts, and one of two says that it did.
-        ({10: 0.0}, ()),
+        # The last may be the start of a fall that lasts: it is not known.
+        ({10: 0.0}, (10,)),
+        ({10: 0.9}, ()),
+        ({8: 0.3, 10: 0.0}, (8, 10)),
         ({5: 0.0, 6: 0.0}, ()),
         ({9: 0.12, 10: 0.12}, ()),
     ],
@@ -90,6 +92,32 @@ def test_a_record_within_the_error_of_its_evaluation_is_kept() -> None:
     off[6] -= 0.2
     curves[0] = replace(curves[0], reward=off)
     assert without_broken(curves)[0].broken == ()
+
+
+def fallen_at_the_end(*places: int, last: float = 0.12) -> list[Curve]:
+    """Curves of which those at these places end with a fall to `last`."""
+    curves = curves_of(with_values({}))
+    for place in places:
+        reward = curves[place].reward.copy()
+        reward[-1] = last
+        curves[place] = replace(curves[place], reward=reward)
+    return curves
+
+
+def test_a_last_record_that_fell_counts_where_runs_collapse() -> None:
+    (collapsed, *_) = curves_of(with_values({9: 0.12, 10: 0.12}))
+    curves = [collapsed, *fallen_at_the_end(3)[1:]]
+    assert collapsed.collapsed_at == 9
+    assert [curve.broken for curve in without_broken(curves)] == [()] * len(curves)
+
+
+def test_last_records_that_many_runs_have_fallen_to_count() -> None:
+    # Of each n one run.
+    firsts = {curve.run.num_generations: k for k, curve in enumerate(fallen_at_the_end())}
+    one, *others = firsts.values()
+    assert without_broken(fallen_at_the_end(one))[one].broken == (10,)
+    assert 1 + len(others) > 0.1 * len(PLAN.runs)
+    assert not any(curve.broken for curve in without_broken(fallen_at_the_end(one, *others)))
 
 
 def test_what_two_runs_of_an_n_do_at_one_step_is_their_own() -> None:
