@@ -20,6 +20,8 @@ Refusals = Iterator[SettingError]
 VLLM_MAX_TEMPERATURE = 2.0
 # Why some settings are refused with a trainer of the user's.
 _OWN_TRAINER = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
+# Settings of a run whose devices sample and train in turn.
+IN_TURN = "generation.overlap=false generation.overlap_devices=null"
 
 
 def broken_rules(c: "SweepConfig") -> Refusals:
@@ -178,7 +180,7 @@ def _overlap(c: "SweepConfig") -> Refusals:
     recipe, hardware = c.recipe, c.hardware
 
     def refused(rule: str, nearest: str) -> SettingError:
-        works = f"{nearest}, or generation.overlap=false"
+        works = f"{nearest}, or {IN_TURN}"
         return SettingError("generation.overlap", True, rule, works)
 
     if recipe.rollout_lag == 0:
@@ -211,7 +213,7 @@ def _split(c: "SweepConfig") -> Refusals:
             f"cannot be split: {size} or more sample (generation.tensor_parallel), and "
             f"{least - size} or more train with hardware.sharding={hardware.sharding}"
         )
-        nearest = f"hardware.devices_per_run={least}, or generation.overlap=false"
+        nearest = f"hardware.devices_per_run={least}, or {IN_TURN}"
         yield SettingError("hardware.devices_per_run", devices, rule, nearest)
     if asked is None or asked in works:
         return

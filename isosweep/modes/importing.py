@@ -11,7 +11,7 @@ from isosweep import words
 from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, to_json
+from isosweep.files import JsonObject, read_json, to_json
 from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.plan.document import Imported, Note
@@ -39,10 +39,13 @@ def import_runs(config: SweepConfig, console: Console) -> int:
         rule = "not given: which logs are read"
         raise SettingError("from", "null", rule, "from=FILE or from=DIRECTORY")
     frame = read_sources(config.from_sweep, config.importing)
+    before = read_json(_paths(config, config.from_sweep).plan) or {}
     sweep, imported = store_frame(config, frame, config.from_sweep)
     document = to_json(asdict(imported))
     say(console, *words.lines("import", "read", document, sweep.plan))
     warn(console, *words.lines("import", "notes", document["notes"], sweep.plan.budget_unit))
+    if before and before["plan_id"] != sweep.plan.plan_id:
+        warn(console, *words.lines("import", "replaced", before, sweep.plan))
     say(console, f"sweep: {sweep.paths.root}")
     say(console, f"  python -m isosweep mode=analyse {typed('sweep_dir', sweep.paths.root)}")
     return 0

@@ -26,6 +26,8 @@ _ABSENT = object()
 def recommend_split(config: SweepConfig, console: Console) -> int:
     """Recommend n, B, T for every budget, per variant; `recommendation.json` keeps it.
 
+    Without a budget in the command, for those of the sweep.
+
     Raises SettingError for several sweeps, for settings that the sweep does not have, and as
     `recommend` does.
     """
@@ -36,6 +38,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
 
     sweep = one_sweep(config, "a recommendation rests on")
     plan, asked = sweep.plan, config.analysis
+    budgets = config.budgets if "budget" in config.given else plan.budgets
     _require_settings_of(sweep, config)
     spoken = config.format == "text"
     variants: list[JsonObject] = []
@@ -46,8 +49,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         data = load_view(view, asked, axes)
         findings = find(data, asked)
         splits = [
-            recommend(data, findings, budget, extrapolate=asked.extrapolate)
-            for budget in config.budgets
+            recommend(data, findings, budget, extrapolate=asked.extrapolate) for budget in budgets
         ]
         document = {
             "version": 2,

@@ -15,6 +15,7 @@ import numpy as np
 from isosweep.config.overrides import as_typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
+from isosweep.config.together import IN_TURN
 from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.memory import state_bytes
 from isosweep.costs.steps import Ints, whole_generations
@@ -130,10 +131,9 @@ def _evenly_sampled(table: Candidates, place: Place) -> str:
     c = table.at(place)
     if split := _even_split(c):
         return split
-    in_turn = "generation.overlap=false generation.overlap_devices=null"
     if c.completions % c.config.hardware.devices_per_run == 0:
-        return in_turn
-    return f"{in_turn} {fewer_devices(c.config, c.completions)}"
+        return IN_TURN
+    return f"{IN_TURN} {fewer_devices(c.config, c.completions)}"
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:

@@ -316,3 +316,13 @@ def test_the_mode_recommends_from_a_sweep_in_text_and_as_json(tmp_path: Path) ->
     (variant,) = told["variants"]
     assert (told["budget_unit"], variant["axes"]) == ("flops", {})
     assert variant["recommendations"] == written
+
+
+def test_without_a_budget_those_of_the_sweep_are_meant(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path / "sweeps", REWARD, plan=SMALL)
+    asked = ("mode=recommend", "from=sweep", f"sweeps_dir={tmp_path / 'sweeps'}", "format=json")
+    write_json(paths.config, asdict(make_config(asked[2])))
+    told = terminal()
+    assert prepare(make_config(*asked))(told) == 0
+    (variant,) = json.loads(printed(told))["variants"]
+    assert [one["budget"] for one in variant["recommendations"]] == list(SMALL.budgets)
