@@ -206,9 +206,6 @@ TABLES: dict[str, dict[str, Row]] = {
             isosweep__search__frontier___lacking=nothing
         ),
         "compute has one price": _searched(isosweep__search__frontier___SHARE=1e9),
-        "sure from 0.85, not 0.7": _searched(
-            isosweep__search__frontier__SHARED=0.85, isosweep__search__belief__SHARED=0.85
-        ),
     },
 }
 

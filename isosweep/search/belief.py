@@ -31,9 +31,8 @@ from isosweep.plan.cells import Plan
 
 # What the judged n may do over the budgets (`AnalysisConfig.quantity`), and that n may not matter.
 VERDICTS = (*COURSES, "n does not matter")
-# Chance of its likeliest verdict from which on a belief is sure of it, and from which on it shares
-# one that the analysis has come to by itself.
-SURE, SHARED = 0.85, 0.7
+# Chance of its likeliest verdict from which on a belief is sure of it.
+SURE = 0.85
 # Of the rise of the level in the last decade that was seen, what is expected of the next, and the
 # spread around it in a decade.
 _DRIFT, _WALK = 0.7, 0.5
@@ -63,15 +62,20 @@ class Belief:
     losses: FloatArray
     ends: dict[int, float]
 
+    @property
+    def sure(self) -> bool:
+        """Whether it has a verdict."""
+        return float(self.chances.max()) >= SURE
+
     def shares(self, verdict: str) -> bool:
-        """Whether it has a chance of `SHARED` for the verdict that an analysis has come to.
+        """Whether it is sure of the verdict that an analysis has come to.
 
         `steady` is the analysis's alone: constant, with the beginning open. A verdict that is
         probable is none yet: no belief shares it, and a search goes on.
         """
         likeliest = VERDICTS[int(self.chances.argmax())]
         agrees = verdict == likeliest or (verdict, likeliest) == ("steady", "constant")
-        return agrees and float(self.chances.max()) >= SHARED
+        return agrees and self.sure
 
     def place(self, budgets: IntArray, pair: Pair) -> IntArray:
         """Places of a pair at budgets, by index: (budgets,)."""

@@ -16,7 +16,7 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.evidence import MIN_GENERATIONS
-from isosweep.search.belief import SHARED, SURE, VERDICTS, Belief
+from isosweep.search.belief import VERDICTS, Belief
 from isosweep.search.candidates import Question
 from isosweep.search.choosing import (
     Offer,
@@ -60,10 +60,10 @@ def _by(asked: Question, belief: Belief) -> Decision:
 
 
 def _next(asked: Question, belief: Belief) -> Decision:
-    reason = _settled(asked, belief)
+    sure = belief.sure and belief.losses.max() <= asked.analysis.margin
+    reason = _settled(asked, belief) if sure else None
     if reason is not None:
         return ended(reason)
-    sure = belief.chances.max() >= SURE and belief.losses.max() <= asked.analysis.margin
     likely = _likely(belief)
     missing = _lacking(asked, likely) if sure else []
     if not missing:
@@ -85,7 +85,7 @@ def _telling(asked: Question) -> list[CellReading]:
 
 
 def _settled(asked: Question, belief: Belief) -> str | None:
-    """Why nothing more has to be known, or None; from what was read alone."""
+    """Why nothing more has to be known, or None; from what was read, and a belief that is sure."""
     margin = asked.analysis.margin
     last = Counter(
         reading.cell.num_generations
@@ -93,8 +93,7 @@ def _settled(asked: Question, belief: Belief) -> str | None:
         if reading.cell.budget == asked.plan.budgets[-1] and reading.reward is not None
     )
     known = sum(seeds >= _SEEDS for seeds in last.values())
-    unsure = belief.chances.max() < SHARED or belief.losses.max() > margin
-    if unsure or known < MIN_GENERATIONS:
+    if known < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
     if not belief.shares(verdict):
