@@ -346,9 +346,9 @@ def without_broken(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     Such a record lies far above, or far below, both of its neighbours: by six spreads of records
     around their neighbours (robust, over all runs), by six errors of evaluation, and by more than
     these two differ. Never the first record, nor one from a collapse on: a fall that lasts is the
-    run's own; nor what two runs of the same (n, B) do at the same step. A last record as far below
-    the two before it may be broken or the start of a collapse: it is left out as well, unless a run
-    of the sweep has collapsed, or more than one run in ten, and more than one, ends so.
+    run's own; nor what two runs of the same (n, B) do at the same step. A collapse that a last
+    record alone shows may be one: it is left out as well, unless a run of the sweep has collapsed,
+    or more than one run in ten, and more than one, ends so.
     """
     known = [distance for curve in curves for distance in _from_neighbours(curve).tolist()]
     if len(known) < _MIN_DISTANCES:
@@ -356,14 +356,15 @@ def without_broken(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     # A normal's median distance is 0.6745 standard deviations.
     spread = float(np.median(np.abs(known))) / 0.6745
     found = [_broken(curve, spread) for curve in curves]
-    ends = [
-        _falls_at_its_end(curve.without(places), spread)
-        for curve, places in zip(curves, found, strict=True)
-    ]
-    collapses = any(curve.collapsed_at is not None for curve in curves)
-    if not collapses and sum(ends) <= max(1, _ENDS * len(curves)):
-        for curve, places, end in zip(curves, found, ends, strict=True):
-            places += [len(curve.steps) - 1] * end
+    if not any(curve.collapsed_at is not None for curve in curves):
+        ends = [
+            (places, len(curve.steps) - 1)
+            for curve, places in zip(curves, found, strict=True)
+            if collapse(curve.without(places), witnessed=True) is not None
+        ]
+        if len(ends) <= max(1, _ENDS * len(curves)):
+            for places, last in ends:
+                places.append(last)
     seen = Counter(
         (Pair.of(curve.run), int(curve.steps[k]))
         for curve, places in zip(curves, found, strict=True)
@@ -404,16 +405,6 @@ def _broken(curve: Curve, spread: float) -> list[int]:
         found.append(int(left[worst + 1]))
         left = np.delete(left, worst + 1)
     return found
-
-
-def _falls_at_its_end(curve: Curve, spread: float) -> bool:
-    """Whether its last record lies far below both records before it."""
-    if len(curve.reward) < _LEAST_BETWEEN:
-        return False
-    low, high = sorted(curve.reward[-3:-1].tolist())
-    expected = np.array([(low + high) / 2])
-    (error,) = math.sqrt(1.5) * _errors_of(curve._only(np.array([-1])), expected)
-    return bool(low - curve.reward[-1] > max(_BROKEN * max(spread, error), high - low))
 
 
 def rescored(
