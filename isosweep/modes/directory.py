@@ -326,6 +326,20 @@ def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig
     return replace(stored, search=replace(stored.search, storage=given))
 
 
+def own_plan(study: "Study", paths: SweepPaths) -> JsonObject | None:
+    """The plan.json of the directory, None without one. Raises SettingError if it is of another
+    plan."""
+    plan, config = study.plan, study.config
+    existing = read_json(paths.plan)
+    if existing is not None and existing["plan_id"] != plan.plan_id:
+        rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
+        setting = "sweep_dir" if config.name is None else "name"
+        given = config.name or paths.root
+        free = f"{setting}={given}-{plan.plan_id} (or leave {setting} unset)"
+        raise SettingError(setting, given, rule, free)
+    return existing
+
+
 def store_plan(
     study: "Study", paths: SweepPaths, places: int | None = None, *, launches: bool = False
 ) -> None:
@@ -340,13 +354,7 @@ def store_plan(
 
     sweeps, plan, config = paths.runs.parent, study.plan, study.config
     try:
-        existing = read_json(paths.plan)
-        if existing is not None and existing["plan_id"] != plan.plan_id:
-            rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
-            setting = "sweep_dir" if config.name is None else "name"
-            given = config.name or paths.root
-            free = f"{setting}={given}-{plan.plan_id} (or leave {setting} unset)"
-            raise SettingError(setting, given, rule, free)
+        existing = own_plan(study, paths)
         if existing is not None and not launches and not never_launched(paths.root):
             return
         make_directories(paths.runs)

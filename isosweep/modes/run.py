@@ -13,7 +13,7 @@ from isosweep.config.launcher import overridden
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
-from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
+from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
@@ -72,10 +72,11 @@ def show_site(config: "SweepConfig", console: Console) -> None:
 
 def show_launch(study: Study, console: Console) -> int:
     """Print the script of every job array, or the command of every run, that a launch would start,
-    longest run first; returns 0. Raises SettingError as `require_sets`."""
+    longest run first; returns 0. Raises SettingError as `own_plan` and `require_sets`."""
     from isosweep.launchers.slurm import SlurmLauncher
 
     paths = sweep_paths(study)
+    own_plan(study, paths)
     require_sets(study, paths)
     found = standing(study.plan, paths.run, study.config.health.stop).runs
     left = (r for r in study.plan.runs if not found[r.run_id].ended)

@@ -71,3 +71,10 @@ def test_an_import_in_the_place_of_another_is_said(tmp_path: Path) -> None:
     assert (first, again, other) == (False, False, True)
     assert "(4 runs), and is now plan" in said[2]
     assert "(8 runs)" in said[2]
+
+
+def test_not_even_a_dry_run_takes_the_directory_of_another_plan(tmp_path: Path) -> None:
+    plan = stored(tmp_path, "budget_unit=tokens").plan
+    asked = ("mode=launch", "dry_run=true", f"sweeps_dir={tmp_path}", "name=a", "tracking=none")
+    with pytest.raises(SettingError, match=f"belongs to plan {plan.plan_id}"):
+        prepare(config_of(asked))(terminal())
