@@ -265,7 +265,7 @@ class Collapsed:
 
 @dataclass(frozen=True, kw_only=True)
 class BrokenRecord:
-    """A record that lies far from those before and after it."""
+    """A record that lies far from those beside it."""
 
     run: NamedRun
     """Its run."""
@@ -275,7 +275,7 @@ class BrokenRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class BrokenRecords:
-    """Records that were left out: far from those before and after them in the same run."""
+    """Records that were left out: far from those beside them in the same run."""
 
     records: tuple[BrokenRecord, ...]
     """In the plan's order of runs, by step."""
