@@ -1,6 +1,5 @@
 """What TRL and vLLM are given of a run: by name, as their own classes take it."""
 
-import socket
 from collections.abc import Sequence
 from tempfile import gettempdir
 from typing import Any, assert_never
@@ -8,6 +7,7 @@ from typing import Any, assert_never
 from isosweep.config.hardware import Optimizer
 from isosweep.config.recipe import own_loss
 from isosweep.plan.spec import RunSpec
+from isosweep.training.ranks import free_port
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -78,7 +78,7 @@ def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, A
         # An engine knows the ends that lie beside the weights, and no others.
         used["generation_kwargs"] = {"stop_token_ids": list(stop)}
     if generation.mode == "server":
-        url, port = generation.server_url, free_port()
+        url, port = generation.server_url, free_port("")
         return {**used, "vllm_server_base_url": url, "vllm_group_port": port}
     share = {"vllm_gpu_memory_utilization": spec.vllm_share} if spec.device == "cuda" else {}
     return {
@@ -88,14 +88,6 @@ def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, A
         "vllm_tensor_parallel_size": generation.tensor_parallel,
         **share,
     }
-
-
-def free_port() -> int:
-    """One that nobody uses, chosen by the system: somebody who asks at once gets another."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def engine_arguments(spec: RunSpec) -> dict[str, Any]:

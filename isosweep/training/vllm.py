@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from isosweep.plan.spec import RunSpec
-from isosweep.training.arguments import engine_arguments, free_port
+from isosweep.training.arguments import engine_arguments
 from isosweep.training.draws import EVALUATION, TRAINING, Calls, Draws, request_seeds
 from isosweep.training.protocols import Sampled, Tokenizer
+from isosweep.training.ranks import free_port
 from isosweep.training.sampling import streams
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def prepare_vllm(spec: RunSpec) -> None:
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     if spec.devices == 1:
         # TRL would take the first free one of four: runs that start together take the same.
-        os.environ["MASTER_PORT"] = str(free_port())
+        os.environ["MASTER_PORT"] = str(free_port(""))
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     if spec.device == "cpu":
         if not spec.vllm_cache_bytes:
