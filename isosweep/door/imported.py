@@ -38,7 +38,7 @@ def from_frame(
     mapped = {f"import.{name}": value for name, value in (columns or {}).items()}
     where = {} if sweep_dir is None else {"sweep_dir": str(Path(sweep_dir).expanduser())}
     config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])
-    stored, imported = store_frame(config, frame, ["frame"])
+    stored, imported, _ = store_frame(config, frame, ["frame"])
     notes = to_json(asdict(imported))["notes"]
     for line in words.lines("import", "notes", notes, stored.plan.budget_unit):
         sys.stderr.write(f"isosweep: {line}\n")

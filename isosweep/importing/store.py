@@ -26,10 +26,11 @@ def store_sweep(
     runs: Sequence[ForeignRun],
     imported: Imported,
     settings: JsonObject,
-) -> None:
+) -> JsonObject | None:
     """Write the sweep's plan and settings, and those of the runs that are not there yet.
 
-    Raises SettingError where the directory holds a sweep that was planned.
+    Returns the plan.json of the import that was there, None without one. Raises SettingError where
+    the directory holds a sweep that was planned.
     """
     existing = read_json(paths.plan)
     if existing is not None and existing.get("kind") != "imported":
@@ -45,6 +46,7 @@ def store_sweep(
     write_text(paths.plan_csv, plan_csv(plan))
     # Last: whoever finds a plan.json finds the rest.
     write_json(paths.plan, imported_document(plan, imported))
+    return existing
 
 
 def imported_document(plan: Plan, imported: Imported | None = None) -> JsonObject:

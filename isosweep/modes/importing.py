@@ -11,7 +11,7 @@ from isosweep import words
 from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, read_json, to_json
+from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.plan.document import Imported, Note
@@ -39,12 +39,11 @@ def import_runs(config: SweepConfig, console: Console) -> int:
         rule = "not given: which logs are read"
         raise SettingError("from", "null", rule, "from=FILE or from=DIRECTORY")
     frame = read_sources(config.from_sweep, config.importing)
-    before = read_json(_paths(config, config.from_sweep).plan) or {}
-    sweep, imported = store_frame(config, frame, config.from_sweep)
+    sweep, imported, before = store_frame(config, frame, config.from_sweep)
     document = to_json(asdict(imported))
     say(console, *words.lines("import", "read", document, sweep.plan))
     warn(console, *words.lines("import", "notes", document["notes"], sweep.plan.budget_unit))
-    if before and before["plan_id"] != sweep.plan.plan_id:
+    if before is not None and before["plan_id"] != sweep.plan.plan_id:
         warn(console, *words.lines("import", "replaced", before, sweep.plan))
     say(console, f"sweep: {sweep.paths.root}")
     say(console, f"  python -m isosweep mode=analyse {typed('sweep_dir', sweep.paths.root)}")
@@ -53,8 +52,9 @@ def import_runs(config: SweepConfig, console: Console) -> int:
 
 def store_frame(
     config: SweepConfig, frame: "pandas.DataFrame", source: list[str]
-) -> tuple[StoredSweep, Imported]:
-    """The sweep that the table's runs make, stored, and how they were read.
+) -> tuple[StoredSweep, Imported, JsonObject | None]:
+    """The sweep that the table's runs make, stored; how they were read; and the plan.json of the
+    import that was there before.
 
     Raises SettingError for a table that cannot be read as `config.importing` says, and where the
     sweep's directory holds another.
@@ -95,8 +95,8 @@ def store_frame(
         "budget": list(plan.budgets),
         "budget_unit": plan.budget_unit,
     }
-    store_sweep(paths, plan, kept, imported, settings)
-    return read_sweep(paths.root), imported
+    before = store_sweep(paths, plan, kept, imported, settings)
+    return read_sweep(paths.root), imported, before
 
 
 def _paths(config: SweepConfig, source: list[str]) -> SweepPaths:
