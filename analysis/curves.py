@@ -348,7 +348,7 @@ def without_broken(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     these two differ. Never the first record, nor one from a collapse on: a fall that lasts is the
     run's own; nor what two runs of the same (n, B) do at the same step. A collapse that a last
     record alone shows may be one: it is left out as well, unless a run of the sweep has collapsed,
-    or more than one run in ten, and more than one, ends so.
+    or more runs than one, and than one in ten, end so.
     """
     known = [distance for curve in curves for distance in _from_neighbours(curve).tolist()]
     if len(known) < _MIN_DISTANCES:

@@ -550,6 +550,15 @@ def test_a_refusal_names_the_setting_and_its_rule(typed: str, setting: str, rule
     assert str(caught.value).startswith(f"{setting}={caught.value.value}: {caught.value.rule}")
 
 
+@pytest.mark.parametrize("typed", ["recipe.mini_batches=2", "hardware.devices_per_run=2"])
+def test_devices_that_cannot_be_split_may_sample_and_train_in_turn(typed: str) -> None:
+    typed = OVERLAP + EIGHT + OF + "1 " + typed
+    with pytest.raises(SettingError) as caught:
+        config_of(shlex.split(typed))
+    _, in_turn = caught.value.nearest.split(", or ")
+    assert not config_of(shlex.split(f"{typed} {in_turn}")).generation.overlap
+
+
 SEEDS = "grid.seeds=[0,1,2] for 3 seeds, grid.seeds=[3] for seed 3"
 
 # What newcomers type, and what they are told to type.

@@ -126,6 +126,9 @@ def test_all_that_is_left_is_worth_more_than_any_part_of_it() -> None:
 def test_no_belief_shares_a_verdict_that_is_only_probable(
     believed: str, verdict: str, shared: bool
 ) -> None:
-    chances = np.where(np.array(VERDICTS) == believed, 0.96, 0.04 / (VERDICT_PLACES - 1))
-    belief = replace(believe(np.array([[0.5, 0.4]])), chances=chances)
-    assert belief.shares(verdict) == shared
+    for chance in (0.96, 0.8):
+        others = (1 - chance) / (VERDICT_PLACES - 1)
+        chances = np.where(np.array(VERDICTS) == believed, chance, others)
+        belief = replace(believe(np.array([[0.5, 0.4]])), chances=chances)
+        assert belief.sure == (chance > 0.85)
+        assert belief.shares(verdict) == (shared and belief.sure)
