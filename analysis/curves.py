@@ -4,11 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.bounds import Positive
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.compute import BudgetUnit, sits_at
@@ -32,6 +34,9 @@ _ENDS = 0.1
 _MIN_DISTANCES = 10
 # Records of which one lies between two.
 _LEAST_BETWEEN = 3
+# Records further apart, in decades of compute, say nothing of what lies between them: the best n
+# can move by several doublings in less.
+_MOST_APART = 0.5
 
 
 class Measured(NamedTuple):
@@ -185,6 +190,21 @@ class CellReading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Gap:
+    """Compute between two budgets at which no run can be read, since its records there are too far
+    apart."""
+
+    low: Positive
+    """Where it begins, in budget_unit."""
+    high: Positive
+    """Where it ends, in budget_unit."""
+    empty: bool
+    """Whether no run has any record there; else no run has two that are near enough."""
+    after: Positive
+    """The first budget past it that was read, in budget_unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SetReading:
     """What records have of one evaluation set; None: of the main held-out problems.
 
@@ -296,11 +316,40 @@ def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: B
     )
 
 
+def _are_near(low: float, high: float) -> bool:
+    """Whether records at these amounts of compute are near enough for a reading between them."""
+    return math.log10(high / low) <= _MOST_APART + 1e-6
+
+
+def gaps_of(curves: Sequence[Curve], budgets: Sequence[float]) -> tuple[Gap, ...]:
+    """Where, between neighbouring budgets that were read, no run can be read; ascending."""
+    known = [curve.compute[curve.compute > 0] for curve in curves]
+    every = np.unique(np.concatenate([*known, np.zeros(0)]))
+    found = []
+    for before, after in pairwise(budgets):
+        number = math.ceil(math.log10(after / before) / (_MOST_APART / 2))
+        for at in np.geomspace(before, after, number + 1)[1:-1]:
+            if any(_readable(compute, at) for compute in known):
+                continue
+            low, high = float(every[every < at][-1]), float(every[every > at][0])
+            empty = not _are_near(low, high)
+            ends = (low, high) if empty else (before, after)
+            found.append(Gap(low=ends[0], high=ends[1], empty=empty, after=after))
+    return tuple({gap.after: gap for gap in found}.values())
+
+
+def _readable(compute: FloatArray, at: float) -> bool:
+    """Whether records at `compute`, ascending, lie near enough on both sides of `at`."""
+    above = int(np.searchsorted(compute, at))
+    return 0 < above < compute.size and _are_near(compute[above - 1], compute[above])
+
+
 def collapse(curve: Curve, *, witnessed: bool = False) -> int | None:
     """First record of a collapse (see `Curve`), or None.
 
-    Of a run whose training reward has collapsed the fall is certain already. `witnessed`: so is
-    one that only the last record shows.
+    Without a record at step 0 what was gained before the first record is not known: half of the
+    gain since has to be lost beyond the error of evaluation. Of a run whose training reward has
+    collapsed the fall is certain already. `witnessed`: so is one that only the last record shows.
     """
     reward, errors, count = curve.reward, curve.errors, curve.num_samples
     certain = 0.0 if curve.diverged_by == "collapse" else _CERTAIN
@@ -309,7 +358,8 @@ def collapse(curve: Curve, *, witnessed: bool = False) -> int | None:
     best = np.maximum.accumulate(reward)
     error = math.sqrt(2) * _errors_of(curve, best)
     lost = best - reward
-    fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
+    least = _COLLAPSED * (best - reward[0]) + (0 if curve.steps[0] == 0 else certain * error)
+    fallen = (lost > least) & (lost > certain * error)
     kept = np.flatnonzero(~fallen)
     first = int(kept[-1]) + 1
     # One record may err: a second has to say so, unless training's own reward has, or another run.
@@ -430,7 +480,8 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
     """The cell's reward at its budget.
 
     Exact where the nearest record is the budget's own step (`sits_at`); otherwise linear in
-    log compute between the records on either side; missing where there is none on either side.
+    log compute between the records on either side; missing where there is none on either side, and
+    where these two are more than half a decade apart.
     """
     ended = curve.status == "diverged" and not (curve.compute >= cell.budget).any()
     lacking: Reading = "diverged" if ended else "missing"
@@ -475,7 +526,7 @@ class Place(NamedTuple):
 
 
 def place_of(cell: Cell, curve: Curve) -> Place | None:
-    """Where a curve without a collapse has the cell; None where no record is on either side."""
+    """Where a curve without a collapse has the cell; None where no record is near on both sides."""
     first = int(np.argmax(curve.steps > 0)) if (curve.steps > 0).any() else curve.steps.size
     compute = curve.compute[first:]
     if not compute.size:
@@ -485,6 +536,8 @@ def place_of(cell: Cell, curve: Curve) -> Place | None:
         return Place(nearest, nearest, 0.0, nearest)
     above = first + int(np.searchsorted(compute, cell.budget))
     if above == first or above == curve.compute.size or curve.compute[above - 1] <= 0:
+        return None
+    if not _are_near(curve.compute[above - 1], curve.compute[above]):
         return None
     low, high = math.log(curve.compute[above - 1]), math.log(curve.compute[above])
     return Place(above - 1, above, (math.log(cell.budget) - low) / (high - low), nearest)

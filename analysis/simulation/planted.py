@@ -15,13 +15,16 @@ monotone-between-knots curve over log10 C, and
     R(C; n, B) = R0 + G r(C) max(h(x - x*(C)), s h(x - x_2)) h(y - y*(x)),
     y*(x) = y_0 - t (x - x_0).
 
-s < 1 adds a second hump at x_2. With one B at every n, or with t = 0, n*(C) is 2^x*(C). r rises
-from 0 to 1 by one of the forms of RISES, so R0 + G h h is the asymptote where x* comes to rest.
+s < 1 adds a second hump at x_2; with `peak="tent"`, h = max(0, 1 - |d|) in n. A dent takes a share
+from the n at x_q, and less from those within a doubling. With one B at every n, or with t = 0,
+n*(C) is 2^x*(C). r rises from 0 to 1 by one of the forms of RISES, so R0 + G h h is the asymptote
+where x* comes to rest.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -96,15 +99,18 @@ class PlantedWorld(FormulaWorld):
     """Worlds planted by their n*(C); symbols as above.
 
     `knots`: (log10 C, x*), ascending in C; outside them x* stays where it is. `rise`: of RISES;
-    `second_hump` s at `second_log2_n` x_2; `best_log2_batch` y_0, which falls by `batch_tilt` t per
-    doubling of n from `tilt_log2_n` x_0 on.
+    `second_hump` s at `second_log2_n` x_2; `dent` at `dent_log2_n` x_q; `best_log2_batch` y_0,
+    which falls by `batch_tilt` t per doubling of n from `tilt_log2_n` x_0 on.
     """
 
     base_reward: float = 0.40
     knots: tuple[tuple[float, float], ...]
     rise: str = "sigmoid"
+    peak: Literal["hump", "tent"] = "hump"
     second_hump: float = 0.0
     second_log2_n: float = 0.0
+    dent: float = 0.0
+    dent_log2_n: float = 0.0
     best_log2_batch: float = 7.0
     batch_tilt: float = 0.0
     tilt_log2_n: float = 0.0
@@ -143,7 +149,9 @@ class PlantedWorld(FormulaWorld):
     def _share(self, target: Floats, n: Numbers, B: Numbers) -> Floats:
         """Of the gain, at (n, B)."""
         x = np.log2(n)
-        hump = 1 / (1 + ((x - target) / self.width_n) ** 2)
+        away = np.abs(x - target) / self.width_n
+        hump = 1 / (1 + away**2) if self.peak == "hump" else np.maximum(1 - away, 0.0)
         second = self.second_hump / (1 + ((x - self.second_log2_n) / self.width_n) ** 2)
-        away = (np.log2(B) - self.log2_best_batch(n)) / self.width_batch
-        return np.asarray(np.maximum(hump, second) / (1 + away**2))
+        kept = 1 - self.dent * np.clip(1 - np.abs(x - self.dent_log2_n), 0.0, 1.0)
+        batch = (np.log2(B) - self.log2_best_batch(n)) / self.width_batch
+        return np.asarray(np.maximum(hump, second) * kept / (1 + batch**2))

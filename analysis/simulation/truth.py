@@ -26,6 +26,8 @@ from isosweep.plan.cells import Plan
 
 # Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.
 _ALIKE, _AT_EDGE = 1e-9, 1e-3
+# Budgets are written in rounded factors.
+_ROUNDING = 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class Truth:
     budget. `end_n`: that n there, on geometric average, None likewise.
     `best_n`: n*(C) at each budget, `enough_n`: the smallest that loses at most the margin, None
     where all n are alike. `risen` and `fallen`: doublings by which the last of the judged n is
-    above the smallest, and below the largest; `moved`: away from that at the
+    above the smallest, and below the largest; `moved`: away from that at each budget; `whole`: the
     first budget at which every n is planned. `cost`: reward lost by the worst n of the grid at the
     worst budget.
     """
@@ -50,17 +52,23 @@ class Truth:
     enough_n: tuple[float | None, ...]
     risen: float = 0.0
     fallen: float = 0.0
-    moved: float = 0.0
+    moved: tuple[float, ...] = ()
+    whole: float = 0.0
     cost: float
 
-    def bears(self, verdict: str) -> bool:
-        """Whether what a verdict claims is so; what is not identified claims nothing."""
+    def bears(self, verdict: str, since: float | None = None) -> bool:
+        """Whether what a verdict claims is so; what is not identified claims nothing.
+
+        `since`: the budget from which on a sweep that is `steady` claims it; None: `whole`.
+        """
         if verdict.removeprefix("probably ") == self.verdict:
             return True
         if verdict == "grew":
             return self.risen >= LEAST_CHANGE
         if verdict == "steady":
-            return self.moved < LEAST_CHANGE and self.verdict != "growing"
+            first = (since or self.whole) / _ROUNDING
+            away = [m for b, m in zip(self.budgets, self.moved, strict=False) if b >= first]
+            return (not away or away[0] < LEAST_CHANGE) and self.verdict != "growing"
         still = abs(self.risen) < LEAST_CHANGE and self.fallen < LEAST_CHANGE
         return verdict == "constant" and still and self.verdict == "n does not matter"
 
@@ -69,12 +77,11 @@ def find_truth(world: World, plan: Plan, config: AnalysisConfig) -> Truth:
     """The truth of `world` for `plan`, by the margin, bound and quantity of `config`."""
     grid = sorted({cell.num_generations for cell in plan.cells})
     offered = batches_of(plan)
-    cost, alike = 0.0, True
-    whole = len(plan.budgets) - 1
-    for place, budget in enumerate(plan.budgets):
+    cost, alike, whole = 0.0, True, plan.budgets[-1]
+    for budget in plan.budgets:
         planned = sorted({c.num_generations for c in plan.cells if c.budget == budget})
         if planned == grid:
-            whole = min(whole, place)
+            whole = min(whole, budget)
         if planned:
             n = np.array(planned, float)
             lost = float(np.ptp(world.reward(np.array(budget), n, offered(n)).max(axis=0)))
@@ -102,7 +109,8 @@ def find_truth(world: World, plan: Plan, config: AnalysisConfig) -> Truth:
         enough_n=enough,
         risen=float(rises(x)),
         fallen=float(falls(x)),
-        moved=float(abs(x[-1] - x[whole])),
+        moved=tuple(np.abs(x[-1] - x).tolist()),
+        whole=whole,
         cost=cost,
     )
 

@@ -6,7 +6,7 @@ neighbours in n, B and compute inform each other and a lucky cell is not taken a
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from annotated_types import MinLen
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
-from isosweep.analysis.curves import CellReading
+from isosweep.analysis.curves import CellReading, Curve, Gap, gaps_of
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.means import Means
@@ -90,7 +90,7 @@ class BudgetFrontier:
     missing: tuple[AtLeastOne, ...] = ()
     """The n of the plan that were not read here, ascending: not begun, not so far, or failed."""
     fell: tuple[AtLeastOne, ...] = ()
-    """The n that were read here, all of whose runs had fallen, ascending."""
+    """The n all of whose runs had fallen by here, ascending."""
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -116,9 +116,17 @@ class Frontier:
     unread: tuple[AtLeastOne, ...] = ()
     """The n of the plan that were measured at no budget, ascending: not begun, or all fell."""
     fell: tuple[AtLeastOne, ...] = ()
-    """Those of unread that were read, and fell."""
+    """Those of unread all of whose runs fell."""
+    gaps: tuple[Gap, ...] = ()
+    """Where no run can be read between those budgets, ascending."""
     lost: tuple[Positive, ...] = ()
     """Budgets past those above at which all runs of every n of the plan had fallen, ascending."""
+
+    @property
+    def whole_from(self) -> int:
+        """Place of the first budget past all gaps."""
+        budgets = [at.budget for at in self.budgets]
+        return max((budgets.index(gap.after) for gap in self.gaps), default=0)
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -131,13 +139,14 @@ def fit_frontier(
     means: Means | None,
     surface: Surface | None,
     confidence: float,
+    curves: Sequence[Curve] = (),
 ) -> Frontier:
-    """The frontier of all readings that are not missing."""
+    """The frontier of all readings that are not missing; `curves`: those that were read."""
     groups: dict[float, dict[Pair, list[CellReading]]] = {}
     fallen: Counter[tuple[float, Pair]] = Counter()
     planned: defaultdict[float, set[int]] = defaultdict(set)
     fell: defaultdict[float, set[int]] = defaultdict(set)
-    unfinished = set()
+    not_so_far: defaultdict[float, set[int]] = defaultdict(set)
     for reading in readings:
         budget, n = reading.cell.budget, reading.cell.num_generations
         planned[budget].add(n)
@@ -145,11 +154,14 @@ def fit_frontier(
             fell[budget].add(n)
             fallen[budget, Pair.of(reading.cell)] += 1
         elif reading.reward is None:
-            unfinished.add(budget)
+            not_so_far[budget].add(n)
         if reading.reward is not None:
             groups.setdefault(budget, {}).setdefault(Pair.of(reading.cell), []).append(reading)
+    # Of an n whose other runs have not come so far it is not known that all fall.
+    all_fell = {budget: own - not_so_far[budget] for budget, own in fell.items()}
     budgets = []
     for i, budget in enumerate(sorted(groups)):
+        gone = all_fell.get(budget, set())
         seed_sd = None if means is None else float(means.seed_sd[i])
         cells = [
             replace(
@@ -167,8 +179,8 @@ def fit_frontier(
                 choices=choices,
                 best=best,
                 seed_sd=seed_sd,
-                missing=tuple(sorted(planned[budget] - measured - fell[budget])),
-                fell=tuple(sorted(fell[budget] - measured)),
+                missing=tuple(sorted(planned[budget] - measured - gone)),
+                fell=tuple(sorted(gone - measured)),
             )
         )
     every = set().union(*planned.values())
@@ -177,12 +189,9 @@ def fit_frontier(
     return Frontier(
         budgets=tuple(budgets),
         unread=tuple(sorted(unread)),
-        fell=tuple(sorted(unread & set().union(*fell.values()))),
-        lost=tuple(
-            budget
-            for budget in sorted(fell)
-            if budget > last and budget not in unfinished and fell[budget] == every
-        ),
+        fell=tuple(sorted(unread & set().union(*all_fell.values()))),
+        lost=tuple(b for b in sorted(all_fell) if b > last and all_fell[b] == every),
+        gaps=gaps_of(curves, sorted(groups)) if curves else (),
         degrees_of_freedom=0 if means is None else means.degrees_of_freedom,
         confidence=confidence,
     )

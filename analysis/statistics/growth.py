@@ -30,29 +30,33 @@ COURSES = ("fell", "constant", "growing", "saturated")
 _APART = 3
 
 
-def end_places(budgets: tuple[float, ...]) -> BoolArray:
-    """Which of the budgets, ascending, are the largest ones, that are the end: (budgets,)."""
+def end_places(budgets: tuple[float, ...], whole_from: int = 0) -> BoolArray:
+    """Which of the budgets, ascending, are the largest ones, that are the end: (budgets,).
+
+    `whole_from`: place of the first past all gaps; none before it, unless it is the last.
+    """
     decades = np.log10(np.array(budgets))
     length = min(END_DECADES, _END_SHARE * (decades[-1] - decades[0]))
     places = np.arange(len(decades))
     inside = places >= np.argmin(np.abs(decades - (decades[-1] - length)))
     close = decades >= decades[-1] - END_DECADES - 1e-6
     inside |= close & (places >= len(decades) - _END_BUDGETS)
+    inside &= places >= whole_from
     inside[-2:] = True
     return np.asarray(inside)
 
 
-def end_level(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
+def end_level(log2_n: FloatArray, budgets: tuple[float, ...], whole_from: int = 0) -> FloatArray:
     """Mean of log2 n* over the largest budgets: (...,) of (..., budgets)."""
-    return np.asarray(log2_n[..., end_places(budgets)].mean(axis=-1))
+    return np.asarray(log2_n[..., end_places(budgets, whole_from)].mean(axis=-1))
 
 
-def end_rates(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
+def end_rates(log2_n: FloatArray, budgets: tuple[float, ...], whole_from: int = 0) -> FloatArray:
     """Doublings of n* per decade of compute at the largest budgets: (...,) of (..., budgets).
 
     At least two budgets, ascending.
     """
-    decades, inside = np.log10(np.array(budgets)), end_places(budgets)
+    decades, inside = np.log10(np.array(budgets)), end_places(budgets, whole_from)
     away = decades[inside] - decades[inside].mean()
     # Rounded, or an n* that stays would change by what floating point leaves over.
     return np.asarray(np.round(log2_n[..., inside] @ away / (away @ away), 9) + 0.0)
@@ -135,7 +139,8 @@ class Growth:
     """Probability that n* at the last budget is a doubling or more from that at an earlier one, of
     those from steady_from on the one at which that is likeliest."""
     steady_from: Positive
-    """The first budget at which n* surely lies among the n that were run, in budget_unit."""
+    """The first budget at which n* surely lies among the n that were run, past all
+    gaps between records; in budget_unit."""
     stopped: Share
     """Probability that its rate lies within the bound, up or down, inside the grid."""
     settled: Share
@@ -150,26 +155,32 @@ def describe_growth(
     log2_grid: FloatArray,
     confidence: float,
     bound: float,
+    whole_from: int = 0,
 ) -> Growth:
     """What draws of an n at two budgets at least say of its growth.
 
-    `log2_grid`: log2 of every n measured, two at least, ascending.
+    `log2_grid`: log2 of every n measured, two at least, ascending. `whole_from`: place of the first
+    budget past all gaps between records.
     """
     log2_n, above, below = drawn.log2_n, drawn.above, drawn.below
-    rate, rise = end_rates(log2_n, budgets), log2_n[:, -1:] - log2_n[:, :-1]
+    rate, rise = end_rates(log2_n, budgets, whole_from), log2_n[:, -1:] - log2_n[:, :-1]
     risen = (rise >= LEAST_CHANGE) & ~above[:, :-1] & ~below[:, -1:]
     sunk = ((rise <= -LEAST_CHANGE) & ~below[:, :-1] & ~above[:, -1:]).mean(axis=0)
     start = int(risen.mean(axis=0).argmax())
-    end = end_places(budgets)
-    # At the last budget n* may be larger than it seems, and then has grown by more.
+    end = end_places(budgets, whole_from)
+    # At the last budget n* may be larger than it seems, and then has grown by more. When n* moved
+    # within a gap is not known, and so no rate across it.
     known = ~(above[:, :-1] | below[:, :-1])[:, end[:-1]].any(axis=1)
+    known &= whole_from < len(budgets) - 1
     within = log2_n[:, -1] < (log2_grid[-2] + log2_grid[-1]) / 2
     inside = within & ~above[:, -1] & ~below[:, -1]
     grew, stopped = risen[:, start], (np.abs(rate) < bound) & known & inside
-    # The first budget at which what was run surely has n* among it.
+    # The first budget past all gaps at which what was run surely has n* among it.
     closed = (above | below)[:, :-1].mean(axis=0) <= 1 - confidence
+    closed[:whole_from] = False
     first = int(closed.argmax())
     alike = (np.abs(rise[:, first]) < LEAST_CHANGE) & ~(above | below)[:, first] & inside
+    alike &= first >= whole_from
     return Growth(
         since=budgets[start],
         rise=Interval.central(rise[:, start], confidence),
@@ -183,7 +194,7 @@ def describe_growth(
             )
             for last in range(1, len(budgets))
         ),
-        end=interval_of_n(end_level(log2_n, budgets), log2_grid, confidence),
+        end=interval_of_n(end_level(log2_n, budgets, whole_from), log2_grid, confidence),
         bound=bound,
         grew=float(grew.mean()),
         fell=float(sunk.max()),

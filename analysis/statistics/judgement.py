@@ -38,4 +38,4 @@ def fit_budgets(
     # Hundreds of small factorisations: on a busy machine threads cost 50 times what they save.
     with threadpool_limits(limits=1, user_api="blas"):
         surface = None if means is None else with_fallen(fit_surface(means), data.readings)
-    return surface, fit_frontier(data.readings, means, surface, config.confidence)
+    return surface, fit_frontier(data.readings, means, surface, config.confidence, data.curves)

@@ -1,7 +1,7 @@
 """n*(C) at every budget that was read, with an interval and what may lie beyond the grid."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -105,22 +105,25 @@ def best_generations(
             for at in frontier.budgets
         )
     optima = []
+    largest = max({*frontier.measured, *frontier.unread} - {*frontier.fell})
     best, enough = surface.best_n.log2_n.T, surface.smallest_n(margin).log2_n.T
     for k, at in enumerate(frontier.budgets):
         grid = surface.log2_n[surface.measured[k]]
-        here = [
+        of_best, of_enough = (
             on_grid(interval_of_n(drawn[k], grid, frontier.confidence), 2.0**grid)
             for drawn in (best, enough)
-        ]
+        )
+        # Among larger n that were not trained so far the best may be, and what is enough with it.
+        behind = of_best.open_above and round(2.0 ** grid[-1]) < largest
         optima.append(
             BestGenerations(
                 budget=at.budget,
                 best=at.best.num_generations,
                 candidates=at.candidates,
-                interval=here[0].interval,
-                left_censored=here[0].open_below,
-                right_censored=here[0].open_above,
-                enough=here[1],
+                interval=of_best.interval,
+                left_censored=of_best.open_below,
+                right_censored=of_best.open_above,
+                enough=replace(of_enough, open_above=of_enough.open_above or behind),
             )
         )
     return tuple(optima)

@@ -86,9 +86,17 @@ def find_saturation(
             num_budgets=len(_judged(frontier)),
         )
         return Saturation(verdict="not identified", reason=reason, optima=optima)
-    grid, drawn = np.log2(frontier.measured), surface.smallest_n(config.tolerance)
+    unread = [n for n in frontier.unread if n not in frontier.fell]
+    grid, drawn = np.log2(frontier.measured), surface.smallest_n(config.tolerance, unread)
     laws = weigh_laws(drawn.log2_n, surface.budgets, grid, frontier.confidence)
-    growth = describe_growth(drawn, surface.budgets, grid, frontier.confidence, config.growth_bound)
+    growth = describe_growth(
+        drawn,
+        surface.budgets,
+        grid,
+        frontier.confidence,
+        config.growth_bound,
+        frontier.whole_from,
+    )
     worst = worst_losses(frontier, surface)
     verdict, because = judge(frontier, optima, growth, worst, margin, config.quantity)
     saturated = verdict in ("saturated", "probably saturated")

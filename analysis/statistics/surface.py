@@ -47,11 +47,11 @@ _LEVEL = 0.1
 class DrawnN:
     """One n at every budget, by draws: each (draws, budgets).
 
-    `above`: whether it may lie above the n that were run at this budget, though larger ones were at
-    another: nearer to the largest of them than to the next one, it may. `below`: the same below
-    them, where smaller ones were run at another budget and the draw has it among them: what growth
-    is asked of, larger n at larger budgets, no surface may answer for; that small n fell behind and
-    stayed there, one may.
+    `above`: whether it may lie above the n that were run at this budget, though the plan has larger
+    ones: it may wherever the best n is nearer to the largest of them than to the next one, for of
+    larger n that were not trained so far nothing is known. `below`: the same below them, where
+    smaller ones were run at another budget and the draw has it among them: whether larger n gain at
+    larger budgets no surface may answer; that small n fell behind and stayed there, one may.
     """
 
     log2_n: FloatArray
@@ -87,22 +87,28 @@ class Surface:
         """n*(C)."""
         return self.smallest_n(0.0)
 
-    def smallest_n(self, loss: float) -> DrawnN:
-        """The smallest n that loses at most `loss` of reward; of none, n*."""
-        log2_n = smallest_within(self.by_n, self.log2_n, loss)
+    def smallest_n(self, loss: float, unread: Sequence[int] = ()) -> DrawnN:
+        """The smallest n that loses at most `loss` of reward; of none, n*.
+
+        `unread`: n of the plan that were measured at no budget.
+        """
+        log2_n, best = (smallest_within(self.by_n, self.log2_n, x) for x in (loss, 0.0))
+        last = max(self.log2_n[-1], math.log2(max(unread, default=1)))
         anywhere = smallest_within(self.draws.max(axis=3), self.log2_n, loss)
         first = [self.log2_n[run].min() for run in self.measured]
         return DrawnN(
             log2_n=log2_n,
-            above=self._open(self.log2_n, log2_n),
-            below=self._open(-self.log2_n, -log2_n) & (anywhere < first),
+            above=self._near_last(self.log2_n, best, last),
+            below=self._near_last(-self.log2_n, -log2_n, -self.log2_n[0]) & (anywhere < first),
         )
 
-    def _open(self, axis: FloatArray, drawn: FloatArray) -> BoolArray:
+    def _near_last(self, axis: FloatArray, drawn: FloatArray, last: float) -> BoolArray:
+        """Where draws are nearer to the last n run at a budget than to the next one, and that is
+        not the `last` of all: (draws, budgets)."""
         found = np.zeros(drawn.shape, dtype=bool)
         for k, run in enumerate(self.measured):
             known = np.sort(axis[run])
-            if known[-1] < axis[self.measured.any(axis=0)].max():
+            if known[-1] < last:
                 found[:, k] = drawn[:, k] >= known[-2:].mean()
         return found
 

@@ -27,7 +27,7 @@ SAMPLES = 8
 GENERATIONS = (2, 4, 8, 16, 32)
 BUDGETS = (2e6, 4e6, 8e6, 16e6, 32e6)
 # A decade longer: what has ended by the third of them has stopped.
-LONG = (2e6, 4e6, 8e6, 2.4e7, 8e7)
+LONG = (2e6, 4e6, 8e6, 2.4e7, 7.5e7)
 BASE = 0.2
 COST = 100.0  # FLOPs of one rollout
 

@@ -174,8 +174,8 @@ def test_a_budget_between_two_records_is_interpolated_in_log_compute(tmp_path: P
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     rng = np.random.default_rng(0)
-    # 1e6 and 4e6 FLOPs: the budget lies half-way between them in log compute.
-    points = ((0, 0, 0.2), (1250, 10_000, 0.25), (5000, 40_000, 0.5))
+    # 1.25e6 and 3.2e6 FLOPs: the budget lies half-way between them in log compute.
+    points = ((0, 0, 0.2), (1562, 12_500, 0.25), (4000, 32_000, 0.5))
     write_records(paths, plan.runs[0].run_id, [make_record(*point, rng) for point in points])
     (reading,) = load_sweep(paths).readings
     assert reading.reading == "interpolated"
