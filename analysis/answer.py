@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
+from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Change, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.statistics.best_batch import BatchLaw
@@ -254,6 +255,40 @@ class Behind:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unread:
+    """Compute between two budgets at which no run is read: its records are too far apart."""
+
+    gap: Gap
+    """Where, and whether any record lies there."""
+    kind: Literal["unread"] = "unread"
+    """unread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoarseMargin:
+    """The margin is a large part of what training gained."""
+
+    margin: Positive
+    """Reward difference too small to matter."""
+    gain: Positive
+    """Reward at the answer's budget above that before training, or at the first budget read."""
+    kind: Literal["coarse margin"] = "coarse margin"
+    """coarse margin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestMoves:
+    """The best n changes, though the smallest that is good enough does not."""
+
+    first: BestGenerations
+    """Both n at the budget from which on the verdict speaks."""
+    last: BestGenerations
+    """Both n at the last budget."""
+    kind: Literal["best moves"] = "best moves"
+    """best moves."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Collapsed:
     """Runs lost for good what they had gained."""
 
@@ -340,6 +375,9 @@ class RewardsOnly:
 Caveat = (
     AtEdge
     | Behind
+    | Unread
+    | CoarseMargin
+    | BestMoves
     | Collapsed
     | BrokenRecords
     | NotForNewProblems

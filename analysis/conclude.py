@@ -11,10 +11,12 @@ from isosweep.analysis.answer import (
     Answer,
     AtEdge,
     Behind,
+    BestMoves,
     BrokenRecord,
     BrokenRecords,
     Caveat,
     Choices,
+    CoarseMargin,
     Collapsed,
     Coverage,
     Earlier,
@@ -34,6 +36,7 @@ from isosweep.analysis.answer import (
     Searched,
     SingleRuns,
     Spent,
+    Unread,
     Use,
     Warned,
 )
@@ -53,6 +56,8 @@ from isosweep.store.warnings import LOST_CHECKPOINT
 
 # The budget that the last one's reward is compared with is smaller by this factor or more.
 _EARLIER = 2.0
+# A margin above this share of the whole gain hides what n does.
+_COARSE = 0.1
 # Runs that are named one by one.
 _NAMED = 2
 # Digits of a number of problems that is asked for.
@@ -146,6 +151,14 @@ def _caveats(
         found.append(AtEdge(end=end))
     if lacking:
         found.append(Behind(n=lacking, budget=frontier.budgets[-1].budget))
+    found += [Unread(gap=gap) for gap in frontier.gaps]
+    margin, judges = saturation.reason.margin, saturation.quantity == "enough"
+    if rise is not None and margin and judges:
+        gain = rise.reward - (_first_reward(findings) if rise.before is None else rise.before)
+        if 0 < gain < margin / _COARSE:
+            found.append(CoarseMargin(margin=margin, gain=gain))
+    if judges and (moves := _best_moves(findings)) is not None:
+        found.append(moves)
     if runs.fallen:
         found.append(Collapsed(fallen=runs.fallen))
     if data.searched:
@@ -164,6 +177,29 @@ def _caveats(
     if broken := _broken(data):
         found.append(BrokenRecords(records=broken))
     return tuple(found)
+
+
+def _first_reward(findings: Findings) -> float:
+    return _reward(findings.frontier.budgets[0])[0]
+
+
+def _best_moves(findings: Findings) -> BestMoves | None:
+    """How n* moved by a doubling or more, its intervals apart, where n_d is said not to change."""
+    saturation = findings.saturation
+    if saturation.verdict not in ("constant", "steady", "n does not matter"):
+        return None
+    since = 0.0
+    if saturation.verdict == "steady" and saturation.growth is not None:
+        since = saturation.growth.steady_from
+    known = [
+        (at, best) for at in saturation.optima if at.budget >= since and (best := at.of("best"))
+    ]
+    (first, low), (last, high) = known[0], known[-1]
+    if low.interval.median > high.interval.median:
+        low, high = high, low
+    apart = low.interval.high < high.interval.low and not (low.open_above or high.open_below)
+    far = high.interval.median >= 2 * low.interval.median
+    return BestMoves(first=first, last=last) if apart and far else None
 
 
 def _broken(data: SweepData) -> tuple[BrokenRecord, ...]:

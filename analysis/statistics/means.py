@@ -8,7 +8,7 @@ n say so.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -76,6 +76,24 @@ class Means:
         if self.log2_batch.any():
             here &= self.log2_batch == math.log2(pair.problems_per_batch)
         return float(self.spread[here][0])
+
+    def draws(self, budget: int, pairs: Sequence[Pair], count: int) -> FloatArray:
+        """Rewards of some (n, B) at a budget, by its index, as their means and spread alone have
+        them: Student's, (count, pairs). Seeded."""
+        place = {
+            (n, b): k
+            for k, (n, b, at) in enumerate(
+                zip(self.log2_n, self.log2_batch, self.budget, strict=True)
+            )
+            if at == budget
+        }
+        several = self.log2_batch.any()
+        at = [place[math.log2(n), math.log2(B) if several else 0.0] for n, B in pairs]
+        rng = np.random.default_rng(budget)
+        noise = rng.multivariate_normal(np.zeros(len(at)), self.noise[np.ix_(at, at)], count)
+        freedom = self.degrees_of_freedom
+        scale = np.sqrt(freedom / rng.chisquare(freedom, (count, 1)))
+        return np.asarray(self.reward[at] + scale * noise)
 
     def some(self, number: int, rng: np.random.Generator) -> "Means":
         """So many of them, at random."""

@@ -123,7 +123,7 @@ def best_generations(
                 interval=of_best.interval,
                 left_censored=of_best.open_below,
                 right_censored=of_best.open_above,
-                enough=replace(of_enough, open_above=of_enough.open_above or behind),
+                enough=_up_to(grid[-1], of_enough) if behind else of_enough,
             )
         )
     return tuple(optima)
@@ -153,6 +153,12 @@ def on_grid(found: Interval, grid: FloatArray) -> Range:
         open_below=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
         open_above=bool(at_high),
     )
+
+
+def _up_to(log2_last: float, found: Range) -> Range:
+    """The same n, which may be any up to the last n that was run, and lie above it."""
+    interval = replace(found.interval, high=float(2.0**log2_last))
+    return replace(found, interval=interval, open_above=True)
 
 
 def _nearest(grid: FloatArray, n: float) -> float:

@@ -106,12 +106,27 @@ def find_saturation(
         optima=optima,
         growth=growth,
         plateau=growth.end if saturated else None,
-        settles_at=laws.settles_at if saturated else None,
+        settles_at=_outside_gaps(laws.settles_at, frontier) if saturated else None,
         compute=laws.compute,
         curve=laws.curve,
         laws=laws,
         harmless=harmless(frontier, worst, margin),
     )
+
+
+def _outside_gaps(settles_at: Interval | None, frontier: Frontier) -> Interval | None:
+    """The interval, of which what lies in a gap is moved to its end: by then n has settled.
+
+    Its low end is moved to where the gap begins.
+    """
+    for gap in frontier.gaps if settles_at is not None else ():
+        low, median, high = settles_at.low, settles_at.median, settles_at.high
+        settles_at = Interval(
+            low=gap.low if gap.low < low < gap.high else low,
+            median=gap.high if gap.low < median < gap.high else median,
+            high=gap.high if gap.low < high < gap.high else high,
+        )
+    return settles_at
 
 
 def _judged(frontier: Frontier) -> list[BudgetFrontier]:

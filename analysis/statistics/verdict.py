@@ -33,6 +33,11 @@ PROBABLE = 0.7
 # and returns.
 _LIKELY = 0.2
 
+# Of the margin: what every n may have lost, as measured, where none matters. The surface is smooth,
+# and takes what one n loses alone for chance: in simulation, with an edge n that costs 1.5 margins,
+# 12% of sweeps of ten runs were falsely said not to depend on n, and 1% so.
+_AGREES = 2 / 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenEnd:
@@ -183,7 +188,8 @@ def judge(
             **more,
         )
 
-    alike = all(measured_loss(frontier, n) <= margin for n in grid)
+    lost = max(measured_loss(frontier, n) for n in grid)
+    alike = lost <= _AGREES * margin
     if alike and not frontier.unread and (worst.max(axis=1) <= margin).mean() >= confidence:
         return "n does not matter", because("harmless")
     end = open_end("not identified", optima, frontier, quantity)
@@ -204,7 +210,7 @@ def judge(
         if growth.stopped >= confidence:
             return "steady", because("steady")
     at = frontier.budgets[-1]
-    left = {*grid, *frontier.unread} - {*at.measured, *at.fell} if alike and not end else ()
+    left = {*grid, *frontier.unread} - {*at.measured, *at.fell} if lost <= margin and not end else ()
     return "not identified", because("undecided", end=end, lacking=tuple(sorted(left)))
 
 

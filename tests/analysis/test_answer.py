@@ -13,6 +13,7 @@ from isosweep.analysis.answer import (
     Answer,
     AtEdge,
     Behind,
+    CoarseMargin,
     Collapsed,
     Enlarge,
     Fallen,
@@ -114,7 +115,13 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     assert ended == {"not begun": 3, "interrupted": 1, "failed": 1, "done": 1}
     # One seed, of which n = 4 and 8 have not come so far.
     assert use_of(answer).behind == (4, 8)
-    assert answer.caveats == (Behind(n=(4, 8), budget=BUDGETS[2]),)
+    behind, coarse = answer.caveats
+    assert behind == Behind(n=(4, 8), budget=BUDGETS[2])
+    # The margin of 0.02 is more than a tenth of what was gained.
+    assert answer.reward is not None
+    assert answer.reward.before is not None
+    gain = answer.reward.reward - answer.reward.before
+    assert coarse == CoarseMargin(margin=0.02, gain=gain)
     assert answer.next_steps == (GoOn(n=(4, 8), budget=BUDGETS[2]),)
 
 

@@ -25,18 +25,24 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
     return path
 
 
-def answer_of(sweep_dir: Path) -> dict[str, Any]:
-    """What the analysis of a sweep concluded."""
-    document: dict[str, Any] = json.loads((sweep_dir / "analysis" / "answer.json").read_text())
+def answer_of(sweep_dir: Path, quantity: str = "enough") -> dict[str, Any]:
+    """What the analysis of a sweep concluded of n_d (`enough`) or n* (`best`)."""
+    view = sweep_dir / "analysis" / ("" if quantity == "enough" else f"n={quantity}")
+    document: dict[str, Any] = json.loads((view / "answer.json").read_text())
     return document
 
 
 def import_rows(
-    cwd: Path, rows: Iterable[Mapping[str, object]], *overrides: str, name: str = "imported"
+    cwd: Path,
+    rows: Iterable[Mapping[str, object]],
+    *overrides: str,
+    name: str = "imported",
+    quantity: str = "enough",
 ) -> tuple[str, dict[str, Any]]:
-    """Import a table as the sweep `name` and return what the terminal shows, and the answer."""
+    """Import a table, with `overrides`, and analyse it: what the terminal shows, and the answer."""
     table = write_csv(cwd / f"{name}.csv", rows)
-    done = isosweep(
-        "mode=import", f"from={table}", f"name={name}", "analysis.formats=[]", *overrides, cwd=cwd
-    )
-    return done.stdout + done.stderr, answer_of(cwd / "sweeps" / name)
+    imported = isosweep("mode=import", f"from={table}", f"name={name}", *overrides, cwd=cwd)
+    judged = f"analysis.quantity={quantity}"
+    done = isosweep("mode=analyse", f"name={name}", "analysis.formats=[]", judged, cwd=cwd)
+    said = imported.stdout + imported.stderr + done.stdout + done.stderr
+    return said, answer_of(cwd / "sweeps" / name, quantity)

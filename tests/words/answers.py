@@ -6,6 +6,7 @@ from typing import get_args
 
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.answer import Answer
+from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Change, Lack, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.recommend import Basis, Recommendation
@@ -174,6 +175,9 @@ CAVEATS = (
     kinds.NoGain(factor=2.0, gain=-0.004),
     kinds.AtEdge(end=END),
     kinds.Behind(n=(32, 64), budget=1e20),
+    kinds.Unread(gap=Gap(low=1e18, high=1e19, empty=True, after=1e19)),
+    kinds.CoarseMargin(margin=0.02, gain=0.1),
+    kinds.BestMoves(first=optimum(1e18, 8), last=optimum(1e20, 64)),
     kinds.Collapsed(fallen=(FALLEN,)),
     kinds.Searched(begun=12, runs=30, share=0.31),
     kinds.RewardsOnly(runs=12, without_errors=12, single=2),
@@ -332,7 +336,8 @@ ANSWER = Answer(
     settles_at=Interval(median=1.2e19, low=1e18, high=5e19),
     harmless=(16,),
     optima=(optimum(1e18, 8), optimum(1e19, 24), optimum(1e20, 32)),
-    caveats=CAVEATS,
+    # Without those that change the headline.
+    caveats=tuple(c for c in CAVEATS if not isinstance(c, kinds.CoarseMargin | kinds.BestMoves)),
     use=kinds.Use(
         num_generations=16,
         problems_per_batch=16,

@@ -195,6 +195,15 @@ def test_every_kind_is_worded_and_no_two_read_alike() -> None:
         assert len(set(said)) == len(said) == len(get_args(every))
 
 
+@pytest.mark.parametrize("kind", ["constant", "steady", "harmless"])
+def test_an_n_that_is_enough_is_not_said_to_rest_where_the_best_n_moves(kind: str) -> None:
+    document = REASONS[kind].document() | {"caveats": CAVEATS}
+    said = words.line("verdict", "finding", document)
+    assert "within 0.02 of reward (20% of the gain) one n is enough" in said
+    assert "but the best n goes from 8 to 64." in said
+    assert len(said.split()) <= 30
+
+
 @pytest.mark.parametrize("kind", REASONS)
 def test_an_answer_is_given_in_25_words_or_fewer(kind: str) -> None:
     said = words.line("verdict", "finding", REASONS[kind].document())
