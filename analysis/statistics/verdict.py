@@ -210,7 +210,9 @@ def judge(
         if growth.stopped >= confidence:
             return "steady", because("steady")
     at = frontier.budgets[-1]
-    left = {*grid, *frontier.unread} - {*at.measured, *at.fell} if lost <= margin and not end else ()
+    left = {*grid, *frontier.unread} - {*at.measured, *at.fell}
+    if end or lost > margin:
+        left = set()
     return "not identified", because("undecided", end=end, lacking=tuple(sorted(left)))
 
 
