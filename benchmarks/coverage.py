@@ -1,11 +1,13 @@
 """How often the analysis is right: simulated sweeps against known truth, both methods.
 
     python benchmarks/coverage.py --sweeps 200 --design affordable --worlds old,new
+    python benchmarks/coverage.py --kinds all --sweeps 10 --design ten
 
 `--worlds` takes names and groups: old, new, near (growth near the bound), curves (other forms of
 rewards), lab (for few runs), policy (small policies really trained; a pool takes a minute a world),
-all. Prints one row a world and method. Designs, with n 8..2048 but for the last two (policy worlds:
-4..256, more seeds):
+all. Prints one row a world and method. With `--kinds` (behind, holes, sharp, hair; all), so many
+sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for the
+last two (policy worlds: 4..256, more seeds):
 
 | design | budgets | seeds | problems x 8 samples | runs |
 |---|---|---|---|---|
@@ -30,6 +32,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from frame import Goal, UsageError, benchmark, by_world, loosen, number, table
+from kinds import QUANTITIES, Judged, cases, is_decided, is_false, judged
 from scipy import stats
 
 from isosweep.analysis.simulation.findable import wide_config
@@ -63,6 +66,8 @@ GOALS = {
     "claimed": Goal("worst share `saturated` where n does not matter", "at most", 0.0),
     "false": Goal("worst share `saturated` where n* grows at twice the bound", "at most", 0.02),
     "constant": Goal("worst share `constant` where n* changes", "at most", 0.02),
+    "kinds": Goal("worst share of false verdicts in a kind", "at most", 0.02),
+    "losses": Goal("share of 'loses at most' that hold, worst kind", "at least", 0.88),
 }
 QUICK = {
     "sweeps": 16,
@@ -332,13 +337,60 @@ OPTIONS = {
     "--design": {"choices": sorted(DESIGNS), "default": "affordable"},
     "--worlds": "old,new",
     "--methods": "isosweep,playbook",
+    "--kinds": "",
     "--rewards": (False, "rewards alone, as of runs that are imported without counts"),
     "--processes": 1,
 }
 
 
+def sweeps_of_kind(kind: str, design: str, sweeps: int) -> list[Judged]:
+    """So many sweeps of each case."""
+    chosen = DESIGNS[design]
+    plan, config = make_plan(chosen, policy=False), replace(CONFIG, decades=chosen.decades)
+    return [
+        judged(case, kind, plan, config, number, chosen.problems)
+        for case in cases(config.margin)[kind]
+        for number in range(sweeps)
+    ]
+
+
+def measure_kinds(options: Namespace) -> dict[str, float]:
+    """Print a row a kind; the worst shares of all of them."""
+    known = list(cases(CONFIG.margin))
+    kinds = known if options.kinds == "all" else options.kinds.split(",")
+    if not set(kinds) <= set(known):
+        raise UsageError(f"--kinds {options.kinds}: all, or of {', '.join(known)}")
+    of_quantity = ("clear of bounds", "false", "decided", "surely", "interval held")
+    heads = [
+        f"{name}, {'n_d' if q == 'enough' else 'n*'}" for q in QUANTITIES for name in of_quantity
+    ]
+    row = table("kind", "sweeps", *heads, "losses held", "reward held")
+    jobs = [(options.design, options.sweeps)]
+    false, losses = [], []
+    for kind, (found,) in by_world(sweeps_of_kind, kinds, jobs, options.processes):
+        cells: list[str] = []
+        for quantity in QUANTITIES:
+            verdicts = [each.verdicts[quantity] for each in found if quantity in each.verdicts]
+            wrong = mean([float(is_false(*each)) for each in verdicts])
+            right = [each for each in verdicts if is_decided(*each)]
+            surely = [verdict for verdict, _ in right if not verdict.startswith("probably ")]
+            held = [float(each) for sweep in found for each in sweep.intervals[quantity]]
+            shares = [len(some) / len(verdicts) for some in (right, surely)] if verdicts else []
+            cells += [str(len(verdicts)), number(wrong, ".1%")]
+            cells += [number(share, ".0%") for share in shares or (None, None)]
+            cells.append(number(mean(held), ".0%"))
+            false += [] if wrong is None else [wrong]
+        bounds = [float(each) for sweep in found for each in sweep.losses]
+        losses.append(mean(bounds) or 0.0)
+        reward = mean([float(sweep.reward) for sweep in found])
+        row(kind, len(found), *cells, number(losses[-1], ".0%"), number(reward, ".0%"))
+    return {"kinds": max(false), "losses": min(losses)}
+
+
 def measure(options: Namespace) -> dict[str, float]:
     """Print the table; the figures of the goals."""
+    if options.kinds:
+        return measure_kinds(options)
     worlds, methods, done = named(options.worlds), options.methods.split(","), []
     row = table(*COLUMNS)
     jobs = [(name, options.design, options.sweeps, not options.rewards) for name in methods]

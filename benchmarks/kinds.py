@@ -1,0 +1,203 @@
+"""Kinds of sweeps that are hard to be honest about: ragged records, sharp peaks, one odd n.
+
+| kind | what it is | cases, over six courses of n* |
+|---|---|---|
+| behind | the larger half of all n was trained less far | by 0.3, 0.7 and 1.3 decades |
+| holes | no run has records in a stretch of compute | a half, one and two decades |
+| sharp | reward falls from n* as a tent | a doubling costs 0.01, 0.02 and 0.03 |
+| hair | all n alike, but for one at an edge of the grid | that one costs 1.5 margins |
+
+What a verdict claims is judged against the whole course of n*, the stretches without records
+included. A case whose truth lies near a bound (n* or n_d moves by a doubling, give or take a
+quarter) is left out: there half of all claims are false by a hair.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isosweep.analysis.simulation.planted import PlantedWorld
+from isosweep.analysis.simulation.power import OPEN
+from isosweep.analysis.simulation.presets import presets_of
+from isosweep.analysis.simulation.records import simulate_records
+from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
+from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
+from isosweep.analysis.statistics.frontier import BudgetFrontier
+from isosweep.analysis.statistics.growth import LEAST_CHANGE
+from isosweep.analysis.statistics.judgement import fit_budgets
+from isosweep.analysis.statistics.saturation import Saturation, find_saturation
+from isosweep.config.analysis import AnalysisConfig, Quantity
+from isosweep.plan.cells import Plan
+from isosweep.store.records import Record
+
+COURSES = ("constant", "plateau", "logarithm", "straight", "return", "bump")
+QUANTITIES: tuple[Quantity, ...] = ("enough", "best")
+# Doublings and doublings per decade by which a truth has to be clear of its bound.
+_CLEAR, _CLEAR_RATE = 0.25, 0.1
+Records = Mapping[str, Sequence[Record]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One world, and what of its records is missing."""
+
+    course: str
+    world: Callable[[PlantedWorld, Plan], PlantedWorld] = lambda world, plan: world
+    kept: Callable[[int, float, Plan], bool] = lambda n, compute, plan: True
+    """Whether a record of a run with n at this compute was made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """One sweep: of each quantity its verdict, whether that is so, and whether its intervals held
+    at every budget; whether bounds of losses beside the best n held, and the reward's interval."""
+
+    verdicts: dict[Quantity, tuple[str, bool]]
+    intervals: dict[Quantity, tuple[bool, ...]]
+    losses: tuple[bool, ...]
+    reward: bool
+
+
+def _behind(decades: float) -> Callable[[int, float, Plan], bool]:
+    def kept(n: int, compute: float, plan: Plan) -> bool:
+        grid = sorted({run.num_generations for run in plan.runs})
+        small = n < grid[len(grid) // 2]
+        return small or compute <= plan.budgets[-1] / 10**decades * 1.001
+
+    return kept
+
+
+def _hole(decades: float) -> Callable[[int, float, Plan], bool]:
+    def kept(n: int, compute: float, plan: Plan) -> bool:
+        first, last = np.log10([plan.budgets[0], plan.budgets[-1]])
+        # In the middle, or before the last quarter of a decade.
+        middle = min(first + 0.55 * (last - first), last - 0.25 - decades / 2)
+        return compute == 0 or abs(math.log10(compute) - middle) >= decades / 2
+
+    return kept
+
+
+def _gain(world: PlantedWorld, plan: Plan) -> float:
+    """What the best n gains by the last budget."""
+    last = np.array(plan.budgets[-1])
+    return world.gain * float(world.grown(last, 2.0 ** float(world.target(last)), 128.0))
+
+
+def _tent(cost: float) -> Callable[[PlantedWorld, Plan], PlantedWorld]:
+    def sharp(world: PlantedWorld, plan: Plan) -> PlantedWorld:
+        width = _gain(world, plan) / cost
+        return replace(world, peak="tent", width_n=width, width_batch=math.inf)
+
+    return sharp
+
+
+def _odd(edge: Callable[[Sequence[int]], int], cost: float) -> Callable[..., PlantedWorld]:
+    def hair(world: PlantedWorld, plan: Plan) -> PlantedWorld:
+        flat = replace(world, width_n=math.inf, width_batch=math.inf)
+        n = edge([run.num_generations for run in plan.runs])
+        return replace(flat, dent=cost / _gain(flat, plan), dent_log2_n=math.log2(n))
+
+    return hair
+
+
+def cases(margin: float) -> dict[str, dict[str, Case]]:
+    """Every kind with its cases by name."""
+    spans = (0.3, 0.7, 1.3), (0.5, 1.0, 2.0)
+    return {
+        "behind": {f"{c} {d}": Case(course=c, kept=_behind(d)) for c in COURSES for d in spans[0]},
+        "holes": {f"{c} {d}": Case(course=c, kept=_hole(d)) for c in COURSES for d in spans[1]},
+        "sharp": {
+            f"{c} {cost}": Case(course=c, world=_tent(cost))
+            for c in COURSES
+            for cost in (0.01, 0.02, 0.03)
+        },
+        "hair": {
+            name: Case(course="constant", world=_odd(edge, 1.5 * margin))
+            for name, edge in (("smallest", min), ("largest", max))
+        },
+    }
+
+
+def judged(
+    case: str, kind: str, plan: Plan, config: AnalysisConfig, number: int, problems: int
+) -> Judged:
+    """One simulated sweep of a case, analysed for both quantities."""
+    chosen = cases(config.margin)[kind][case]
+    whole = read_plan(plan, config)
+    planted = presets_of(whole)[chosen.course]
+    assert isinstance(planted, PlantedWorld)
+    world = chosen.world(planted, whole)
+    seed = (zlib.crc32(f"{kind} {case}".encode()), number)
+    records = simulate_records(world, plan, seed, num_problems=problems, samples_per_problem=8)
+    sizes = {run.run_id: run.num_generations for run in plan.runs}
+    unit = plan.budget_unit
+    left = {
+        name: [r for r in rows if chosen.kept(sizes[name], r.compute.spent(unit), whole)]
+        for name, rows in records.items()
+    }
+    surface, frontier = fit_budgets(analysed_sweep(plan, left, config), config)
+    verdicts: dict[Quantity, tuple[str, bool]] = {}
+    intervals: dict[Quantity, tuple[bool, ...]] = {}
+    for quantity in QUANTITIES:
+        asked = replace(config, quantity=quantity)
+        truth = find_truth(world, whole, asked)
+        found = find_saturation(frontier, surface, asked)
+        intervals[quantity] = _held(found, truth, quantity, whole)
+        since = found.growth.steady_from if found.growth else None
+        if _is_clear(truth, config.growth_bound):
+            verdicts[quantity] = found.verdict, truth.bears(found.verdict, since)
+    at = frontier.budgets[-1]
+    n = np.array(at.measured, float)
+    rewards = world.reward(np.array(at.budget), n, batches_of(whole)(n)).max(axis=0)
+    best = at.choices.index(at.best)
+    return Judged(
+        verdicts=verdicts,
+        intervals=intervals,
+        losses=_losses_held(at, best, rewards.max() - rewards),
+        reward=at.best.interval is not None
+        and at.best.interval[0] <= float(rewards[best]) <= at.best.interval[1],
+    )
+
+
+def _losses_held(at: BudgetFrontier, best: int, lost: np.ndarray) -> tuple[bool, ...]:
+    return tuple(
+        bool(lost[place] <= at.choices[place].loss_upper)
+        for place in (best - 1, best + 1)
+        if 0 <= place < len(at.choices) and at.choices[place].loss_upper is not None
+    )
+
+
+def _held(found: Saturation, truth: Truth, quantity: Quantity, plan: Plan) -> tuple[bool, ...]:
+    """At every budget that was read, off the edges of the grid."""
+    known = dict(
+        zip(truth.budgets, truth.best_n if quantity == "best" else truth.enough_n, strict=True)
+    )
+    grid = sorted({cell.num_generations for cell in plan.cells})
+    held = []
+    for at in found.optima:
+        interval, n = at.of(quantity), known.get(at.budget)
+        if interval is not None and n is not None and grid[0] * 1.001 < n < grid[-1] / 1.001:
+            held.append(interval.holds(n))
+    return tuple(held)
+
+
+def _is_clear(truth: Truth, bound: float) -> bool:
+    """Whether what is true lies clear of the bounds by which verdicts differ."""
+    changes = (truth.risen, truth.fallen)
+    if any(abs(change - LEAST_CHANGE) < _CLEAR for change in changes):
+        return False
+    rests = truth.verdict not in ("growing", "saturated") or truth.rate is None
+    return rests or abs(abs(truth.rate or 0.0) - bound) >= _CLEAR_RATE
+
+
+def is_false(verdict: str, so: bool) -> bool:
+    """Whether it claims what is not so."""
+    return not so and verdict != "not identified"
+
+
+def is_decided(verdict: str, so: bool) -> bool:
+    """Whether it says, rightly, what n does at the end."""
+    return so and verdict not in OPEN
