@@ -14,22 +14,25 @@ Reward = Callable[[float, int], float]
 
 
 def rows(
-    reward: Reward, compute: Callable[[int], Sequence[float]], generations: Sequence[int]
+    reward: Reward,
+    compute: Callable[[int], Sequence[float]],
+    generations: Sequence[int],
+    error: float = 0.003,
 ) -> Iterator[dict[str, object]]:
-    """Three seeds of every n, evaluated at `compute(n)` rollouts with an error of 0.003."""
+    """Three seeds of every n, evaluated at `compute(n)` rollouts with that standard error."""
     rng = np.random.default_rng(1)
     for n in generations:
         for seed in range(3):
-            luck = rng.normal(0, 0.002)
+            luck = rng.normal(0, error / 2)
             for rollouts in compute(n):
-                value = reward(rollouts, n) + luck + rng.normal(0, 0.003)
+                value = reward(rollouts, n) + luck + rng.normal(0, error)
                 yield {
                     "n": n,
                     "B": 32,
                     "seed": seed,
                     "rollouts": round(rollouts),
                     "eval_reward": round(value, 5),
-                    "standard_error": 0.003,
+                    "standard_error": error,
                 }
 
 
@@ -58,11 +61,12 @@ def test_n_that_were_not_trained_so_far_are_not_read_as_worse(
     tmp_path: Path, quantity: str, behind: float
 ) -> None:
     ends = {n: 4e6 if n < 32 else 4e6 / 10**behind for n in (8, 16, 32, 64, 128)}
-    # The best n grows from 8 to 128 over two decades, and goes on.
+    # The best n grows from 8 to 128. At the end n = 8 loses 0.045, but less than 0.02 to n = 16.
     table = rows(
-        peaked(lambda C: 8 * (C / 4e4) ** 0.6, 0.008),
+        peaked(lambda C: min(128, 8 * (C / 4e4) ** 0.85), 0.0028),
         lambda n: ladder(4e4, ends[n]),
         sorted(ends),
+        error=0.001,
     )
     budgets = ",".join(f"{x:g}" for x in ladder(1e5, 3.9e6, 4))
     said, answer = import_rows(tmp_path, table, f"budget=[{budgets}]", quantity=quantity)
@@ -139,7 +143,8 @@ def test_a_fall_from_a_first_record_after_training_began_is_no_collapse(tmp_path
             return float(np.interp(at, range(len(course)), course))
         return 0.06 + 0.02 * math.log10(compute / 1e5) + 0.004 * math.log2(n)
 
-    said, answer = import_rows(tmp_path, rows(reward, lambda n: ladder(1e5, 1e7, 6), (8, 16, 32)))
+    table = rows(reward, lambda n: ladder(1e5, 1e7, 6), (8, 16, 32), error=0.001)
+    said, answer = import_rows(tmp_path, table)
     assert answer["runs"]["fallen"] == []
     assert "ollapsed" not in said
 
