@@ -77,7 +77,9 @@ def _load_problems(directory: Path, shapes: Shapes) -> list[str]:
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
-    # Of a configuration that transformers refuses, and of experts that do not fit together.
+    except RuntimeError:
+        return [f"{where}: of the experts' tensors, which are put together, some are missing"]
+    # Of a configuration that transformers refuses.
     except Exception as error:
         return [f"{where}: transformers cannot load them ({' '.join(str(error).split())})"]
     difference = load_difference(report)

@@ -111,6 +111,9 @@ def test_names_that_transformers_finds_are_no_others(tmp_path: Path) -> None:
     assert missing(inner, tmp_path) == ""
     headless = rename(save(tmp_path / "headless"), lambda name: None if "lm_head" in name else name)
     assert "config.json: missing lm_head.weight" in missing(headless, tmp_path)
+    name = "model.layers.1.mlp.experts.2.gate_proj.weight"
+    expert = rename(save(tmp_path / "expert", "qwen2_moe"), lambda n: None if n == name else n)
+    assert "of the experts' tensors, which are put together" in missing(expert, tmp_path)
     deeper = rename(save(tmp_path / "deeper"), lambda name: name.replace("layers.1.", "layers.2."))
     assert "left over model.layers.2." in missing(deeper, tmp_path)
 
