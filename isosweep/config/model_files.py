@@ -111,7 +111,7 @@ MERGED = "the whole model that PEFT's merge_and_unload() returns, saved by save_
 def _models_in(directory: Path) -> list[Path]:
     """Directories below with a config.json and weights, the one of the highest number last: a
     trainer's checkpoints, snapshots of the hub's cache."""
-    places = ("*", "*/*", "models--*/snapshots/*")
+    places = ("*", "*/*", "models--*/snapshots/*", "hub/models--*/snapshots/*")
     configs = (file for place in places for file in directory.glob(f"{place}/config.json"))
     found = {file.parent for file in configs if any(file.parent.glob("*.safetensors"))}
     numbers = {path: re.search(r"[0-9]{1,18}$", path.name) for path in found}

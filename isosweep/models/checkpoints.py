@@ -195,7 +195,7 @@ def _tokenizer_problems(directory: Path, arch: Architecture) -> Iterator[str]:
         added = (token["id"] for token in document.get("added_tokens") or ())
         largest = int(max([*ids, *added], default=-1))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        yield f"a readable {whole} ({error!r})"
+        yield f"a readable {whole} ({error})"
         return
     if largest >= arch.vocab_size:
         yield (

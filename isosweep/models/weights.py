@@ -13,7 +13,7 @@ from isosweep.config.model_files import (
     architecture_from_config,
     may_be_cached,
 )
-from isosweep.files import read_foreign_json
+from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
 from isosweep.gguf import how_to_get, origin
 from isosweep.models.builtin import IDENTITY, builtin_model
 from isosweep.models.checkpoints import broken_parts
@@ -130,7 +130,10 @@ def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
     # The built-in model is whole by its hash.
     built_in = model.location is None and model.source == BUILTIN_MODEL
     parts = [] if built_in else broken_parts(directory, saved)
-    problems = [(part, remedy) for part in parts]
+    small = (directory / name for name in _SMALL_FILES)
+    unfetched = [f for f in small if f.is_file() and f.read_bytes().startswith(LFS_POINTER)]
+    parts += [f"a readable {file} ({UNFETCHED})" for file in unfetched]
+    problems = [(part, remedy) for part in dict.fromkeys(parts)]
     if (directory / ADAPTER).exists():
         what = (
             f"one model in {directory}: its adapter ({ADAPTER}) would be put on top of its weights"

@@ -140,6 +140,7 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 123\n"
         ("config.json", LFS, "it is a Git LFS pointer: `git lfs pull`"),
         (SINGLE, LFS, "it is a Git LFS pointer: `git lfs pull`"),
         ("tokenizer.json", LFS, "it is a Git LFS pointer: `git lfs pull`"),
+        ("tokenizer_config.json", LFS, "it is a Git LFS pointer: `git lfs pull`"),
         ("tokenizer.json", b"[]", "it holds no JSON object"),
         ("tokenizer_config.json", b"[]", "a chat template in"),
         ("generation_config.json", b"[1, 2]", "a chat template in"),
@@ -182,6 +183,7 @@ def test_a_value_of_config_json_that_is_none_is_refused_in_words(
     [
         ("models--org--tiny/snapshots/0123abcd", "models--org--tiny"),
         ("models--org--tiny/snapshots/0123abcd", "."),
+        ("hub/models--org--tiny/snapshots/0123abcd", "."),
         ("out/checkpoint-100", "out"),
         ("out/actor/huggingface", "out"),
     ],
