@@ -251,9 +251,11 @@ def test_a_worker_refuses_weights_that_have_changed_since_and_is_not_tried_again
     assert "a wrapper put '_orig_mod.' before the names" in failed
 
 
-def test_a_score_that_is_no_number_is_refused_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_score_that_is_no_number_is_refused_once(processes: int, tmp_path: Path) -> None:
     model = save(tmp_path / "model")
-    done = isosweep(*lab(model, tmp_path), cwd=tmp_path, check=False)
+    more = (f"hardware.devices_per_run={processes}", "hardware.interconnect_bandwidth=1e9")
+    done = isosweep(*lab(model, tmp_path), *more, cwd=tmp_path, check=False)
     assert "its score returned None" in failures(done.stdout)[-1]
 
 
