@@ -93,7 +93,7 @@ def _architecture_at(directory: Path) -> Architecture:
         nearest = f"model.path={directory.parent}" if directory.is_file() else ""
         if (directory / ADAPTER).exists():
             rule, nearest = "is an adapter, and not a whole model", MERGED
-        elif models := _models_in(directory):
+        elif models := models_in(directory):
             rule, nearest = f"{rule}; {len(models)} in it do", f"model.path={models[-1]}"
         elif adapter := next(directory.glob(f"*/{ADAPTER}"), None):
             rule, nearest = f"holds an adapter ({adapter.parent}), and no whole model", MERGED
@@ -108,7 +108,7 @@ ADAPTER = "adapter_config.json"
 MERGED = "the whole model that PEFT's merge_and_unload() returns, saved by save_pretrained"
 
 
-def _models_in(directory: Path) -> list[Path]:
+def models_in(directory: Path) -> list[Path]:
     """Directories below with a config.json and weights, the one of the highest number last: a
     trainer's checkpoints, snapshots of the hub's cache."""
     places = ("*", "*/*", "models--*/snapshots/*", "hub/models--*/snapshots/*")

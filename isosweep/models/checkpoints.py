@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.model_files import models_in
 from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
 from isosweep.gguf import quiet_transformers
 
@@ -161,7 +162,9 @@ def _weight_files(directory: Path) -> Iterator[tuple[Path, set[str]]]:
         return
     index = directory / _INDEX
     if not index.exists():
-        raise BrokenFileError(f"{_SINGLE} or {_INDEX} in {directory}")
+        inside = models_in(directory)
+        where = f", as in {inside[-1]}" if inside else ""
+        raise BrokenFileError(f"{_SINGLE} or {_INDEX} in {directory}{where}")
     try:
         places: dict[str, str] = read_foreign_json(index)["weight_map"]
         shards = {shard: {n for n in places if places[n] == shard} for shard in places.values()}

@@ -198,6 +198,9 @@ def test_the_model_in_a_directory_is_named_as_the_nearest_choice(
     assert f"Nearest choice that works: model.path={model}\n" in said
     said = refused(*run(model / SINGLE), cwd=tmp_path)
     assert f"Nearest choice that works: model.path={model}\n" in said
+    for file in (model / "config.json", model / "tokenizer.json"):
+        shutil.copy(file, tmp_path / more)
+    assert f"{INDEX} in {tmp_path / more}, as in {model}" in missing(tmp_path / more, tmp_path)
 
 
 LAB = """
