@@ -94,7 +94,8 @@ def _architecture_at(directory: Path) -> Architecture:
         if (directory / ADAPTER).exists():
             rule, nearest = "is an adapter, and not a whole model", MERGED
         elif models := models_in(directory):
-            rule, nearest = f"{rule}; {len(models)} in it do", f"model.path={models[-1]}"
+            inside = ", ".join(str(model.relative_to(directory)) for model in models[-3:])
+            rule, nearest = f"{rule}; models in it: {inside}", f"model.path={models[-1]}"
         elif adapter := next(directory.glob(f"*/{ADAPTER}"), None):
             rule, nearest = f"holds an adapter ({adapter.parent}), and no whole model", MERGED
         raise SettingError("model.path", directory, rule, nearest) from None
