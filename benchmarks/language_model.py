@@ -36,6 +36,7 @@ QUICK = {"num_generations": [16], "steps": 2}
 OPTIONS = {
     "--num-generations": [4, 16, 32],
     "--steps": (4, "steps of each side, after one that warms up"),
+    "settings": {"nargs": "*", "help": "further settings, such as task.num_eval_problems=8"},
 }
 SIDES = {"for each": "false", "once": "true"}
 B = 2
@@ -47,7 +48,10 @@ def measure(options: Namespace) -> dict[str, float]:
     ratios, distances = [], []
     for n in options.num_generations:
         with tempfile.TemporaryDirectory() as directory:
-            sides = {name: _trainer(Path(directory), n, once) for name, once in SIDES.items()}
+            sides = {
+                name: _trainer(Path(directory), n, [*_asked(once), *options.settings])
+                for name, once in SIDES.items()
+            }
             taken: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
             for _ in range(options.steps + 1):
                 for name, trainer in sides.items():
@@ -63,12 +67,20 @@ def measure(options: Namespace) -> dict[str, float]:
     return {"rollout": statistics.median(ratios), "gradient": max(distances)}
 
 
-def _trainer(directory: Path, n: int, once: str) -> Any:
+def _asked(once: str) -> list[str]:
     shared = (f"generation.prefix_sharing={once}", f"hardware.shared_prompts={once}")
-    asked = ("+experiment=laptop/smollm2", "recipe.lora_rank=null", "recipe.learning_rate=2e-5")
-    config = config_of([*asked, *shared])
+    whole = ("+experiment=laptop/smollm2", "recipe.lora_rank=null", "recipe.learning_rate=2e-5")
+    return [*whole, *shared]
+
+
+def _trainer(directory: Path, n: int, settings: list[str]) -> Any:
+    config = config_of(settings)
     spec = run_spec(
-        config, num_generations=n, problems_per_batch=B, seed=0, micro_batch=min(16, n * B)
+        config,
+        num_generations=n,
+        problems_per_batch=B,
+        seed=0,
+        micro_batch=min(config.recipe.max_micro_batch, n * B),
     )
     torch.manual_seed(0)
     model, tokenizer = load_policy(spec, weights(spec.model))
@@ -84,7 +96,7 @@ def _step(trainer: Any) -> dict[str, float]:
     began = time.process_time()
     trainer._buffered_inputs, trainer._step = None, 0
     torch.manual_seed(trainer.state.global_step)
-    first = trainer._prepare_inputs([{}] * trainer.args.per_device_train_batch_size)
+    first = trainer._prepare_inputs([{}] * (trainer._spec.num_generations * B))
     sampled = time.process_time()
     for step in range(trainer.args.gradient_accumulation_steps):
         inputs = first if step == 0 else trainer._prepare_inputs([{}])

@@ -20,6 +20,10 @@ class SettingError(IsosweepError):
         self.setting, self.value, self.rule, self.nearest = setting, value, rule, nearest
 
 
+class RefusedError(IsosweepError):
+    """A run's processes refuse what they were given, which another try would not mend."""
+
+
 class PreflightError(IsosweepError):
     """The plan is sound, but this machine lacks something that its runs need."""
 

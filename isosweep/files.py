@@ -28,6 +28,9 @@ _AT_ONCE = 1 << 16
 # A directory that may be passed need not be one that may be listed; O_PATH is Linux's.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# What Git LFS leaves in place of a file that it has not fetched (git-lfs/docs/spec.md).
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+UNFETCHED = "it is a Git LFS pointer: `git lfs pull` in its repository fetches the file"
 # Links in a row that Linux follows (path_resolution(7)).
 _MOST_LINKS = 40
 
@@ -220,6 +223,20 @@ def read_json(path: Path | str) -> JsonObject | None:
         return None
     except IsADirectoryError:
         raise ValueError("a directory where a file belongs") from None
+    return document
+
+
+def read_foreign_json(path: Path) -> JsonObject:
+    """The JSON object in a file that isosweep did not write.
+
+    Raises OSError, and ValueError that says what the file holds instead.
+    """
+    content = path.read_bytes()
+    if content.startswith(LFS_POINTER):
+        raise ValueError(UNFETCHED)
+    document = json.loads(content)
+    if not isinstance(document, dict):
+        raise ValueError("it holds no JSON object")
     return document
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from isosweep.errors import SettingError
-from isosweep.files import read_json, write_json
+from isosweep.files import LFS_POINTER, UNFETCHED, read_json, write_json
 
 # Where a model of the hub may lie as well: an installed package and its file.
 _PACKAGED = {
@@ -70,6 +70,8 @@ def converted(file: Path) -> Path:
         raise _refused(file, "needs the package gguf to be read", "pip install 'isosweep[laptop]'")
     try:
         with file.open("rb") as content:
+            if content.peek(len(LFS_POINTER)).startswith(LFS_POINTER):
+                raise _refused(file, UNFETCHED)
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise _refused(file, f"must be a readable file ({error.strerror})") from None
@@ -95,7 +97,7 @@ def _make(file: Path, digest: str, directory: Path) -> None:
         being_made = directory.with_name(f"{directory.name}.{os.getpid()}")
         sys.stderr.write(f"reading {file} once; what it becomes is kept in {directory}\n")
         try:
-            with _quiet():
+            with quiet_transformers():
                 _convert(file, being_made)
             write_json(being_made / _ORIGIN, {"file": file.name, "sha256": digest})
             being_made.rename(directory)
@@ -104,8 +106,8 @@ def _make(file: Path, digest: str, directory: Path) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """No bars, and no warning of what is set right here anyway."""
+def quiet_transformers() -> Iterator[None]:
+    """No progress bar and no warning: what matters of them is said in other words."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()
@@ -134,13 +136,18 @@ def _convert(file: Path, directory: Path) -> None:
         tokenizer.clean_up_tokenization_spaces = False
         fault = _fault_of(tokenizer)
         if fault is None:
-            model = AutoModelForCausalLM.from_pretrained(place, gguf_file=name, dtype=torch.float32)
+            model, report = AutoModelForCausalLM.from_pretrained(
+                place, gguf_file=name, dtype=torch.float32, output_loading_info=True
+            )
+            absent = sorted(report["missing_keys"])
     # What a damaged or unknown file makes its readers raise is of any kind.
     except Exception as error:
         rule = " ".join(f"transformers cannot read it ({type(error).__name__}: {error})".split())
         raise _refused(file, rule) from None
     if fault is not None:
         raise _refused(file, f"its tokenizer is unusable once it is read: {fault}")
+    if absent:
+        raise _refused(file, f"{len(absent)} tensors of the model are not in it, as {absent[0]}")
     # save_pretrained refuses weights that were read from blocks, though they are plain by now.
     del model.config.quantization_config
     with torch.device("meta"):

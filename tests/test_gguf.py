@@ -25,7 +25,7 @@ TEMPLATE = (
 )
 
 
-def write_gguf(file: Path, *, merges: bool = True) -> NDArray[np.float32]:
+def write_gguf(file: Path, *, merges: bool = True, without: str = "") -> NDArray[np.float32]:
     """A Llama of one layer with a byte-level BPE tokenizer; its embedding: (tokens, hidden)."""
     from tokenizers import ByteLevelBPETokenizer
 
@@ -74,7 +74,8 @@ def write_gguf(file: Path, *, merges: bool = True) -> NDArray[np.float32]:
         }
     tensors = {name: draw.normal(size=size).astype(np.float32) for name, size in shapes.items()}
     for name, tensor in tensors.items():
-        writer.add_tensor(name, tensor)
+        if name != without:
+            writer.add_tensor(name, tensor)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -178,8 +179,16 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     [
         (lambda file: file.write_bytes(file.read_bytes()[:3000]), "transformers cannot read it"),
         (lambda file: file.write_text("hello"), "not a GGUF file"),
+        (
+            lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\noid"),
+            "it is a Git LFS pointer",
+        ),
         (lambda file: file.unlink(), "must be a readable file (No such file or directory)"),
         (lambda file: write_gguf(file, merges=False), "with its merges, which are lost"),
+        (
+            lambda file: write_gguf(file, without="blk.0.ffn_down.weight"),
+            "1 tensors of the model are not in it, as model.layers.0.mlp.down_proj.weight",
+        ),
     ],
 )
 def test_an_unusable_file_is_refused_with_its_reason(

@@ -31,7 +31,7 @@ class LauncherConfig:
     """US dollars above which nothing is launched, by `hardware.dollars_per_hour`; null: no
     limit."""
     max_retries: NonNegativeInt = 2
-    """How often a failed run is tried again."""
+    """How often a failed run is tried again; one that refuses its weights or a score is not."""
     stop_grace_s: Positive = 60.0
     """Seconds for a stopped run to write a checkpoint."""
     stuck_after: Positive | None = None

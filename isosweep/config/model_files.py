@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from isosweep.config.architecture import Architecture
 from isosweep.errors import SettingError
+from isosweep.files import read_foreign_json
 from isosweep.gguf import converted, in_package
 
 # Names in a config.json and ours.
@@ -85,30 +87,64 @@ def may_be_cached(source: str) -> bool:
 def _architecture_at(directory: Path) -> Architecture:
     file = directory / "config.json"
     try:
-        return architecture_from_config(json.loads(file.read_text()))
+        return architecture_from_config(read_foreign_json(file))
     except OSError as error:
         rule = f"must contain a readable config.json, as save_pretrained writes ({error.strerror})"
-        raise SettingError("model.path", directory, rule) from None
+        nearest = f"model.path={directory.parent}" if directory.is_file() else ""
+        if (directory / ADAPTER).exists():
+            rule, nearest = "is an adapter, and not a whole model", MERGED
+        elif models := models_in(directory):
+            inside = ", ".join(str(model.relative_to(directory)) for model in models[-3:])
+            rule, nearest = f"{rule}; models in it: {inside}", f"model.path={models[-1]}"
+        elif adapter := next(directory.glob(f"*/{ADAPTER}"), None):
+            rule, nearest = f"holds an adapter ({adapter.parent}), and no whole model", MERGED
+        raise SettingError("model.path", directory, rule, nearest) from None
     except ValueError as error:
         rule = f"{file} describes no architecture that can be planned: {error}"
         raise SettingError("model.path", directory, rule) from None
+
+
+# The file by which transformers and PEFT know an adapter, and what to train instead of one.
+ADAPTER = "adapter_config.json"
+MERGED = "the whole model that PEFT's merge_and_unload() returns, saved by save_pretrained"
+
+
+def models_in(directory: Path) -> list[Path]:
+    """Directories below with a config.json and weights, the one of the highest number last: a
+    trainer's checkpoints, snapshots of the hub's cache."""
+    places = ("*", "*/*", "models--*/snapshots/*", "hub/models--*/snapshots/*")
+    configs = (file for place in places for file in directory.glob(f"{place}/config.json"))
+    found = {file.parent for file in configs if any(file.parent.glob("*.safetensors"))}
+    numbers = {path: re.search(r"[0-9]{1,18}$", path.name) for path in found}
+    return sorted(found, key=lambda p: (int(n[0]) if (n := numbers[p]) else -1, str(p)))
 
 
 def architecture_from_config(document: Mapping[str, Any]) -> Architecture:
     """The architecture that a Hugging Face `config.json` describes.
 
     Raises ValueError for a family that is not modelled, a model that brings its own code, weights
-    that are quantised, or a number that is missing.
+    that are quantised, or a value that is missing or none that transformers writes.
     """
+    try:
+        return _architecture(document)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, SettingError) as error:
+        raise ValueError(f"one of its values cannot be read ({error})") from None
+
+
+def _architecture(document: Mapping[str, Any]) -> Architecture:
     family = _family(document)
     if document.get("quantization_config"):
         raise ValueError("its weights are quantised (quantization_config), which are not trained")
     document = {**_LEFT_OUT.get(family, {}), **document}
-    missing = [name for name in _NAMES if name not in document and name != "num_key_value_heads"]
+    numbers: dict[str, Any] = {ours: document.get(theirs) for theirs, ours in _NAMES.items()}
+    numbers["num_kv_heads"] = numbers["num_kv_heads"] or numbers["num_heads"]
+    missing = [theirs for theirs, ours in _NAMES.items() if theirs not in document]
+    missing = [name for name in missing if name != "num_key_value_heads"]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")
-    numbers = {ours: document[theirs] for theirs, ours in _NAMES.items() if document.get(theirs)}
-    numbers.setdefault("num_kv_heads", numbers["num_heads"])
+    for name, value in zip(_NAMES, numbers.values(), strict=True):
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} is {json.dumps(value)}, and must be a positive integer")
     head_dim = document.get("head_dim") or numbers["hidden_size"] // numbers["num_heads"]
     settings = {**_biases(document), **_experts(document), **_windows(document)}
     return Architecture(

@@ -6,12 +6,15 @@ of a JSON header; the header, which gives each tensor's `dtype`, `shape` and `da
 
 import json
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.model_files import models_in
+from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
+from isosweep.gguf import quiet_transformers
 
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 # The format's own bound on a header.
@@ -22,7 +25,6 @@ _BYTES = {
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
     **dict.fromkeys(("F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL"), 1),
 }
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.(.+)")
 # Files of which a tokenizer without tokenizer.json needs one whole set.
 _VOCABULARIES = (("vocab.json", "merges.txt"), ("tokenizer.model",), ("vocab.txt",))
 
@@ -36,7 +38,8 @@ class BrokenFileError(Exception):
 def broken_parts(directory: Path, architecture: Architecture) -> list[str]:
     """What is wrong with the model saved in `directory`; [] if it is whole.
 
-    `architecture` is that of its config.json: weights and tokenizer have to agree with it.
+    `architecture` is that of its config.json: the tokenizer has to agree with it. Whether all
+    tensors are there is found by transformers, where it is installed.
     """
     problems = list(_tokenizer_problems(directory, architecture))
     shapes: Shapes = {}
@@ -49,7 +52,61 @@ def broken_parts(directory: Path, architecture: Architecture) -> list[str]:
             shapes |= present
     except BrokenFileError as error:
         return [*problems, str(error)]
-    return [*problems, *_shape_problems(directory, shapes, architecture)]
+    if not problems and find_spec("torch") and find_spec("transformers"):
+        problems += _load_problems(directory, shapes)
+    return problems
+
+
+def _load_problems(directory: Path, shapes: Shapes) -> list[str]:
+    """How transformers would load tensors of these names and shapes into the model of config.json:
+    tried on the `meta` device, where tensors have no values."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    where = f"agreement of the weights in {directory} with config.json"
+    try:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+            with torch.device("meta"):
+                tensors = {name: torch.empty(shape) for name, shape in shapes.items()}
+                kind = type(AutoModelForCausalLM.from_config(config))
+            _, report = kind.from_pretrained(
+                None,
+                config=config,
+                state_dict=tensors,
+                device_map="meta",
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except RuntimeError:
+        return [f"{where}: of the experts' tensors, which are put together, some are missing"]
+    # Of a configuration that transformers refuses.
+    except Exception as error:
+        return [f"{where}: transformers cannot load them ({' '.join(str(error).split())})"]
+    difference = load_difference(report)
+    return [] if difference is None else [f"{where}: {difference}"]
+
+
+def load_difference(report: Mapping[str, Any]) -> str | None:
+    """How the tensors of the files differ from the model's, by transformers' report of loading
+    (`output_loading_info=True`); None if each has its place."""
+    missing, unused = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
+    parts = [
+        f"{name} has shape {list(found)}, and config.json implies {list(wanted)}"
+        for name, found, wanted in sorted(report["mismatched_keys"])[:1]
+    ]
+    if missing:
+        parts.append(f"missing {_some(missing)}")
+    if unused:
+        parts.append(f"left over {_some(unused)}")
+    wrappers = (n.removesuffix(m) for n in unused for m in missing if n.endswith(f".{m}"))
+    if prefix := next(wrappers, None):
+        parts.append(f"a wrapper put {prefix!r} before the names: save the model inside of it")
+    return "; ".join(parts) or None
+
+
+def _some(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} others"
 
 
 def safetensors_shapes(path: Path) -> Shapes:
@@ -60,7 +117,11 @@ def safetensors_shapes(path: Path) -> Shapes:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
+            begin = file.read(len(LFS_POINTER))
+            if begin == LFS_POINTER:
+                raise BrokenFileError(f"a readable {path} ({UNFETCHED})")
+            length = int.from_bytes(begin[:8], "little")
+            file.seek(8)
             if size < 8 or length > min(size - 8, _MOST_HEADER_BYTES):
                 raise BrokenFileError(
                     f"a whole {path}: it has {size} bytes, and its header alone says {length}"
@@ -68,6 +129,7 @@ def safetensors_shapes(path: Path) -> Shapes:
             header = json.loads(file.read(length))
             tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
             ends = {name: _end(path, name, entry) for name, entry in tensors.items()}
+            shapes = {name: tuple(map(int, entry["shape"])) for name, entry in tensors.items()}
     except OSError as error:
         raise BrokenFileError(f"a readable {path} ({error.strerror})") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -77,7 +139,7 @@ def safetensors_shapes(path: Path) -> Shapes:
         raise BrokenFileError(
             f"a whole {path}: it has {size} bytes, and its header describes {expected}"
         )
-    return {name: tuple(entry["shape"]) for name, entry in tensors.items()}
+    return shapes
 
 
 def _end(path: Path, name: str, entry: dict[str, Any]) -> int:
@@ -100,13 +162,15 @@ def _weight_files(directory: Path) -> Iterator[tuple[Path, set[str]]]:
         return
     index = directory / _INDEX
     if not index.exists():
-        raise BrokenFileError(f"{_SINGLE} or {_INDEX} in {directory}")
+        inside = models_in(directory)
+        where = f", as in {inside[-1]}" if inside else ""
+        raise BrokenFileError(f"{_SINGLE} or {_INDEX} in {directory}{where}")
     try:
-        places: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        places: dict[str, str] = read_foreign_json(index)["weight_map"]
         shards = {shard: {n for n in places if places[n] == shard} for shard in places.values()}
+        absent = [shard for shard in sorted(shards) if not (directory / shard).exists()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BrokenFileError(f"a readable {index} ({error!r})") from None
-    absent = [shard for shard in sorted(shards) if not (directory / shard).exists()]
     if absent:
         raise BrokenFileError(
             f"{', '.join(absent)} in {directory}: {len(absent)} of the {len(shards)} files that "
@@ -114,48 +178,6 @@ def _weight_files(directory: Path) -> Iterator[tuple[Path, set[str]]]:
         )
     for shard in sorted(shards):
         yield directory / shard, shards[shard]
-
-
-def _shape_problems(directory: Path, shapes: Shapes, arch: Architecture) -> Iterator[str]:
-    """Where tensors' names and shapes disagree with config.json."""
-    hidden = arch.hidden_size
-    inside = {
-        "input_layernorm.weight": (hidden,),
-        "self_attn.q_proj.weight": (arch.num_heads * arch.head_dim, hidden),
-        "self_attn.k_proj.weight": (arch.num_kv_heads * arch.head_dim, hidden),
-        "self_attn.qkv_proj.weight": (
-            (arch.num_heads + 2 * arch.num_kv_heads) * arch.head_dim,
-            hidden,
-        ),
-        "mlp.gate_proj.weight": (arch.intermediate_size, hidden),
-        "mlp.gate_up_proj.weight": (2 * arch.intermediate_size, hidden),
-        "mlp.shared_expert.gate_proj.weight": (arch.shared_expert_intermediate_size, hidden),
-        "block_sparse_moe.experts.0.w1.weight": (arch.expert_intermediate_size, hidden),
-    }
-    embedding = (arch.vocab_size, hidden)
-    ends = {"embed_tokens.weight": embedding, "lm_head.weight": embedding}
-    layers: set[int] = set()
-    for name, shape in shapes.items():
-        layer = _LAYER.search(name)
-        if layer is not None:
-            layers.add(int(layer[1]))
-        wanted = inside.get(layer[2]) if layer else ends.get(".".join(name.split(".")[-2:]))
-        if wanted is not None and shape != wanted:
-            yield (
-                f"agreement of the weights in {directory} with config.json: {name} has shape "
-                f"{list(shape)}, and config.json implies {list(wanted)}"
-            )
-            # One is enough: where a size is wrong, every layer shows it.
-            return
-    if layers != set(range(arch.num_layers)):
-        yield (
-            f"agreement of the weights in {directory} with config.json: they have "
-            f"{len(layers)} layers, and config.json says {arch.num_layers}"
-        )
-    needed = ["embed_tokens.weight"] + ([] if arch.tie_word_embeddings else ["lm_head.weight"])
-    for end in needed:
-        if not any(name.endswith(end) for name in shapes):
-            yield f"{end} among the weights in {directory}"
 
 
 def _tokenizer_problems(directory: Path, arch: Architecture) -> Iterator[str]:
@@ -169,14 +191,14 @@ def _tokenizer_problems(directory: Path, arch: Architecture) -> Iterator[str]:
             yield f"tokenizer.json (or tokenizer_config.json and a vocabulary) in {directory}"
         return
     try:
-        document = json.loads(whole.read_text(encoding="utf-8"))
+        document = read_foreign_json(whole)
         vocabulary = document["model"]["vocab"]
         # Unigram models list their tokens, the others map tokens to ids.
         ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
         added = (token["id"] for token in document.get("added_tokens") or ())
-        largest = max([*ids, *added], default=-1)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        yield f"a readable {whole} ({error!r})"
+        largest = int(max([*ids, *added], default=-1))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        yield f"a readable {whole} ({error})"
         return
     if largest >= arch.vocab_size:
         yield (

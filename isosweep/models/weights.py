@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
-from isosweep.config.model_files import architecture_from_config, may_be_cached
+from isosweep.config.model_files import (
+    ADAPTER,
+    MERGED,
+    architecture_from_config,
+    may_be_cached,
+)
+from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
 from isosweep.gguf import how_to_get, origin
 from isosweep.models.builtin import IDENTITY, builtin_model
 from isosweep.models.checkpoints import broken_parts
@@ -43,7 +49,7 @@ def shipped_sampling(model: ModelConfig) -> dict[str, Any]:
     if directory is None:
         return {}
     try:
-        saved = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
+        saved = read_foreign_json(directory / "generation_config.json")
         return {name: saved[name] for name in saved if name not in _NO_SAMPLING and saved[name]}
     except (OSError, ValueError, TypeError):
         return {}
@@ -117,11 +123,22 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
     config = directory / "config.json"
     try:
-        saved = architecture_from_config(json.loads(config.read_text()))
+        saved = architecture_from_config(read_foreign_json(config))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
     remedy = "save model and tokenizer in it again with save_pretrained, or copy them anew"
-    problems = [(part, remedy) for part in broken_parts(directory, saved)]
+    # The built-in model is whole by its hash.
+    built_in = model.location is None and model.source == BUILTIN_MODEL
+    parts = [] if built_in else broken_parts(directory, saved)
+    small = (directory / name for name in _SMALL_FILES)
+    unfetched = [f for f in small if f.is_file() and f.read_bytes().startswith(LFS_POINTER)]
+    parts += [f"a readable {file} ({UNFETCHED})" for file in unfetched]
+    problems = [(part, remedy) for part in dict.fromkeys(parts)]
+    if (directory / ADAPTER).exists():
+        what = (
+            f"one model in {directory}: its adapter ({ADAPTER}) would be put on top of its weights"
+        )
+        problems.append((what, f"move {ADAPTER} out of it, or train {MERGED}"))
     if model.asks_for_a_template and not _has_template(directory):
         settings = "model.system_prompt and model.chat_template_kwargs act through it: set null"
         problems.append((f"a chat template in {directory}", settings))
@@ -140,7 +157,7 @@ def _has_template(directory: Path) -> bool:
     if (directory / "chat_template.jinja").exists():
         return True
     try:
-        saved = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+        saved = read_foreign_json(directory / "tokenizer_config.json")
     except (OSError, ValueError):
         return False
     return bool(saved.get("chat_template"))

@@ -56,8 +56,10 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     if importlib.util.find_spec("huggingface_hub") is not None and (
         ours or config.trainer.names("model")
     ):
-        for variant in variants:
-            missing += missing_weights(variant.config.model)
+        for model in {
+            str(variant.config.model): variant.config.model for variant in variants
+        }.values():
+            missing += missing_weights(model)
     if ours:
         _preflight_training(config, variants, missing)
     else:

@@ -27,8 +27,9 @@ SUBMISSION_VERSION = 1
 
 LauncherName = Literal["local", "slurm", "command", "inline", "none"]
 # finished: its worker left by itself, whatever came of the run. lost: the job is gone, and its
-# worker had not ended it. refused: the scheduler did not take it. stuck: stopped for want of
-# progress. cancelled: by request, or by somebody in the scheduler.
+# worker had not ended it. refused: the scheduler did not take it, or its worker what
+# it was given, which another try would not mend. stuck: stopped for want of progress. cancelled: by
+# request, or by somebody in the scheduler.
 Outcome = Literal["finished", "failed", "interrupted", "cancelled", "lost", "refused", "stuck"]
 
 

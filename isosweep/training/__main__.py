@@ -14,7 +14,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from isosweep.errors import IsosweepError, RecordError
+from isosweep.errors import IsosweepError, RecordError, RefusedError, SettingError
 from isosweep.files import read_json
 from isosweep.job import Task, array_index, requeue, task_of
 from isosweep.store.batches import read_batch
@@ -137,7 +137,9 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
             traceback.print_exc()
         if not leads:
             raise
-        _close(submission, "failed", f"{type(error).__name__}: {error}")
+        refused = isinstance(error, SettingError | RefusedError)
+        reason = str(error) if refused else f"{type(error).__name__}: {error}"
+        _close(submission, "refused" if refused else "failed", reason)
         return 1
     left = known_state(submission.run)
     reason = (left.reason if left else None) or ""
@@ -182,8 +184,8 @@ def _own_job(task: Task) -> Job:
 
 def _close(submission: Submission, outcome: Outcome, reason: str) -> None:
     """The last act of a worker. A disk that takes no end leaves it to who follows the sweep."""
-    if outcome == "failed":
-        sys.stderr.write(f"isosweep: {_named(submission)} failed: {reason}\n")
+    if outcome in ("failed", "refused"):
+        sys.stderr.write(f"isosweep: {_named(submission)} {outcome}: {reason}\n")
     with suppress(OSError):
         close(submission, outcome, reason)
 

@@ -17,6 +17,8 @@ from trl.rewards import get_soft_overlong_punishment
 from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.model import ModelConfig
 from isosweep.config.task import TaskConfig
+from isosweep.errors import SettingError
+from isosweep.models.checkpoints import load_difference
 from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
@@ -38,7 +40,8 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
     Under LoRA the model is frozen, and held in the precision it is computed in. The host holds as
     little as the libraries allow: weights go straight to a device that holds them whole, and of
     FSDP's ranks the first of each node alone reads them. No code that lies beside the weights is
-    executed, and no sampling setting that lies there acts.
+    executed, and no sampling setting that lies there acts. Raises SettingError unless each tensor
+    of the model is in its files.
     """
     place: dict[str, Any] = {"revision": spec.model.revision, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(directory, **place)
@@ -53,13 +56,20 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
         os.environ["FSDP_OFFLOAD_PARAMS"] = str(spec.offload_optimizer).lower()
         PartialState(timeout=timedelta(seconds=COLLECTIVE_S))
     placed = spec.device == "cuda" and spec.sharding == "ddp"
-    model = AutoModelForCausalLM.from_pretrained(
+    model, report = AutoModelForCausalLM.from_pretrained(
         directory,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
         dtype=getattr(torch, dtype),
         attn_implementation=spec.attention,
         device_map={"": f"cuda:{os.environ.get('LOCAL_RANK', '0')}"} if placed else None,
         **place,
     )
+    # Else what is missing would be trained from random values.
+    if (difference := load_difference(report)) is not None:
+        rule = f"its weights do not agree with its config.json: {difference}"
+        setting = "model.source" if spec.model.location is None else "model.path"
+        raise SettingError(setting, directory, rule)
     keep_soft_cap(model)
     sample_as_asked(model, further_ends(spec, tokenizer))
     return model, tokenizer

@@ -18,7 +18,7 @@ from isosweep.config.executed import executed_by_run, require_unpickled, require
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
 from isosweep.devices import beyond, keep_first, showing
-from isosweep.errors import RecordError
+from isosweep.errors import RecordError, RefusedError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.job import Place
 from isosweep.models.weights import weights
@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
 LOST: Literal["lost"] = "lost"
-# By which the first process of several says so.
+# By which the first process of several says so, and any that a try would not mend what it met.
 OVERTAKEN_STATUS = 3
+REFUSED_STATUS = SettingError.exit_status
 
 _SAVING = CheckpointConfig()
 _ALONE = Place()
@@ -285,7 +286,7 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
             reason = f"{state.reason} ({reason})" if place.nodes > 1 else state.reason or reason
         else:
             _say_state(attempt, "failed", reason)
-        raise ChildProcessError(reason)
+        raise (RefusedError if REFUSED_STATUS in statuses else ChildProcessError)(reason)
     return state.status
 
 
@@ -368,7 +369,12 @@ def main(text: str) -> None:
         stop=stop,
         began=began,
     )
-    if _attempt(session) == OVERTAKEN:
+    try:
+        ended = _attempt(session)
+    except SettingError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(REFUSED_STATUS)
+    if ended == OVERTAKEN:
         # The others wait for this one: they are ended as after a failure.
         sys.exit(OVERTAKEN_STATUS)
 

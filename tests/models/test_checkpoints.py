@@ -85,11 +85,11 @@ def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
         ),
         (
             lambda d: _header(d / _SINGLE, lambda h: h.pop("model.embed_tokens.weight")),
-            "embed_tokens.weight among the weights",
+            "missing lm_head.weight and model.embed_tokens.weight",
         ),
         (
             lambda d: _rewrite(d / "config.json", lambda c: c.update(num_hidden_layers=3)),
-            "they have 2 layers, and config.json says 3",
+            "must be equal to the number of `layer_types`",
         ),
         (
             lambda d: _rewrite(d / "config.json", lambda c: c.update(hidden_size=32)),
@@ -138,7 +138,7 @@ def test_a_broken_model_is_reported_before_anything_starts(
         ),
         (
             lambda d: _rewrite(d / _INDEX, lambda i: i["weight_map"].pop("lm_head.weight")),
-            "lm_head.weight among the weights",
+            "missing lm_head.weight",
         ),
     ],
 )
