@@ -343,20 +343,17 @@ OPTIONS = {
 }
 
 
-def sweeps_of_kind(kind: str, design: str, sweeps: int) -> list[Judged]:
-    """So many sweeps of each case."""
+def sweeps_of_case(name: str, design: str, sweeps: int) -> list[Judged]:
+    """So many sweeps of one case of a kind, named "kind case"."""
     chosen = DESIGNS[design]
     plan, config = make_plan(chosen, policy=False), replace(CONFIG, decades=chosen.decades)
-    return [
-        judged(case, kind, plan, config, number, chosen.problems)
-        for case in cases(config.margin)[kind]
-        for number in range(sweeps)
-    ]
+    kind, _, case = name.partition(" ")
+    return [judged(case, kind, plan, config, k, chosen.problems) for k in range(sweeps)]
 
 
 def measure_kinds(options: Namespace) -> dict[str, float]:
     """Print a row a kind; the worst shares of all of them."""
-    known = list(cases(CONFIG.margin))
+    known = cases(CONFIG.margin)
     kinds = known if options.kinds == "all" else options.kinds.split(",")
     if not set(kinds) <= set(known):
         raise UsageError(f"--kinds {options.kinds}: all, or of {', '.join(known)}")
@@ -367,7 +364,11 @@ def measure_kinds(options: Namespace) -> dict[str, float]:
     row = table("kind", "sweeps", *heads, "losses held", "reward held")
     jobs = [(options.design, options.sweeps)]
     false, losses = [], []
-    for kind, (found,) in by_world(sweeps_of_kind, kinds, jobs, options.processes):
+    names = [f"{kind} {case}" for kind in kinds for case in known[kind]]
+    of_kind: dict[str, list[Judged]] = {kind: [] for kind in kinds}
+    for name, (found,) in by_world(sweeps_of_case, names, jobs, options.processes):
+        of_kind[name.partition(" ")[0]] += found
+    for kind, found in of_kind.items():
         cells: list[str] = []
         for quantity in QUANTITIES:
             verdicts = [each.verdicts[quantity] for each in found if quantity in each.verdicts]

@@ -98,7 +98,7 @@ def missed(name: str, cwd: Path) -> list[str]:
 
 
 def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
-    parts = {"frame", "directory", "chaos_world", "chaos_faults", "ways"}
+    parts = {"frame", "kinds", "directory", "chaos_world", "chaos_faults", "ways"}
     files = {path.stem for path in BENCHMARKS.glob("*.py")} - parts
     assert files == SMALLEST.keys()
     for name in files:
@@ -109,6 +109,14 @@ def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
 @pytest.mark.parametrize("name", ["plan", "fits", "coverage", "search", "search_speed"])
 def test_a_goal_that_is_missed_ends_with_status_1(name: str, tmp_path: Path) -> None:
     missed(name, tmp_path)
+
+
+def test_the_kinds_of_sweeps_that_are_hard_to_judge_are_counted(tmp_path: Path) -> None:
+    options = ("--kinds", "hair", "--sweeps", "1", "--design", "ten", "--goal", "kinds=-1")
+    done = run("coverage", *options, "--check", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "| hair | 2 | 2 |" in done.stdout
+    assert "at most -1: MISSED" in done.stdout
 
 
 def test_goals_are_changed_and_only_judged_where_a_check_is_asked_for(
