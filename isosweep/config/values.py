@@ -43,7 +43,7 @@ def seed_lists(value: object) -> str:
     if not text.isdigit() or not 0 < int(text) <= 20:
         return "grid.seeds=[0,1,2]"
     listed = ",".join(map(str, range(int(text))))
-    return f"grid.seeds=[{listed}] for {text} seeds, grid.seeds=[{text}] for seed {text}"
+    return f"grid.seeds=[{listed}] for {text} seeds, or grid.seeds=[{text}] for seed {text}"
 
 
 def _distinct(values: list[Any]) -> list[Any]:

@@ -69,6 +69,8 @@ class Store:
             require_own({"tracking.uri": self._asked})
         except SettingError as error:
             raise StoreError(str(error)) from None
+        if self._asked is None and "?" in str(self._sweeps_dir):
+            raise StoreError("the address of a database ends at a question mark: tracking.uri=URI")
         try:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
