@@ -196,7 +196,11 @@ def write_bytes(path: Path, content: bytes, *, sync: bool, below: Path | None = 
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with entered(path.parent, below) as parent:
         try:
-            descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, parent)
+            try:
+                descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, parent)
+            except OSError as error:
+                error.filename = str(path)
+                raise
             with _naming(path), os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 if sync:

@@ -40,7 +40,8 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     sweeps = named_sweeps(config)
     roots = {sweep.paths.root.resolve(): name for name, sweep in sweeps}
     if len(roots) < len(sweeps):
-        nearest = f"from=[{','.join(roots.values())}]"
+        named = [*roots.values()] if len(roots) > 1 else ["SWEEP", "SWEEP"]
+        nearest = f"from=[{','.join(named)}]"
         raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
     runs = sum(len(sweep.plan.runs) for _, sweep in sweeps)
     variants = sum(len(sweep.plan.axes) for _, sweep in sweeps)
