@@ -13,6 +13,7 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
+from isosweep.files import COMPARISON, RUNS
 from isosweep.modes.analyse import analysis_seconds
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import named_sweeps
@@ -54,8 +55,8 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     comparison = compare(entries, config.analysis)
     shared = "|".join(name for name, _ in sweeps)
     digest = hashlib.sha256(shared.encode()).hexdigest()[:8]
-    root = Path(config.sweeps_dir).absolute() / f"comparison-{digest}"
-    target = SweepPaths(root, root.parent / "runs")
+    root = Path(config.sweeps_dir).absolute() / f"{COMPARISON}{digest}"
+    target = SweepPaths(root, root.parent / RUNS)
     own = _reports(config, sweeps, [entry.name for entry in entries], target)
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)

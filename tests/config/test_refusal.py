@@ -134,7 +134,7 @@ REFUSED = [
     ("launcher.slurm.mem_gb=0", "launcher.slurm.mem_gb", "must be greater than 0"),
     ("launcher.slurm.command_timeout_s=0", "launcher.slurm.command_timeout_s", "greater than 0"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
-    ("name=runs", "name", "multirun, difficulty, studies, mlartifacts, mlruns are taken"),
+    ("name=runs", "name", "is the name of a file of isosweep's own"),
     (f"name={'a' * 101}", "name", "100 at most"),
     ("checkpoint.min_interval_s=5000", "checkpoint.min_interval_s", "max_interval_s=3600"),
     ("health.stop=[collapse,collapse]", "health.stop", "names a rule twice"),
