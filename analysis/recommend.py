@@ -7,7 +7,7 @@ budget out has shown forecasts to be right.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,10 +57,10 @@ class Recommendation:
 
     `best_n`: n*(C) and its interval, and whether it may lie below or above all n that were run;
     `enough`: the same of n_d, the smallest n that is good enough; `missing`: n of the plan that
-    have not come so far; `alternatives`: other n that cannot be distinguished from the chosen one,
-    measured at the nearest budget; `reward`: expected held-out
-    reward, with interval (None where the sweep gives none). `factor`: budget over the largest one
-    reached, above 1 where this extrapolates; `supported`: the factor to which the validation goes.
+    were not read at the budgets of `basis`; `alternatives`: other n that cannot be distinguished
+    from the chosen one, measured at the nearest budget; `reward`: expected held-out reward, with
+    interval (None where the sweep gives none). `factor`: budget over the largest one reached, above
+    1 where this extrapolates; `supported`: the factor to which the validation goes.
     `basis`: what it rests on.
     """
 
@@ -214,54 +214,61 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
 
 
 def _inside(findings: Findings, budget: float) -> _Choice:
-    """Between two measured budgets: linear in log C, draw by draw."""
-    budgets = findings.frontier.budgets
+    """At a budget of the sweep what its report says; between two of them linear in log C, draw by
+    draw, over the (n, B) that were read at both."""
+    budgets, surface = findings.frontier.budgets, findings.surface
     above = next((i for i, at in enumerate(budgets) if at.budget * _ROUNDING >= budget), -1)
-    near = budgets[above]
-    surface = findings.surface
-    if surface is None:
-        return _measured(near)
-    below = max(above - 1, 0)
-    share = 1.0
-    if above > below:
-        span = math.log(near.budget / budgets[below].budget)
-        share = min(1.0, math.log(budget / budgets[below].budget) / span)
-    draws = (1 - share) * surface.draws[:, below] + share * surface.draws[:, above]
-    # Read at both budgets, or at the larger one where no (n, B) was.
-    both = surface.supported[below] & surface.supported[above]
-    read = both if both.any() else surface.supported[above]
-    by_n = np.where(read, draws, -np.inf).max(axis=2)
-    grid = surface.log2_n[surface.measured[above]]
+    near, before = budgets[above], budgets[above - 1 if above > 0 else above]
+    known = {Pair.of(cell) for cell in before.cells}
+    cells = tuple(cell for cell in near.cells if Pair.of(cell) in known)
+    if surface is None or budget * _ROUNDING >= near.budget or not cells:
+        return _reported(near, findings)
+    span = math.log(near.budget / before.budget)
+    share = math.log(budget / before.budget) / span
+    draws = (1 - share) * surface.draws[:, above - 1] + share * surface.draws[:, above]
+    both = surface.supported[above - 1] & surface.supported[above]
+    by_n = np.where(both, draws, -np.inf).max(axis=2)
+    of_both = {cell.num_generations for cell in cells}
+    grid = np.log2(sorted(of_both))
 
     def within(loss: float) -> Range:
         drawn = smallest_within(by_n, surface.log2_n, loss)
         return on_grid(interval_of_n(drawn, grid, findings.frontier.confidence), 2.0**grid)
 
     margin = findings.saturation.reason.margin
+    unread = {*near.missing, *before.missing, *near.measured, *before.measured} - of_both
+    basis = Basis(kind="surface", budgets=(near.budget, before.budget), num_cells=len(cells))
     return _chosen(
-        near,
+        replace(near, cells=cells, missing=tuple(sorted(unread))),
         surface,
         draws,
         within(0.0),
         None if margin is None else within(margin),
         findings.frontier.confidence,
-        Basis(
-            kind="surface",
-            budgets=(near.budget, budgets[below].budget) if share < 1 else (near.budget,),
-            num_cells=len(near.cells),
-        ),
+        basis,
     )
 
 
-def _measured(at: BudgetFrontier) -> _Choice:
+def _reported(at: BudgetFrontier, findings: Findings) -> _Choice:
+    """What the report says at one of its budgets."""
+    best, means = at.best, at.best.expected is None
+    optima = findings.saturation.optima
+    own = next((each for each in optima if each.budget == at.budget), None)
     return _Choice(
-        cell=at.best.cell,
-        best_n=None,
-        alternatives=tuple(n for n in at.candidates if n != at.best.num_generations),
-        reward=at.best.cell.mean,
-        interval=None,
-        basis=Basis(kind="means", budgets=(at.budget,)),
+        cell=best.cell,
+        best_n=None if own is None else own.interval,
+        alternatives=tuple(n for n in at.candidates if n != best.num_generations),
+        reward=best.cell.mean if means else best.expected,
+        interval=best.interval,
+        basis=Basis(
+            kind="means" if means else "surface",
+            budgets=(at.budget,),
+            num_cells=0 if means else len(at.cells),
+        ),
         missing=at.missing,
+        open_below=own is not None and own.left_censored and not means,
+        open_above=own is not None and own.right_censored and not means,
+        enough=None if own is None else own.enough,
     )
 
 

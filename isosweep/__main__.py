@@ -4,8 +4,10 @@ import contextlib
 import errno
 import io
 import os
+import re
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TextIO, cast
@@ -30,10 +32,13 @@ from isosweep.config.hydra import (
     UNCOMPOSED,
     config_directory,
     from_hydra,
+    readable,
     refusal,
     require_public,
     setting_names,
+    working,
 )
+from isosweep.config.overrides import quoted
 from isosweep.config.secrets import addresses, hidden, without_tokens
 from isosweep.config.suggest import option
 from isosweep.config.sweep import SweepConfig
@@ -72,9 +77,13 @@ def _hide_secrets(on_finish: str) -> None:
 
 def _compose() -> None:
     """Collect the jobs; what Hydra refuses is said in our words."""
-    # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
-    typed = [text for text in sys.argv[1:] if not text.startswith("-")]
+    options, typed = _options_and_overrides(sys.argv[1:])
+    given, sys.argv[1:] = sys.argv[1:], [*typed, *options]
+    for name, _, directory in (text.partition("=") for text in options):
+        if directory and name in ("--config-dir", "-cd"):
+            typed.append(f"hydra.searchpath=[{quoted(str(Path(directory).absolute()))}]")
     require_public(typed)
+    # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
     asked = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"
     said = io.StringIO()
@@ -85,10 +94,10 @@ def _compose() -> None:
         if left.code != 2 or not said.getvalue().startswith("usage:"):
             raise
         # argparse, of an option that there is not.
-        options = [text for text in sys.argv[1:] if text.startswith("-")]
         rule = said.getvalue().strip().rpartition("error: ")[2]
         said.truncate(0)
-        nearest = option(sys.argv[1:], setting_names(), list(MODES)) or "--help, which shows them"
+        nearest = working(option(given, setting_names(), list(MODES)), typed)
+        nearest = nearest or "--help, which shows them"
         raise SettingError("options", " ".join(options), rule, nearest) from None
     except UNCOMPOSED as error:
         if asked is not None:
@@ -98,6 +107,19 @@ def _compose() -> None:
         sys.stderr.write(said.getvalue())
         if asked is None:
             del os.environ["HYDRA_FULL_ERROR"]
+
+
+def _options_and_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Options, with their values, and overrides: argparse takes no option between these."""
+    options, overrides = list[str](), list[str]()
+    for before, text in zip(["", *words], words, strict=False):
+        if re.fullmatch("--config-(?:dir|name|path)|-c[dnp]", before):
+            options[-1] = f"{before}={text}"
+        elif text.startswith("-"):
+            options.append(text)
+        else:
+            overrides.append(readable(text))
+    return options, overrides
 
 
 def main() -> None:

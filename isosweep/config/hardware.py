@@ -118,7 +118,8 @@ class HardwareConfig:
         several = self.devices_per_run > 1
         if several and self.interconnect_bandwidth is None:
             rule = f"{self.name} has no hardware.interconnect_bandwidth to synchronise over"
-            raise self._refused("devices_per_run", rule)
+            nearest = f"hardware=NAME hardware.devices_per_run={self.devices_per_run}; of a GPU"
+            raise SettingError("hardware.devices_per_run", self.devices_per_run, rule, nearest)
         self._check_nodes()
         if self.sharding == "ddp":
             return
@@ -138,7 +139,8 @@ class HardwareConfig:
         least = math.ceil(devices / (self.devices_per_node or devices))
         if devices % nodes and self.nodes_per_run is None:
             rule = f"must be a multiple of its {nodes} nodes"
-            nearest = f"hardware.devices_per_run={devices // most * most} or {least * most}"
+            setting = "hardware.devices_per_run"
+            nearest = f"{setting}={devices // most * most}, or {setting}={least * most}"
             raise SettingError("hardware.devices_per_run", devices, rule, nearest)
         if devices % nodes or nodes < least:
             rule = f"must divide hardware.devices_per_run={devices}"

@@ -17,21 +17,23 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
 from isosweep.config import suggest
-from isosweep.config.choices import close, one_of
+from isosweep.config.choices import meant
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
+from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
 from isosweep.config.settings import NO_SUCH, settings_in, typed_name
 from isosweep.config.suggest_choice import choice as suggest_choice
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
-from isosweep.config.variants import Combination, combine, flattened
+from isosweep.config.variants import AXIS_GROUPS, Combination, combine, flattened
 from isosweep.errors import SettingError
 
 _PARSER = OverridesParser.create()
@@ -65,14 +67,72 @@ def choices_of(conf: Path, group: str) -> list[str]:
 UNCOMPOSED = (HydraException, OmegaConfBaseException, YAMLError)
 
 
+def readable(override: str) -> str:
+    """The override as Hydra takes it: in quotes what its grammar has no place for, such as the
+    signs of a path (~/sweeps, /scratch/run#1), and a group's choice that is no text (recipe=3).
+
+    Commas separate values, as ever.
+    """
+    name, equals, value = override.partition("=")
+    listed = value.startswith("[") and value.endswith("]")
+    parts = (value[1:-1] if listed else value).split(",")
+    # What begins so is closed, or a mistake.
+    if not equals or any(re.match(r"[\[({'\"]|\w+\(", part) for part in parts):
+        return override
+    texts = (str, list, dict) if _is_group(name) else object
+
+    def taken(part: str) -> bool:
+        parsed = _parsed(f"{name}={part}")
+        return parsed is not None and isinstance(parsed.value(), texts)
+
+    plain = ",".join(part if taken(part) else quoted(part) for part in parts)
+    again = f"{name}=[{plain}]" if listed else f"{name}={plain}"
+    return again if _parsed(again) else override
+
+
+def _is_group(name: str) -> bool:
+    return (config_directory() / name.lstrip("+~").partition("@")[0]).is_dir()
+
+
+def _parsed(override: str) -> Override | None:
+    """The override, None where Hydra's grammar has no place for it."""
+    try:
+        return _PARSER.parse_overrides([override])[0]
+    except OverrideParseException:
+        return None
+
+
 def require_public(overrides: Sequence[str]) -> None:
-    """Raise SettingError for a choice that only other files are built on: `model=_llm`; and for a
-    `sweeps_dir` of several, where Hydra's own file of a multirun would lie in none of them."""
-    for match in filter(None, map(_TYPED.fullmatch, overrides)):
+    """Raise SettingError for a choice that only other files are built on: `model=_llm`; for a list
+    of choices, of which Hydra composes all and the last one counts; and for a `sweeps_dir` of
+    several, where Hydra's own file of a multirun would lie in none of them."""
+    for text in overrides:
+        match, parsed = _TYPED.fullmatch(text), _parsed(text)
+        if match is None or parsed is None:
+            continue
         group, choice = match["name"], match["value"]
-        if group == "sweeps_dir" and _PARSER.parse_override(match[0]).is_sweep_override():
+        if group == "sweeps_dir" and parsed.is_sweep_override():
             rule = "is one directory, which holds all sweeps of a multirun"
-            raise SettingError(group, choice, rule, f"sweeps_dir={choice.partition(',')[0]}")
+            values = getattr(parsed.value(), "list", [choice])
+            names = [str(getattr(value, "text", value)) for value in values]
+            ways = [typed(names[0]), quoted(",".join(names))]
+            nearest = ", or ".join(shell_quoted(f"{group}={way}") for way in ways)
+            raise SettingError(group, ",".join(names), rule, nearest)
+        named, _, setting = group.partition(".")
+        chosen = f"{named}={choice}"
+        labelled = setting == "name" and choice in choices_of(config_directory(), named)
+        if labelled and chosen not in overrides:
+            rule = f"is a label, and changes nothing else; {named} is chosen without .name"
+            raise SettingError(group, choice, rule, chosen)
+        if not _is_group(group):
+            continue
+        swept = parsed.value()
+        values = swept.list if isinstance(swept, ChoiceSweep) else [swept]
+        if several := [value for value in values if isinstance(value, list) and len(value) != 1]:
+            rule = "takes one choice; of a list, only the last would be trained"
+            choices = ",".join(map(str, several[0]))
+            nearest = working(_compared(match["sign"] + group, choices), overrides, group)
+            raise SettingError(match["sign"] + group, choice, rule, nearest)
         if choice.startswith("_") and (config_directory() / group / f"{choice}.yaml").is_file():
             known = ", ".join(choices_of(config_directory(), group))
             rule = f"is only a part of other choices: {known}"
@@ -140,7 +200,11 @@ def _settings(
     for group, choice in choices.items():
         options = GlobalHydra.instance().config_loader().get_group_options(group)
         known = [o for o in options if not o.startswith("_") and o != _NOT_A_CHOICE]
-        one_of(f"grid.axes.{group}", choice, known)
+        if choice not in known:
+            axes = typed(plain["grid"]["axes"]).replace(choice, meant(choice, known))
+            nearest = shell_quoted(f"grid.axes={axes}") if meant(choice, known) else ""
+            rule = f"must be one of {', '.join(known)}"
+            raise SettingError(f"grid.axes.{group}", choice, rule, nearest)
     settings: dict[str, Any] = {}
     others = {group: choice for group, choice in choices.items() if group != "model"}
     if "model" in choices:
@@ -196,14 +260,18 @@ def config_of(overrides: Sequence[str]) -> SweepConfig:
 
     Raises SettingError as `from_hydra` does, and for what Hydra refuses.
     """
+    config = _config_of([*map(readable, overrides)])
+    said(config)
+    return config
+
+
+def _config_of(overrides: Sequence[str]) -> SweepConfig:
     require_public(overrides)
     try:
         with packaged():
-            config = from_hydra(compose("config", overrides=list(overrides)), overrides)
+            return from_hydra(compose("config", overrides=list(overrides)), overrides)
     except UNCOMPOSED as error:
         raise refusal(error, overrides) from None
-    said(config)
-    return config
 
 
 @contextmanager
@@ -225,70 +293,172 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     if isinstance(error, MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
         return SettingError("file", mark.name, f"is no YAML: {error.problem}, line {mark.line + 1}")
-    typed = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
+    given = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
     if isinstance(error, OverrideParseException):
-        return _unread(error.override, list(overrides))
+        return _unread(error.override, overrides)
     if isinstance(error, MissingConfigException) and error.options:
         # A choice may lie in a folder of its group, where Hydra lists none: tiny/data_reuse.
         group, _, choice = str(error.missing_cfg_file).partition("/")
         options = sorted({*error.options, *choices_of(config_directory(), group)})
-        sign = typed[group]["sign"] if group in typed else ""
+        sign = given[group]["sign"] if group in given else ""
         options = [option for option in options if not option.startswith("_")]
-        nearest = suggest_choice(group, choice, options, config_directory() / group)
-        if group == "experiment" and not nearest:
-            likest = close(choice, options, 3)
-            nearest = ", ".join(f"experiment={each}" for each in likest)
-        nearest = re.sub(rf"(^|, ){group}=", rf"\g<1>{sign}{group}=", nearest)
+        likely = suggest_choice(group, choice, options, config_directory() / group)
+        nearest = working([sign + each for each in likely], overrides, group)
         rule = f"must be one of {', '.join(options)}"
         if nearest and nearest not in suggest.ANYTHING.values():
             rule = f"is none of the {len(options)} choices, which --help lists"
         return SettingError(f"{sign}{group}", choice, rule, nearest)
+    if isinstance(error, MissingConfigException):
+        rule = "is no file of isosweep's; a file of yours is an experiment"
+        given_name = f"--config-name {error.missing_cfg_file}"
+        return SettingError("options", given_name, rule, suggest.FILE)
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
-        *groups, name = match[1].split(".")
-        if groups[1:] and groups[1] not in settings_in(SweepConfig, groups[:1]):
-            groups, name = groups[:1], groups[1]
-        known = settings_in(SweepConfig, groups)
-        sign, value = typed[match[1]].group("sign", "value") if match[1] in typed else ("", "")
-        if name in known:
-            reason = " ".join(str(error.__cause__ or words).splitlines()[:1])
-            return SettingError(f"{sign}{match[1]}", value, f"cannot be set so: {reason}")
-        if not (config_directory() / name).is_dir():
-            nearest = _chosen(name) or suggest.setting(name, value, groups, setting_names())
-            rule = "no such setting" if nearest else _no_such(groups, known)
-            return SettingError(f"{sign}{match[1]}", value, rule, nearest)
-        return SettingError(name, value, "is chosen beside the defaults", f"+{name}={value}")
+        return _without_place(match[1], error, overrides)
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
         rule = "several values are a list in brackets, or with -m on the command line a sweep each"
-        return SettingError(name, value, rule, f"{name}=[{value.strip(',')}]")
+        nearest = working(_compared(name, value.strip(",")), overrides, name)
+        return SettingError(name, value, rule, nearest)
     return SettingError("overrides", shlex.join(overrides), words)
 
 
-def _chosen(name: str) -> str:
-    """The group whose choice `name` is, with it: slurm=true."""
+def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) -> SettingError:
+    """The refusal of an override of a name that the config has no place for."""
+    given = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
+    sign, value = given[typed_name].group("sign", "value") if typed_name in given else ("", "")
+    *groups, name = typed_name.split(".")
+    if groups[:2] == ["grid", "axes"]:
+        axis = f"grid.axes={{{typed_name.removeprefix('grid.axes.')}:{value}}}"
+        again = _refused([*_others(overrides, typed_name), axis])
+        about = ("grid.axes", typed_name.removeprefix("grid.axes."))
+        if again and (again.setting in about or any(_concerns(again, each) for each in about)):
+            return SettingError(f"{sign}{typed_name}", value, again.rule, again.nearest)
+        rule = "is part of one setting, grid.axes"
+        return SettingError(f"{sign}{typed_name}", value, rule, shell_quoted(axis))
+    if groups[1:] and groups[1] not in settings_in(SweepConfig, groups[:1]):
+        groups, name = groups[:1], groups[1]
+    known = settings_in(SweepConfig, groups)
+    if name in known:
+        reason = " ".join(str(error.__cause__ or error).split("\n")[:1])
+        # Of a choice that brings the setting: trainer=command trainer.command=...
+        group, choice = [*groups, name, name][:2]
+        words = f"{group}={choice} {shell_quoted(f'{typed_name}={value}')}"
+        brought = choice in choices_of(config_directory(), group)
+        nearest = working([words] if brought else [], overrides, typed_name)
+        return SettingError(f"{sign}{typed_name}", value, f"cannot be set so: {reason}", nearest)
+    if _is_group(name):
+        nearest = working([f"+{name}={value}"], overrides, name)
+        return SettingError(name, value, "is chosen beside the defaults", nearest)
+    nearest = _nearest_setting(name, shell_quoted(value), groups, overrides, typed_name)
+    rule = NO_SUCH
+    if nearest or groups:
+        rule = "no such setting" + ("" if nearest else f"; here are {', '.join(known)}")
+    return SettingError(f"{sign}{typed_name}", value, rule, nearest)
+
+
+def _nearest_setting(
+    name: str, value: str, groups: Sequence[str], overrides: Sequence[str], replaced: str
+) -> str:
+    """What works in the place of a setting that does not exist, and is what it may mean."""
     conf = config_directory()
-    groups = sorted(path.name for path in conf.iterdir() if path.is_dir())
-    fitting = [group for group in groups if name in choices_of(conf, group)]
-    return f"{fitting[0]}={name}" if len(fitting) == 1 else ""
+    grouped = sorted(path.name for path in conf.iterdir() if path.is_dir())
+    fitting = [group for group in grouped if name in choices_of(conf, group)]
+    if len(fitting) == 1 and value.casefold() in ("", "true", "1", "yes", "on"):
+        likely = [f"{fitting[0]}={name}"]
+    else:
+        # Columns of a log are meant where there is one.
+        logs = {"import.": "mode=import", "trainer.columns.": "trainer=command"}
+        hidden = tuple(prefix for prefix, used in logs.items() if used not in overrides)
+        known = [each for each in setting_names() if not each.startswith(hidden)]
+        likely = suggest.setting(name, value, groups, known)
+    return working(likely, overrides, replaced)
+
+
+def _compared(name: str, values: str) -> list[str]:
+    """Ways to compare several `values` of a setting or group: in a list, as axis, by -m."""
+    group = name.lstrip("+").partition(".")[0]
+    axis = shell_quoted(f"grid.axes={{{name.lstrip('+')}:[{values}]}}")
+    ways = [] if _is_group(name) else [f"{name}=[{values}]"]
+    # A model brings the hardware and grid that others are compared on.
+    brought = f"model={values.partition(',')[0]} " if name == "model" else ""
+    ways += [brought + axis] if group in AXIS_GROUPS else []
+    # Sweeps that differ in these alone are one and the same.
+    alike = ("name", "hardware", "launcher", "tracking", "analysis", "checkpoint", "health")
+    return ways if group in (*alike, "simulation", "difficulty") else [*ways, f"-m {name}={values}"]
+
+
+# What is the user's to fill in, and names what may be elsewhere than here.
+_OPEN = re.compile(r"[^=]*=([A-Z:]+)|[^=]*path=.*")
+
+
+def working(likely: Sequence[str], overrides: Sequence[str], replaced: str = "") -> str:
+    """Those of the `likely` meanings of an override that are not refused in its place, and what
+    those that are refused are answered with.
+
+    `replaced`: its name. A meaning is one or more overrides, as a shell takes them, and may go on
+    after a semicolon with a remark.
+    """
+    works: list[str] = []
+    for meaning in likely:
+        words = shlex.split(meaning.partition(";")[0])
+        if any(_OPEN.fullmatch(word) or "=" not in word for word in words if word != "-m"):
+            works.append(meaning)
+            continue
+        if words[0] == "-m":
+            name, _, values = words[1].partition("=")
+            swept = [f"{name}={value}" for value in values.split(",")]
+            refused = any(_refused([*_others(overrides, replaced), word]) for word in swept)
+            works += [] if refused else [meaning]
+            continue
+        tried = [*_others(overrides, replaced), *words]
+        if set(tried) == set(overrides):
+            continue
+        again = _refused(tried)
+        names = [replaced, *(word.partition("=")[0].lstrip("+~") for word in words)]
+        if again is None or not any(_concerns(again, name) for name in names if name):
+            works.append(meaning)
+        # An answer that is of another value is another wish.
+        elif len(words) == 1 and (
+            _is_group(again.setting) or words[0].partition("=")[2] in again.nearest
+        ):
+            works.append(again.nearest)
+    return ", or ".join([*dict.fromkeys(filter(None, works))][: suggest.MANY])
+
+
+def _concerns(refused: SettingError, name: str) -> bool:
+    """Whether a refusal is about the setting, or about others because of it."""
+    about = f"{refused.setting.lstrip('+~')}. {refused.rule}"
+    return re.search(rf"(?<![\w.]){re.escape(name)}(=|\.)", about) is not None
+
+
+def _others(overrides: Sequence[str], replaced: str) -> Iterator[str]:
+    """The overrides but for those of `replaced`, those that are no override, and choices of -m."""
+    for text in overrides:
+        parsed = _parsed(text) if "=" in text else None
+        if parsed and parsed.key_or_group != replaced and not parsed.is_sweep_override():
+            yield text
+
+
+def _refused(overrides: Sequence[str]) -> SettingError | None:
+    try:
+        _config_of([*map(readable, overrides)])
+    except SettingError as error:
+        return error
+    return None
 
 
 def _unread(word: str, words: Sequence[str]) -> SettingError:
     """Of a word of the command that is no override, what it may have been meant to be."""
     name, given, value = word.partition("=")
     index = words.index(word) if word in words else 0
-    nearest = suggest.override(index, words or [word], get_args(Mode))
+    meaning = suggest.override(index, words or [word], get_args(Mode))
+    nearest = working([meaning] if meaning else [], words, name)
     if given:
         rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
         return SettingError(name, value, rule, nearest)
     rule = "is not SETTING=VALUE; a value with spaces has quotes"
     return SettingError("overrides", word, rule, nearest)
-
-
-def _no_such(groups: Sequence[str], known: Sequence[str]) -> str:
-    if groups:
-        return f"no such setting; here are {', '.join(known)}"
-    return NO_SUCH
 
 
 def setting_names() -> Iterator[str]:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,28 @@ def typed(value: Any) -> str:
             return f"{{{','.join(f'{name}:{typed(item)}' for name, item in value.items())}}}"
         case str() | Path():
             text = str(value)
-            if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
-                return text
-            escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
+            plain = _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT
+            return text if plain else quoted(text)
         case Set():
             return typed(sorted(value))
         case Sequence():
             return f"[{','.join(map(typed, value))}]"
         case _:
             return str(value)
+
+
+def quoted(text: str) -> str:
+    """The text in Hydra's quotes, with the home directory for a ~ that it begins with."""
+    if text.startswith("~"):
+        with suppress(RuntimeError):
+            text = str(Path(text).expanduser())
+    # Backslashes count before a quote alone.
+    text = re.sub(r'(\\*)("|$)', lambda at: at[1] * 2 + at[2].replace('"', '\\"'), text)
+    return f'"{text}"'
+
+
+def shell_quoted(word: str) -> str:
+    """The word as a shell takes it; of signs that it reads, lists' brackets alone are left."""
+    if re.fullmatch(r"[\w@%+=:,./^\[\]-]*", word):
+        return word
+    return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,16 @@ class OwnFunction:
         checked: Callable[..., Any] = function
         return checked
 
-    def refused(self, rule: str) -> SettingError:
+    def refused(self, rule: str, nearest: str = "") -> SettingError:
         """The error that says so."""
-        return SettingError(self.setting, self.path, rule)
+        return SettingError(self.setting, self.path, rule, nearest)
 
     def _file(self) -> Path | None:
         """The text of its module; None where that is not Python's."""
+        if self.module.endswith(".py"):
+            module = replace(self, path=f"{self.module.removesuffix('.py')}:{self.name}")
+            nearest = f"{self.setting}={module.path}" if module._spec() else ""
+            raise self.refused("names a module, without the .py of its file", nearest)
         spec = self._spec()
         if spec is None:
             rule = f"no module {self.module!r} is on the import path"

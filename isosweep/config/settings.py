@@ -15,6 +15,8 @@ from pydantic_core import ArgsKwargs, CoreSchema
 
 from isosweep.config import suggest
 from isosweep.config.choices import meant
+from isosweep.config.overrides import typed
+from isosweep.config.variants import AXIS_GROUPS
 from isosweep.errors import SettingError
 
 T = TypeVar("T")
@@ -114,7 +116,10 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
         subject, _, wanted = first["msg"].partition(" should ")
         rule = str(raised) if raised else f"must {wanted}" if wanted else subject
         nearest = getattr(raised, "nearest", "")
-        if broken == "literal_error":
+        # Layouts of devices and evaluation sets are no axes.
+        if isinstance(value, list) and loc[0] in AXIS_GROUPS[:4] and loc[1:2] != ("sets",):
+            nearest = f"'grid.axes={{{'.'.join(map(str, loc))}:{typed(value)}}}'"
+        elif broken == "literal_error":
             words = re.findall("'([^']*)'", first["ctx"]["expected"])
             place = (kind.__settings_group__, *map(str, loc))
             nearest = suggest.literal(".".join(filter(None, place)), value, words)

@@ -1,10 +1,11 @@
-"""What was most likely meant by an override that Hydra or a setting refuses, as it is typed.
+"""What may be meant by an override that Hydra or a setting refuses, as it is typed.
 
-A guess is text for `SettingError.nearest`; "" where there is none.
+Of several overrides with a remark after a semicolon. Whether they work is tried in `hydra.py`.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from isosweep.config.choices import meant
 from isosweep.config.values import seed_lists
@@ -35,33 +36,40 @@ _ELSEWHERE: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("gpus", "num_gpus", "n_gpus", "ngpus", "devices", "num_devices", "world_size"),
-        "hardware.devices_per_run={}, the devices of one run",
+        "hardware.devices_per_run={}; the devices of one run",
     ),
-    **dict.fromkeys(
-        ("nodes", "num_nodes", "nnodes"), "launcher=slurm, whose jobs take one node a run"
-    ),
+    **dict.fromkeys(("nodes", "num_nodes", "nnodes"), "hardware.nodes_per_run={}"),
     **dict.fromkeys(("parallel", "jobs", "workers", "num_workers"), "launcher.max_parallel={}"),
     **dict.fromkeys(("gpu", "accelerator"), "hardware={}"),
     **dict.fromkeys(("time", "timeout", "time_limit"), "launcher.slurm.timeout_min=MINUTES"),
-    **dict.fromkeys(("price", "cost", "dollars"), "hardware.dollars_per_hour={}"),
+    **dict.fromkeys(("price",), "hardware.dollars_per_hour={}"),
     **dict.fromkeys(
         ("output", "out", "out_dir", "outdir", "output_dir", "dir", "save_dir", "log_dir"),
         "sweeps_dir={}",
     ),
     **dict.fromkeys(("dataset", "data", "env", "environment"), "task={}"),
-    **dict.fromkeys(("algorithm", "algo", "method"), "recipe={}"),
+    **dict.fromkeys(("algorithm", "algo"), "recipe={}"),
     **dict.fromkeys(("loss",), "recipe.loss_type={}"),
     **dict.fromkeys(("scheduler", "cluster"), "launcher={}"),
     **dict.fromkeys(("logger", "log_to", "report_to", "tracker"), "tracking={}"),
     **dict.fromkeys(("project", "wandb_project"), "tracking.experiment={}"),
-    **dict.fromkeys(("config", "cfg", "preset"), "+experiment=NAME, which --help lists"),
+    **dict.fromkeys(("preset",), "+experiment=NAME; --help lists them"),
+    **dict.fromkeys(
+        ("reward", "reward_fn", "reward_func", "reward_funcs", "reward_function"),
+        "task=custom task.custom.function=MODULE:FUNCTION; docs/own.md",
+    ),
     **dict.fromkeys(("seed", "random_seed"), "grid.seeds=[{}]"),
     **dict.fromkeys(("yes", "force", "y"), "confirm=true"),
     **dict.fromkeys(("json",), "format=json"),
     **dict.fromkeys(("verbose", "debug", "quiet"), "mode=logs, which prints a run's own output"),
     **dict.fromkeys(("sweep",), "sweep_dir={}"),
 }
-_OF_MODELS = ("model_path", "model_dir", "model_name_or_path", "pretrained")
+_OF_MODELS = ("model_path", "model_dir", "model_name", "model_name_or_path", "pretrained")
+_OF_FILES = ("config", "cfg", "config_file", "yaml")
+FILE = (
+    "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/NAME.yaml "
+    "(docs/own.md)"
+)
 _MODES: Mapping[str, str] = {
     **dict.fromkeys(("train", "start", "go", "sweep"), "run"),
     **dict.fromkeys(("report", "plot", "fit", "analyze", "analysis", "results"), "analyse"),
@@ -78,38 +86,48 @@ _MODES: Mapping[str, str] = {
     **dict.fromkeys(("power",), "simulate"),
 }
 # A unit that a number was typed with: 1T, 1e20 FLOPs, 10^20.
-_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18, "z": 1e21}
-_WITH_UNIT = re.compile(r"([\d.]+(?:e[+-]?\d+)?)\s*([kmgtpez]?)\s*(?:flops?|rollouts?|tokens?)?")
+_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "z": 1e21}
+_WITH_UNIT = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([kmgtpz]?)")
 _POWER = re.compile(r"(?:([\d.]+)\s*[*x]\s*)?10\s*(?:\^|\*\*)\s*(\d+)")
+_UNIT = re.compile(
+    r"(?P<number>.*?)\s*(?:(?P<flops>flops?)|(?P<rollouts>rollouts?)|(?P<tokens>tokens?)"
+    r"|(?P<device_hours>(?:(?:gpu|device)[-_ ]?)?h(?:ours?)?))?"
+)
 MANY = 4
+# Of difflib's ratio, for a setting of any group.
+_LEAF = 0.85
 # What takes anything, where no choice is like what was typed.
 ANYTHING = {
-    "model": "model=local model.path=DIRECTORY, for any model on the disk",
-    "task": "task=math_file task.math.path=FILE, for any problems in a file",
+    "model": "model=local model.path=DIRECTORY; for any model on the disk",
+    "task": "task=math_file task.math.path=FILE; for any problems in a file",
 }
 
 
-def setting(name: str, value: str, groups: Sequence[str], known: Iterable[str]) -> str:
-    """What the unknown setting `name` of `groups` is called; `known`: dotted names of all."""
+def setting(name: str, value: str, groups: Sequence[str], known: Iterable[str]) -> list[str]:
+    """What the unknown setting `name` of `groups` may be called; `known`: dotted names of all."""
     known, plain = list(known), name.casefold().replace("-", "_")
     siblings = {each.rpartition(".")[2]: each for each in known if _group(each) == list(groups)}
     near = meant(name, list(siblings))
     if groups and near:
-        return _typed(siblings[near], value)
+        return [_typed(siblings[near], value)]
     if plain == "seeds":
-        return seed_lists(value)
+        return [seed_lists(value)]
+    if plain in _OF_FILES:
+        return [FILE]
     if plain in _OF_MODELS:
-        return on_disk(value)
-    if shown := _ELSEWHERE.get(plain):
-        return shown.format(value or "VALUE")
+        return [f"model={value}"]
+    shown = _ELSEWHERE.get(plain, "")
+    # evaluation.samples is no n.
+    if shown and (groups[:1] != ["evaluation"] or shown.startswith("evaluation")):
+        return [shown.format(value or "VALUE")]
     leaves = [each for each in known if each.rpartition(".")[2] == plain and "." in each]
     if leaves:
         first = sorted(leaves, key=lambda each: each.split(".")[:1] != list(groups[:1]))
-        return ", ".join(_typed(each, value) for each in first[:MANY])
-    if near:
-        return _typed(siblings[near], value)
+        return [_typed(each, value) for each in first]
     every = {each.rpartition(".")[2]: each for each in reversed(known)}
-    return _typed(every[near], value) if (near := meant(plain, list(every))) else ""
+    likest = [every[leaf] for leaf in get_close_matches(plain, every, 1, _LEAF)]
+    likest = [siblings[near], *likest] if near else likest
+    return [_typed(each, value) for each in likest]
 
 
 def _group(name: str) -> list[str]:
@@ -119,7 +137,7 @@ def _group(name: str) -> list[str]:
 def _typed(name: str, value: str) -> str:
     if name == "grid.seeds" and value and not value.startswith("["):
         return f"grid.seeds=[{value}]"
-    return f"{name}={value}" if value else name
+    return f"{name}={value}"
 
 
 def on_disk(value: str) -> str:
@@ -146,6 +164,20 @@ def number(value: object) -> str:
     return ""
 
 
+def budget(values: Sequence[object]) -> str:
+    """Budgets that were typed with a unit or as powers, as they are typed: budget=[1e20,2e20]."""
+    first, dots, last = str(values[0]).partition("..") if len(values) == 1 else ("", "", "")
+    if dots and number(first) and number(last):
+        return f"budget=logspace:{number(first)}:{number(last)}:3"
+    found = [_UNIT.fullmatch(str(value).casefold().strip()) for value in values]
+    numbers = [number(each["number"]) for each in found if each]
+    units = {str(each.lastgroup) for each in found if each} - {"number"}
+    if not numbers or not all(each and float(each) > 0 for each in numbers) or len(units) > 1:
+        return ""
+    listed = numbers[0] if len(numbers) == 1 else f"[{','.join(numbers)}]"
+    return " ".join([f"budget={listed}", *(f"budget_unit={unit}" for unit in units)])
+
+
 def _short(value: float) -> str:
     return f"{value:g}".replace("e+", "e")
 
@@ -156,29 +188,28 @@ def override(index: int, words: Sequence[str], modes: Sequence[str]) -> str:
     before = words[index - 1] if index else ""
     name, equals, value = word.partition("=")
     if words[index + 1 : index + 2] == ["="]:
-        return f"{word}={''.join(words[index + 2 : index + 3])}, without spaces"
+        return f"{word}={''.join(words[index + 2 : index + 3])}; without spaces"
+    if value.startswith("(") and value.endswith(")"):
+        return f"{name}=[{value[1:-1]}]"
     if value.startswith("[") and "]" not in value:
         listed = [value[1:], *_until_closed(words[index + 1 :])]
         return f"{name}=[{_joined(listed)}]"
     if equals:
-        typed = number(value)
-        return f"{name}={typed}" if typed else ""
+        return ""
     if before.count("=") == 1 and number(word):
         first, _, one = before.partition("=")
         return f"{first}=[{_joined([one, *_numbers(words[index:])])}]"
-    if ":" in word and word.partition(":")[0] == "mode":
+    if before.startswith("budget=") and (meant_by := budget([f"{before[7:]} {word}"])):
+        return meant_by
+    if word.startswith("mode:"):
         return word.replace(":", "=", 1)
-    if before.startswith("budget=") and (unit := word.casefold()) in (
-        "flops",
-        "rollouts",
-        "tokens",
-    ):
-        return f"{before} budget_unit={unit}"
-    return literal("mode", word, modes)
+    return FILE if word.endswith((".yaml", ".yml")) else literal("mode", word, modes)
 
 
 def _until_closed(words: Sequence[str]) -> Iterator[str]:
     for word in words:
+        if "=" in word:
+            return
         yield word.rstrip("]")
         if word.endswith("]"):
             return
@@ -195,18 +226,18 @@ def _joined(words: Iterable[str]) -> str:
     return ",".join(filter(None, (word.strip(", ") for word in words)))
 
 
-def option(words: Sequence[str], known: Iterable[str], modes: Sequence[str]) -> str:
+def option(words: Sequence[str], known: Iterable[str], modes: Sequence[str]) -> list[str]:
     """What a word with dashes before it, as other programs take options, is called here."""
     place = next((i for i, word in enumerate(words) if word.startswith("-")), None)
     if place is None:
-        return ""
+        return []
     name, equals, value = words[place].lstrip("-").partition("=")
     name = name.replace("-", "_")
     if not equals and words[place + 1 :] and not words[place + 1].startswith("-"):
         value = "" if "=" in words[place + 1] else words[place + 1]
     if name in modes or (not value and name in _MODES):
-        return literal("mode", name, modes)
+        return [literal("mode", name, modes)]
     known = list(known)
     if name in known:
-        return f"{name}={value or 'true' if name in ('dry_run', 'confirm') else value or 'VALUE'}"
+        return [f"{name}={value or ('true' if name in ('dry_run', 'confirm') else 'VALUE')}"]
     return setting(name, value, (), known)

@@ -1,43 +1,46 @@
-"""Which choice of a group of settings was most likely meant, by the files of the choices."""
+"""Which choices of a group of settings may be meant, by their names and by their files."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from isosweep.config.choices import meant
-from isosweep.config.suggest import ANYTHING, MANY, on_disk
+from isosweep.config.choices import close, meant
+from isosweep.config.overrides import shell_quoted
+from isosweep.config.suggest import ANYTHING, on_disk
 
 # Letters in which names of models differ from those of our choices.
 _ADDED = re.compile(r"[-_.]?(?:instruct|base|chat|hf|it)$")
+# What a model or a data set is called elsewhere.
+_SOURCE = re.compile(r"^ *(?:source|dataset): (\S+)", re.MULTILINE)
+# Letters of which a part of a name has to have more.
+_SHORT = 2
 
 
-def choice(group: str, given: str, options: Sequence[str], folder: Path) -> str:
-    """The choices of `group` that `given` may mean: by their names, and by what their files in
-    `folder` say (a model's or data set's name elsewhere)."""
+def choice(group: str, given: str, options: Sequence[str], folder: Path) -> list[str]:
+    """The choices of `group`, whose files are in `folder`, that `given` may mean."""
     if group == "model" and (given.startswith(("/", "./", "../", "~")) or Path(given).is_dir()):
-        return on_disk(given)
-    if near := meant(given, options):
-        return f"{group}={near}"
+        return [on_disk(shell_quoted(given))]
     word = given.casefold()
-    likely = [each for each in options if word.startswith(each) or (word and word in each)]
     short = _ADDED.sub("", word.rpartition("/")[2])
-    for text in dict.fromkeys((word, short)):
-        likely = likely or [each for each in options if text in _said(folder / f"{each}.yaml")]
-    if not likely and (near := meant(short, options)):
+    likely = [each for each in options if each in (word, short)]
+    likely = likely or [each for each in options if len(word) > _SHORT and word in each]
+    if group == "hardware":
+        likely = likely or [each for each in options if each in word]
+    elif not likely and group in ANYTHING and len(short) > _SHORT:
+        likely = [each for each in options if _plain(short) in _source(folder / f"{each}.yaml")]
+    # Another number is another choice: qwen3-14b is no slip for qwen-14b.
+    near = "" if group == "hardware" else meant(given, options)
+    if not likely and near and re.findall(r"\d", near) == re.findall(r"\d", given):
         likely = [near]
-    if not likely and len(word) > 2:
-        whole = re.compile(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])")
-        likely = [each for each in options if whole.search(_text(folder / f"{each}.yaml"))]
-    if not likely:
-        return ANYTHING.get(group, "")
-    more = ", ..." if likely[MANY:] else ""
-    return ", ".join(f"{group}={each}" for each in likely[:MANY]) + more
+    if group == "experiment":
+        likely = likely or close(given, options, 3)
+    return [f"{group}={each}" for each in likely] or [*filter(None, [ANYTHING.get(group)])]
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").casefold() if path.is_file() else ""
+def _plain(name: str) -> str:
+    return re.sub("[-_.]", "", name)
 
 
-def _said(path: Path) -> str:
-    """A file's settings, without comments."""
-    return "\n".join(line.partition("#")[0] for line in _text(path).splitlines())
+def _source(path: Path) -> str:
+    found = _SOURCE.findall(path.read_text(encoding="utf-8")) if path.is_file() else ()
+    return _plain(" ".join(found).casefold())

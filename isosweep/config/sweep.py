@@ -71,9 +71,7 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     budgets = [_number(item) for item in values]
     if not budgets or not all(math.isfinite(number) and number > 0 for number in budgets):
         rule = "must be a finite number above 0, in budget_unit, or a list of these"
-        plain = [suggest.number(item) for item in values]
-        listed = plain[0] if len(plain) == 1 else f"[{','.join(plain)}]"
-        raise MistypedError(rule, f"budget={listed}" if plain and all(plain) else "")
+        raise MistypedError(rule, suggest.budget(values))
     return _ascending(budgets, "lists a value twice")
 
 

@@ -13,6 +13,7 @@ from isosweep.config.overrides import as_typed
 from isosweep.errors import SettingError
 
 if TYPE_CHECKING:
+    from isosweep.config.hardware import HardwareConfig
     from isosweep.config.sweep import SweepConfig
 
 Refusals = Iterator[SettingError]
@@ -22,6 +23,7 @@ VLLM_MAX_TEMPERATURE = 2.0
 _OWN_TRAINER = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
 # Settings of a run whose devices sample and train in turn.
 IN_TURN = "generation.overlap=false generation.overlap_devices=null"
+_COLOCATED = "generation.mode=colocate generation.server_url=null"
 
 
 def broken_rules(c: "SweepConfig") -> Refusals:
@@ -80,19 +82,18 @@ def _nodes(c: "SweepConfig") -> Refusals:
     hardware, launcher = c.hardware, c.launcher
     if hardware.nodes == 1:
         return
-    one = hardware.taking(min(hardware.devices_per_run, hardware.devices_per_node or 10**9))
-    settings = " ".join(as_typed({f"hardware.{name}": value for name, value in one.items()}))
 
     def refused(setting: str, value: object, rule: str, nearest: str) -> SettingError:
         taken = f"a run takes {hardware.nodes} nodes x {hardware.node_devices} devices"
-        return SettingError(setting, value, f"{rule}, and {taken}", f"{nearest}, or {settings}")
+        nearest = f"{nearest}, or {_one_node(hardware)}"
+        return SettingError(setting, value, f"{rule}, and {taken}", nearest)
 
     if launcher.name in ("local", "inline"):
         yield refused("launcher", launcher.name, "runs on this machine alone", "launcher=slurm")
     command = launcher.command
     if launcher.name == "command" and command.file is None and not command.asks_for_nodes():
         rule = "asks for one node, with no {nodes} in submit or options"
-        nearest = "launcher=slurm, kueue, pbs or skypilot"
+        nearest = "launcher=slurm, or launcher=kueue"
         yield refused("launcher.command.submit", command.submit, rule, nearest)
     if launcher.name == "slurm" and not launcher.slurm.use_srun:
         setting = "launcher.slurm.use_srun"
@@ -101,7 +102,13 @@ def _nodes(c: "SweepConfig") -> Refusals:
         yield refused("trainer", "command", "starts your command on one node", "trainer=trl")
     if c.generation.mode == "server":
         rule = "sends weights to the server from one node"
-        yield refused("generation.mode", "server", rule, "generation.mode=colocate")
+        yield refused("generation.mode", "server", rule, _COLOCATED)
+
+
+def _one_node(hardware: "HardwareConfig") -> str:
+    """What gives a run devices of one node alone."""
+    one = hardware.taking(min(hardware.devices_per_run, hardware.devices_per_node or 10**9))
+    return " ".join(as_typed({f"hardware.{name}": value for name, value in one.items()}))
 
 
 def _vllm(c: "SweepConfig") -> Refusals:
@@ -194,12 +201,12 @@ def _overlap(c: "SweepConfig") -> Refusals:
         yield refused(rule, "recipe.mini_batches=1 recipe.num_iterations=1")
     if c.generation.mode == "server":
         rule = "starts its own generator, and generation.mode=server has another"
-        yield refused(rule, "generation.mode=colocate")
+        yield refused(rule, _COLOCATED)
     if c.trainer.name == "command":
         yield refused(_OWN_TRAINER, "trainer=trl")
     if hardware.nodes > 1:
         rule = f"takes one node, and a run takes hardware.nodes={hardware.nodes}"
-        yield refused(rule, "hardware.nodes=1")
+        yield refused(rule, _one_node(hardware))
     yield from _split(c)
 
 
@@ -222,8 +229,10 @@ def _split(c: "SweepConfig") -> Refusals:
         rule = f"must be a multiple of generation.tensor_parallel={size}"
     elif asked < devices:
         rule = f"leaves one device, and hardware.sharding={hardware.sharding} trains on two"
-    nearest = f"generation.overlap_devices={min(works, key=lambda g: abs(g - asked))}"
-    yield SettingError("generation.overlap_devices", asked, rule, f"{nearest}, or null")
+    # Halves divide the rollouts of a step wherever the whole does.
+    near = min(works, key=lambda g: (2 * g != devices, abs(g - asked)))
+    nearest = f"generation.overlap_devices={near}, or generation.overlap_devices=null"
+    yield SettingError("generation.overlap_devices", asked, rule, nearest)
 
 
 def _interruption(c: "SweepConfig") -> Refusals:
@@ -338,7 +347,7 @@ def _price(c: "SweepConfig") -> Refusals:
     limit = c.launcher.max_dollars
     if limit is not None and c.hardware.dollars_per_hour is None and c.mode != "resume":
         rule = "takes hardware.dollars_per_hour, what an hour of one device costs"
-        nearest = "hardware.dollars_per_hour=NUMBER, or launcher.max_device_hours"
+        nearest = "hardware.dollars_per_hour=NUMBER, or launcher.max_device_hours=NUMBER"
         yield SettingError("launcher.max_dollars", limit, rule, nearest)
 
 

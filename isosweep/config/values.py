@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator
 
+from isosweep.files import is_beside_sweeps
+
 T = TypeVar("T")
 
 
@@ -43,7 +45,7 @@ def seed_lists(value: object) -> str:
     if not text.isdigit() or not 0 < int(text) <= 20:
         return "grid.seeds=[0,1,2]"
     listed = ",".join(map(str, range(int(text))))
-    return f"grid.seeds=[{listed}] for {text} seeds, grid.seeds=[{text}] for seed {text}"
+    return f"grid.seeds=[{listed}] for {text} seeds, or grid.seeds=[{text}] for seed {text}"
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -57,8 +59,6 @@ def or_empty(value: Any) -> Any:
     return {} if value is None else value
 
 
-# What isosweep itself keeps beside the sweeps.
-_TAKEN = ("runs", "multirun", "difficulty", "studies", "mlartifacts", "mlruns")
 # Names of files have 255 bytes at most, and what is written beside a sweep adds to its own.
 _LONGEST = 100
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{_LONGEST - 1}}}")
@@ -70,11 +70,13 @@ def _digits(value: Any) -> Any:
 
 
 def _directory_name(value: str) -> str:
-    if value in _TAKEN or not _NAME.fullmatch(value):
+    if not _NAME.fullmatch(value):
         raise ValueError(
             f"must begin with a letter or digit and go on with these, `.`, `_` and `-`, "
-            f"{_LONGEST} at most; {', '.join(_TAKEN)} are taken"
+            f"{_LONGEST} at most"
         )
+    if is_beside_sweeps(value):
+        raise MistypedError("is the name of a file of isosweep's own", f"name=my-{value}")
     return value
 
 

@@ -136,7 +136,10 @@ def _distinct(axis: str, axes: Mapping[str, Any]) -> list[Any]:
 def _no_axis(axis: str, values: Any) -> SettingError:
     groups = ", ".join(AXIS_GROUPS)
     if axis in AXIS_GROUPS:
-        rule = "an axis that is a config group lists choices of it, by name"
+        rule = (
+            "an axis that is a config group lists choices of it, by name, and one of its settings "
+            "has its whole name, as in grid.axes={recipe.beta:[0,0.01]}"
+        )
         return SettingError(f"grid.axes.{axis}", values, rule)
     if axis.partition(".")[0] in _SHARED:
         rule = (

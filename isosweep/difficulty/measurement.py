@@ -13,7 +13,7 @@ from pathlib import Path
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import JsonObject, read_json, read_lines, write_json
+from isosweep.files import DIFFICULTY, JsonObject, read_json, read_lines, write_json
 from isosweep.models.weights import content_identity
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem
@@ -76,7 +76,7 @@ def measurement_path(config: SweepConfig, sweeps_dir: Path) -> Path:
         "max_problems": settings.max_problems,
     }
     digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
-    return sweeps_dir / "difficulty" / f"{digest}.jsonl"
+    return sweeps_dir / DIFFICULTY / f"{digest}.jsonl"
 
 
 def temperature_of(config: SweepConfig) -> float:

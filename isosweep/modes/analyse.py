@@ -1,5 +1,6 @@
 """`mode=analyse`: what records say, or `search=tune` found, on the terminal and as a report."""
 
+import os
 from dataclasses import asdict, replace
 from os.path import relpath
 from typing import TYPE_CHECKING
@@ -42,9 +43,20 @@ def analyse_stored(config: SweepConfig, console: Console) -> int:
     tracking = asked_tracking(config, sweep.config)
     settings = replace(sweep.config, analysis=config.analysis, tracking=tracking)
     asked = replace(sweep, config=settings)
+    _require_writable(sweep)
     analyse_sweep(asked, console)
     catch_up(asked, console)
     return 0
+
+
+def _require_writable(sweep: StoredSweep) -> None:
+    """Raise SettingError where this user may only read the sweep."""
+    root, analysis = sweep.paths.root, sweep.paths.analysis
+    place = analysis if analysis.exists() else root
+    if not os.access(place, os.W_OK):
+        rule = f"its analysis is written into {place}, which you may only read"
+        nearest = f"isosweep.open({str(root)!r}) in Python, which analyses and writes nothing"
+        raise SettingError("sweep_dir", root, rule, nearest)
 
 
 def analyse_sweep(sweep: StoredSweep, console: Console) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
+from isosweep.files import COMPARISON, RUNS
 from isosweep.modes.analyse import analysis_seconds
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import named_sweeps
@@ -40,7 +41,8 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     sweeps = named_sweeps(config)
     roots = {sweep.paths.root.resolve(): name for name, sweep in sweeps}
     if len(roots) < len(sweeps):
-        nearest = f"from=[{','.join(roots.values())}]"
+        named = [*roots.values()] if len(roots) > 1 else ["SWEEP", "SWEEP"]
+        nearest = f"from=[{','.join(named)}]"
         raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
     runs = sum(len(sweep.plan.runs) for _, sweep in sweeps)
     variants = sum(len(sweep.plan.axes) for _, sweep in sweeps)
@@ -53,8 +55,8 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     comparison = compare(entries, config.analysis)
     shared = "|".join(name for name, _ in sweeps)
     digest = hashlib.sha256(shared.encode()).hexdigest()[:8]
-    root = Path(config.sweeps_dir).absolute() / f"comparison-{digest}"
-    target = SweepPaths(root, root.parent / "runs")
+    root = Path(config.sweeps_dir).absolute() / f"{COMPARISON}{digest}"
+    target = SweepPaths(root, root.parent / RUNS)
     own = _reports(config, sweeps, [entry.name for entry in entries], target)
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)

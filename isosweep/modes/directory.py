@@ -14,7 +14,15 @@ from isosweep.config.executed import read_from
 from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
-from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
+from isosweep.files import (
+    RUNS,
+    JsonObject,
+    is_beside_sweeps,
+    make_directories,
+    read_json,
+    write_json,
+    write_text,
+)
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
@@ -127,7 +135,7 @@ def read_sweep(root: Path) -> StoredSweep:
         stored = stored | {"sweep_dir": str(root), "name": None}
     elif stored.get("name") is not None:
         stored = stored | {"name": root.name}
-    paths = SweepPaths(root, sweeps / "runs")
+    paths = SweepPaths(root, sweeps / RUNS)
     return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths, kind=kind)
 
 
@@ -170,13 +178,13 @@ def _sweeps_dir(
     most = max(places, key=lambda place: _runs_in(place, run_ids))
     if _runs_in(most, run_ids):
         return most
-    return next((place for place in places if (place / "runs").is_dir()), places[-1])
+    return next((place for place in places if (place / RUNS).is_dir()), places[-1])
 
 
 def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
     """How many of the runs have a directory there."""
     with suppress(OSError):
-        return len(set(run_ids).intersection(names(sweeps / "runs")))
+        return len(set(run_ids).intersection(names(sweeps / RUNS)))
     return 0
 
 
@@ -282,7 +290,15 @@ def sweep_paths(study: "Study") -> SweepPaths:
         if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
             run_ids = {run.run_id for run in study.plan.runs}
             sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
-    return SweepPaths(root, sweeps / "runs")
+    require_own_name(root, sweeps)
+    return SweepPaths(root, sweeps / RUNS)
+
+
+def require_own_name(root: Path, sweeps: Path) -> None:
+    """Raise SettingError for a sweep in the place of what isosweep keeps beside the sweeps."""
+    if root.parent == sweeps and is_beside_sweeps(root.name):
+        rule = "is the name of a file of isosweep's own"
+        raise SettingError("sweep_dir", root, rule, f"sweep_dir={sweeps / f'my-{root.name}'}")
 
 
 def never_launched(root: Path) -> bool:

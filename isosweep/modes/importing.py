@@ -11,8 +11,8 @@ from isosweep import words
 from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, to_json
-from isosweep.modes.directory import StoredSweep, read_sweep
+from isosweep.files import RUNS, JsonObject, to_json
+from isosweep.modes.directory import StoredSweep, read_sweep, require_own_name
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.store.paths import SweepPaths
@@ -104,7 +104,8 @@ def _paths(config: SweepConfig, source: list[str]) -> SweepPaths:
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source[0]).stem).strip("-.")[:_LONGEST]
     name = config.name or f"imported-{stem}"
     root = Path(config.sweep_dir).absolute() if config.sweep_dir else sweeps / name
-    return SweepPaths(root, sweeps / "runs")
+    require_own_name(root, sweeps)
+    return SweepPaths(root, sweeps / RUNS)
 
 
 def _settings(config: SweepConfig, paths: SweepPaths) -> JsonObject:

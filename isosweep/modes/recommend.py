@@ -1,5 +1,6 @@
 """`mode=recommend`: how to split each budget, from what one sweep has measured."""
 
+import sys
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import one_sweep
-from isosweep.modes.terminal import say, show_json
+from isosweep.modes.terminal import printable, say, show_json
 
 # What a command says of a recommendation: which sweep, which budgets, how the records are read and
 # what is printed. Launcher and tracking have no part in it. All else is the sweep's own.
@@ -58,13 +59,20 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             "recommendations": to_json([asdict(split) for split in splits]),
         }
         variants.append({"axes": axes, **document})
-        make_directories(view.analysis)
-        write_json(view.recommendation, document)
+        kept = f"recommendation: {view.recommendation}"
+        try:
+            make_directories(view.analysis)
+            write_json(view.recommendation, document)
+        except OSError as error:
+            # Of a sweep that others let this user read.
+            kept = ""
+            line = f"the recommendation is not kept: {view.analysis} cannot be written"
+            sys.stderr.write(f"{printable(line)} ({error.strerror})\n")
         if spoken:
             for split in document["recommendations"]:
                 of = plan.budget_unit, data.evaluation_set, asked.confidence, plan.pricing
                 say(console, *words.lines("recommend", "recommendation", split, *of))
-            say(console, f"recommendation: {view.recommendation}")
+            say(console, *filter(None, [kept]))
     if not spoken:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
         show_json(console, {**whole, "variants": variants})

@@ -85,7 +85,8 @@ def help_about(conf: Path, word: str) -> str:
     asked = set(re.split("[._]", word.casefold()))
     if found := [each for each in names if asked <= set(re.split("[._]", each))]:
         return textwrap.fill(f"settings: {', '.join(found)}", _WIDTH, break_on_hyphens=False)
-    nearest = suggest.literal("mode", word, list(MODES)) or suggest.setting(word, "", (), names)
+    nearest = suggest.literal("mode", word, list(MODES))
+    nearest = nearest or ", or ".join(suggest.setting(word, "VALUE", (), names)[: suggest.MANY])
     raise SettingError("--help", word, "is no mode, group or setting", nearest or "--help")
 
 

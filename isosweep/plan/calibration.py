@@ -12,7 +12,7 @@ import numpy as np
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import JsonObject, read_json, write_json
+from isosweep.files import CALIBRATION, JsonObject, read_json, write_json
 from isosweep.plan.cells import Plan
 from isosweep.plan.coefficients import (
     PHASES,
@@ -162,7 +162,7 @@ def calibrated(config: SweepConfig) -> SweepConfig:
 
 
 def _file(sweeps: Path) -> Path:
-    return sweeps / "calibration.json"
+    return sweeps / CALIBRATION
 
 
 def _key(config: SweepConfig) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isosweep.errors import RecordError
-from isosweep.files import require_no_links
+from isosweep.files import EVALUATIONS, PROBLEMS, TRAINED, require_no_links
 
 # What those read who look at every run: see `RunPaths.text`.
 ATTEMPTS, SUBMISSIONS, OLD_STATE, SPEC = "attempts", "submissions", "state.json", "spec.json"
@@ -81,7 +81,7 @@ class RunPaths:
     def trained(self, attempt: int) -> Path:
         """What a command of the user's writes in an attempt: beside the runs, for it may have links
         among its files."""
-        return self.root.parent.parent / "trained" / self.run_id / str(attempt)
+        return self.root.parent.parent / TRAINED / self.run_id / str(attempt)
 
     def submission_logs(self, number: int) -> Path:
         """What the jobs of submission `number` print: those that were requeued, one after another.
@@ -93,11 +93,11 @@ class RunPaths:
 
     def selection(self, sha256: str) -> Path:
         """Problems chosen by difficulty: beside the runs, for all that share them."""
-        return self.root.parent.parent / "problems" / f"{sha256}.json"
+        return self.root.parent.parent / PROBLEMS / f"{sha256}.json"
 
     def base_evaluation(self, sha256: str) -> Path:
         """The evaluation of a model before training: beside the runs, for all that share it."""
-        return self.root.parent.parent / "evaluations" / f"{sha256}.json"
+        return self.root.parent.parent / EVALUATIONS / f"{sha256}.json"
 
 
 # As Slurm's `%t` numbers the tasks of a step (srun(1)), one a node.

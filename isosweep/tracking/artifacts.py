@@ -11,10 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from isosweep.files import make_within, open_plain, write_bytes
-
-# What this store calls the directory of all artifacts, beside the runs.
-FOLDER = "mlartifacts"
+from isosweep.files import ARTIFACTS, make_within, open_plain, write_bytes
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Artifacts:
         return place
 
     def _is_ours(self, place: Path | None) -> bool:
-        if place is None or place.parts[-3:] != (FOLDER, self.mlflow_id, "artifacts"):
+        if place is None or place.parts[-3:] != (ARTIFACTS, self.mlflow_id, "artifacts"):
             return False
         if self.beside is None or place.parents[1] == self.beside:
             return True

@@ -16,10 +16,10 @@ from filelock import FileLock
 
 from isosweep.config.executed import require_own
 from isosweep.errors import SettingError
-from isosweep.files import entered
+from isosweep.files import ARTIFACTS, MLFLOW, entered
 from isosweep.ownership import others_may_write
 from isosweep.plan.cells import Plan
-from isosweep.tracking.artifacts import FOLDER, Artifacts
+from isosweep.tracking.artifacts import Artifacts
 from isosweep.tracking.faults import StoreError, described, quiet, store_name
 from isosweep.tracking.view import KIND_TAG, sweep_filter
 
@@ -54,7 +54,7 @@ class Store:
     def __init__(self, uri: str | None, experiment: str, sweeps_dir: Path) -> None:
         """`uri`: MLflow's; None: SQLite in `sweeps_dir`."""
         self._asked = uri
-        self.uri = uri or f"sqlite:///{sweeps_dir / 'mlflow.db'}"
+        self.uri = uri or f"sqlite:///{sweeps_dir / MLFLOW}"
         self.name = store_name(self.uri)
         self._experiment = experiment
         self._sweeps_dir = sweeps_dir
@@ -69,6 +69,8 @@ class Store:
             require_own({"tracking.uri": self._asked})
         except SettingError as error:
             raise StoreError(str(error)) from None
+        if self._asked is None and "?" in str(self._sweeps_dir):
+            raise StoreError("the address of a database ends at a question mark: tracking.uri=URI")
         try:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
@@ -125,7 +127,7 @@ class Store:
 
     @property
     def _artifacts(self) -> Path:
-        return self._sweeps_dir / FOLDER
+        return self._sweeps_dir / ARTIFACTS
 
     def artifacts_of(self, mlflow_id: str) -> Artifacts:
         """The files of a run. Raises OSError where the database cannot be seen."""
@@ -143,7 +145,7 @@ class Store:
             return self._experiment
         parts = urlsplit(found.artifact_location)
         known = Path(unquote(parts.path))
-        if parts.scheme != "file" or known.name != FOLDER:
+        if parts.scheme != "file" or known.name != ARTIFACTS:
             return self._experiment
         # Hosts may call one directory by several names.
         with suppress(OSError):

@@ -58,7 +58,10 @@ REFUSED = [
     ("~launcher.nosuch", "~launcher.nosuch", "no such setting; here are name, max_parallel, "),
     ("budget=1e10,2e10", "budget", "several values are a list in brackets, or with -m"),
     ("budget=[1", "budget", "cannot be read: brackets and quotes are closed"),
-    ("task.template=a=b", "task.template", "text with signs has quotes"),
+    ("task.template=a=b", "task.template", "must contain {digits}"),
+    ('"task.template=\'a=b"', "task.template", "brackets and quotes are closed"),
+    ("recipe=3", "recipe", "must be one of cispo, dapo, "),
+    ("tracking=false", "tracking", "must be one of mlflow, none, wandb"),
     ("budget=1e11 1e12", "overrides", "is not SETTING=VALUE; a value with spaces has quotes"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
     # Values of another type.
@@ -131,7 +134,7 @@ REFUSED = [
     ("launcher.slurm.mem_gb=0", "launcher.slurm.mem_gb", "must be greater than 0"),
     ("launcher.slurm.command_timeout_s=0", "launcher.slurm.command_timeout_s", "greater than 0"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
-    ("name=runs", "name", "multirun, difficulty, studies, mlartifacts, mlruns are taken"),
+    ("name=runs", "name", "is the name of a file of isosweep's own"),
     (f"name={'a' * 101}", "name", "100 at most"),
     ("checkpoint.min_interval_s=5000", "checkpoint.min_interval_s", "max_interval_s=3600"),
     ("health.stop=[collapse,collapse]", "health.stop", "names a rule twice"),
@@ -559,7 +562,7 @@ def test_devices_that_cannot_be_split_may_sample_and_train_in_turn(typed: str) -
     assert not config_of(shlex.split(f"{typed} {in_turn}")).generation.overlap
 
 
-SEEDS = "grid.seeds=[0,1,2] for 3 seeds, grid.seeds=[3] for seed 3"
+SEEDS = "grid.seeds=[0,1,2] for 3 seeds, or grid.seeds=[3] for seed 3"
 
 # What newcomers type, and what they are told to type.
 MEANT = [
@@ -575,29 +578,30 @@ MEANT = [
     ("n=64", "grid.num_generations=64"),
     ("grid.n=64", "grid.num_generations=64"),
     ("T=100", "grid.max_steps=100; T follows from budget, n and B"),
-    ("gpus=8", "hardware.devices_per_run=8, the devices of one run"),
+    ("gpus=8", "hardware=NAME hardware.devices_per_run=8; of a GPU"),
+    ("gpus=8 model=qwen-1.5b", "hardware.devices_per_run=8; the devices of one run"),
     ("lr=1e-6", "recipe.learning_rate=1e-6"),
     ("grid.lr=1e-6", "recipe.learning_rate=1e-6"),
     ("grid.seeds=3", SEEDS),
     ("seeds=3", SEEDS),
     ("grid.seed=3", "grid.seeds=[3]"),
-    ("temperature=0.7", "recipe.temperature=0.7, evaluation.temperature=0.7, "),
+    ("temperature=0.7", "recipe.temperature=0.7, or evaluation.temperature=0.7, or "),
     ("launcher.partition=gpu", "launcher.slurm.partition=gpu"),
     ("slurm=true", "launcher=slurm"),
-    ("config=foo", "+experiment=NAME, which --help lists"),
-    ("+experiment=playbook", "+experiment=playbook_baseline, "),
+    ("config=foo", "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/"),
+    ("+experiment=playbook", "+experiment=playbook_baseline, or "),
     ("model=Qwen/Qwen2.5-1.5B", "model=qwen-1.5b"),
     ("model=Qwen2.5-7B-Instruct", "model=qwen-7b"),
     ("model=/data/mine", "model=local model.path=/data/mine"),
-    ("model=gpt2", "model=local model.path=DIRECTORY, for any model on the disk"),
+    ("model=gpt2", "model=local model.path=DIRECTORY; for any model on the disk"),
     ("task=gsm8k", "task=math"),
-    ("task=aime", "task=math_file task.math.path=FILE, for any problems in a file"),
+    ("task=aime", "task=math_file task.math.path=FILE; for any problems in a file"),
     ("hardware=a100-80gb", "hardware=a100"),
     ("recipe=GRPO", "recipe=grpo"),
     ("mode=reccomend", "mode=recommend"),
     ("mode=report", "mode=analyse"),
     ("mode=help", "--help"),
-    ("mode = plan", "mode=plan, without spaces"),
+    ("mode = plan", "mode=plan; without spaces"),
     ("plan", "mode=plan"),
     ("help", "--help"),
 ]
@@ -613,16 +617,16 @@ def test_what_newcomers_type_is_answered_with_what_to_type(typed: str, nearest: 
 @pytest.mark.parametrize(
     ("words", "nearest"),
     [
-        (["--plan"], "mode=plan"),
-        (["--mode=plan"], "mode=plan"),
-        (["--dry-run"], "mode=plan"),
-        (["--budget", "1e11"], "budget=1e11"),
-        (["--learning-rate=1e-6"], "recipe.learning_rate=1e-6"),
-        (["--gibberish"], ""),
+        (["--plan"], ["mode=plan"]),
+        (["--mode=plan"], ["mode=plan"]),
+        (["--dry-run"], ["mode=plan"]),
+        (["--budget", "1e11"], ["budget=1e11"]),
+        (["--learning-rate=1e-6"], ["recipe.learning_rate=1e-6"]),
+        (["--gibberish"], []),
     ],
 )
 def test_options_of_other_programs_are_answered_with_what_to_type(
-    words: list[str], nearest: str
+    words: list[str], nearest: list[str]
 ) -> None:
     assert suggest.option(words, setting_names(), get_args(Mode)) == nearest
 

@@ -183,7 +183,7 @@ def test_sweeps_of_a_multirun_cannot_share_a_name(tmp_path: Path) -> None:
 def test_sweeps_of_a_multirun_have_one_directory(tmp_path: Path) -> None:
     said = refused("-m", "mode=plan", "sweeps_dir=a,b", cwd=tmp_path)
     assert "sweeps_dir=a,b: is one directory" in said
-    assert "Nearest choice that works: sweeps_dir=a\n" in said
+    assert "Nearest choice that works: sweeps_dir=a, or 'sweeps_dir=\"a,b\"'\n" in said
     assert list(tmp_path.iterdir()) == []
 
 
