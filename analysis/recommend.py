@@ -149,6 +149,7 @@ def recommend(
     if budget * _ROUNDING < first:
         rule = f"lies below {short(first)}, the smallest budget that was measured"
         raise SettingError("budget", f"{budget:g}", rule, f"budget={first:g}")
+    _require_no_gap(findings, budget)
     factor = budget / last
     supported = supported_factor(findings)
     if factor > supported * _ROUNDING and not extrapolate:
@@ -211,6 +212,18 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
     rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"
     nearest = f"budget={last * supported:.4g} (or analysis.extrapolate=true, at your own risk)"
     return SettingError("budget", f"{budget:g}", rule, nearest)
+
+
+def _require_no_gap(findings: Findings, budget: float) -> None:
+    """Raise SettingError between two budgets at which no run could be read."""
+    budgets = [at.budget for at in findings.frontier.budgets]
+    for gap in findings.frontier.gaps:
+        before = budgets[budgets.index(gap.after) - 1]
+        if before * _ROUNDING < budget < gap.after / _ROUNDING:
+            ends = f"between {short(gap.low)} and {short(gap.high)}"
+            rule = f"no run has records near enough {ends}, so what n does there is not known"
+            nearest = f"budget={before:g} or budget={gap.after:g}"
+            raise SettingError("budget", f"{budget:g}", rule, nearest)
 
 
 def _inside(findings: Findings, budget: float) -> _Choice:
