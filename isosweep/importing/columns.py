@@ -59,6 +59,11 @@ _REWARDS = re.compile(
     r"(data\.)?(val(-core)?/.+/(mean@\d+|reward|test_score)|val/test_score/.+)|eval/eval_.+_pass1"
 )
 _TRAINING = re.compile(r"(^|[./_])train(ing)?[./_]")
+# Columns of seconds or clocks: W&B's _runtime and _timestamp, Ray's time_total_s, transformers'
+# train_runtime, verl's timing_s, the axis of a chart over time.
+_TIME = re.compile(
+    r"(^|[^a-z])(time|timing|runtime|timestamp|seconds?|secs?|minutes?|elapsed|duration)([^a-z]|$)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +105,7 @@ def find_columns(
     for name in (config.sets or {}).values():
         _named("import.sets", name, names)
     _require(found, names)
+    _require_no_times(found)
     return Columns(found=found, guessed=tuple(guessed), unit=own)
 
 
@@ -140,6 +146,11 @@ def first_of(usual: Sequence[str], names: Sequence[str]) -> str | None:
     return None
 
 
+def is_run_name(column: str, config: ImportConfig) -> bool:
+    """Whether a column has names of runs, which are text whatever they look like."""
+    return column == config.run or first_of(USUAL["run"], [column]) is not None
+
+
 def _unit(
     names: Sequence[str], found: Mapping[str, str | float], asked: BudgetUnit | None
 ) -> BudgetUnit:
@@ -171,6 +182,19 @@ def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:
             raise SettingError(
                 f"import.{any_of[0]}", "null", rule, f"import.{any_of[0]}=COLUMN{number}"
             )
+
+
+def _require_no_times(found: Mapping[str, str | float]) -> None:
+    """Raise SettingError for steps or compute from a column that has a time by its name."""
+    for quantity, nearest in (
+        ("step", "import.step=COLUMN of update steps"),
+        ("compute", "a column of device-hours, seconds x devices / 3600, named device_hours"),
+    ):
+        name = str(found.get(quantity, "")).lower()
+        if _TIME.search(re.sub(r"time_?steps?", "", name)) and "hour" not in name:
+            what = "update steps" if quantity == "step" else "compute in the unit of budgets"
+            rule = f"has a time in seconds by its name, and not {what}"
+            raise SettingError(f"import.{quantity}", found[quantity], rule, nearest)
 
 
 def _few(names: Sequence[str]) -> str:
