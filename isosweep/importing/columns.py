@@ -95,7 +95,7 @@ def find_columns(
     for quantity, asked in columns_of(config).items():
         if asked is not None:
             found[quantity] = _named(f"import.{quantity}", asked, names)
-        elif (name := _guess(quantity, names)) is not None:
+        elif (name := guess_column(quantity, names)) is not None:
             found[quantity] = name
             guessed.append(quantity)
     own = _unit(names, found, unit)
@@ -118,7 +118,8 @@ def _named(setting: str, asked: Column, names: Sequence[str]) -> str | float:
     return asked
 
 
-def _guess(quantity: str, names: Sequence[str]) -> str | None:
+def guess_column(quantity: str, names: Sequence[str]) -> str | None:
+    """The column with a usual name of the quantity, or None."""
     if quantity == "reward":
         # What a policy got in training is not held out, whatever else it is called.
         names = [name for name in names if not _TRAINING.search(name)]

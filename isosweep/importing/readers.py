@@ -171,22 +171,22 @@ def _verl(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pan
 
 
 def _events(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    """Scalars of TensorBoard's event files in one directory: a row for each step."""
+    """Scalars of TensorBoard's event files of one run: a row for each step."""
     import pandas
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util import tensor_util
 
-    directory = str(Path(paths[0]).parent)
-    events = EventAccumulator(directory, size_guidance={"scalars": 0, "tensors": 0})
-    events.Reload()
     points: list[tuple[float, int, str, float]] = []
-    for tag in events.Tags()["scalars"]:
-        points += [(each.wall_time, each.step, tag, each.value) for each in events.Scalars(tag)]
-    for tag in events.Tags()["tensors"]:
-        for event in events.Tensors(tag):
-            value = tensor_util.make_ndarray(event.tensor_proto)
-            if value.ndim == 0 and value.dtype.kind == "f":
-                points.append((event.wall_time, event.step, tag, float(value)))
+    for path in sorted(paths):
+        events = EventAccumulator(path, size_guidance={"scalars": 0, "tensors": 0})
+        events.Reload()
+        for tag in events.Tags()["scalars"]:
+            points += [(each.wall_time, each.step, tag, each.value) for each in events.Scalars(tag)]
+        for tag in events.Tags()["tensors"]:
+            for event in events.Tensors(tag):
+                value = tensor_util.make_ndarray(event.tensor_proto)
+                if value.ndim == 0 and value.dtype.kind == "f":
+                    points.append((event.wall_time, event.step, tag, float(value)))
     return pandas.DataFrame(rows_in_time(points))
 
 
@@ -302,7 +302,7 @@ def read_sources(
     """
     import pandas
 
-    found = []
+    found: dict[tuple[str, str], tuple[Reader, str, str, list[str]]] = {}
     read = set() if config.runs is None else {Path(config.runs).resolve()}
     for source in sources:
         reader, runs = _reader_of(source, config, notes)
@@ -311,10 +311,13 @@ def read_sources(
             # A file that lies in two of the sources is read once.
             places = {each: Path(each).resolve() for each in paths}
             if left := [each for each in paths if places[each] not in read]:
-                found.append((reader, source, run, left))
+                # Files of one directory that are given one by one are of one run.
+                where = str(Path(reader.run(left[0])).resolve())
+                place = f"{source} {run}" if reader.names_runs else where
+                found.setdefault((reader.name, place), (reader, source, run, []))[-1].extend(left)
             read.update(places.values())
     pieces = []
-    for reader, source, run, paths in found:
+    for reader, source, run, paths in found.values():
         frame = _read(reader, paths, config, notes)
         if frame.empty:
             notes.append(Note(kind="empty", count=1, example=paths[0]))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.config.importing import ImportConfig, columns_of
 from isosweep.errors import SettingError
+from isosweep.importing.columns import guess_column
 
 if TYPE_CHECKING:
     import pandas
@@ -42,7 +43,8 @@ def with_metric_columns(frame: "pandas.DataFrame", config: ImportConfig) -> "pan
             return frame
         listed = ", ".join(map(str, metrics[:_LISTED])) + (", ..." if metrics[_LISTED:] else "")
         rule = f"the column {key} says which metric each value is: {listed}"
-        raise SettingError(f"import.{quantity}", value, rule, f"import.{quantity}=one of these")
+        likely = guess_column(quantity, [*map(str, metrics)]) or metrics[0]
+        raise SettingError(f"import.{quantity}", value, rule, f"import.{quantity}={likely}")
     columns = {str(name): frame[value].where(frame[key] == name) for name in metrics}
     return frame.drop(columns=[key, value]).assign(**columns)
 

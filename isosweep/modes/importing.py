@@ -49,7 +49,8 @@ def import_runs(config: SweepConfig, console: Console) -> int:
         if not others:
             raise
         rule = f"{refused.rule}. Files of other kinds were left out ({'; '.join(others)})"
-        nearest = ", or ".join(filter(None, (refused.nearest, "import.reader=NAME")))
+        other = others[0].partition(", not ")[2].partition(":")[0]
+        nearest = ", or ".join(filter(None, (refused.nearest, f"import.reader={other}")))
         raise SettingError(refused.setting, refused.value, rule, nearest) from None
     document = to_json(asdict(imported))
     say(console, *words.lines("import", "read", document, sweep.plan))

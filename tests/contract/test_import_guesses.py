@@ -63,6 +63,7 @@ def test_a_long_table_is_read_by_its_metrics(
 def test_the_values_of_all_metrics_are_no_reward(tmp_path: Path) -> None:
     long_table("key", "value").to_csv(tmp_path / "a.csv", index=False)
     said = refused("mode=import", "from=a.csv", "import.reward=value", cwd=tmp_path)
+    assert "Nearest choice that works: import.reward=eval/reward" in said
     assert (
         "the column key says which metric each value is: eval/reward, train/clip_fraction" in said
     )
@@ -228,7 +229,7 @@ def test_a_refusal_names_what_was_read_and_what_was_not(tmp_path: Path) -> None:
     said = refused("mode=import", "from=logs", cwd=tmp_path)
     assert "import.n=null" in said
     assert "read as csv, not jsonl: n16_s0.jsonl, n16_s1.jsonl, n4_s0.jsonl and 3 more" in said
-    assert "import.reader=NAME" in said
+    assert "import.reader=jsonl" in said
     # Also where the file cannot be read at all.
     (source / "notes.csv").write_text("who,what\nme\nyou,ok\n")
     said = refused("mode=import", "from=logs", cwd=tmp_path)

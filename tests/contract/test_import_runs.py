@@ -114,6 +114,31 @@ def test_of_several_states_of_a_trainer_the_one_with_the_most_steps_is_read(
     assert logs.steps_of(records) == ALL
 
 
+@pytest.mark.parametrize("kind", ["trainer_state", "tensorboard"])
+def test_files_of_one_run_that_are_given_one_by_one_are_one_run(tmp_path: Path, kind: str) -> None:
+    names = {}
+    for n, seed in logs.RUNS:
+        where = Path("logs") / f"n{n}_s{seed}"
+        names[n, seed] = str(where)
+        for until in (6, 11):
+            own = logs.rows(n, seed)[:until]
+            if kind == "trainer_state":
+                history = [{"step": row["step"], "eval_reward": row["eval_reward"]} for row in own]
+                logs.write_state(tmp_path / where / f"checkpoint-{until}", history)
+            else:
+                points = [(row["step"], row["eval_reward"]) for row in own[until // 11 * 6 :]]
+                logs.write_events(tmp_path / where, {"eval/reward": points})
+    table = logs.write_runs_table(tmp_path / "runs.csv", names)
+    files = [
+        str(path.relative_to(tmp_path)) for path in tmp_path.glob("logs/**/*") if path.is_file()
+    ]
+    assert len(files) == 2 * len(logs.RUNS)
+    _, records = logs.imported(
+        tmp_path, f"from=[{','.join(sorted(files))}]", f"import.runs={table}"
+    )
+    assert logs.steps_of(records) == ALL
+
+
 # Steps of a first start and of a second one in the same log, and which rows count.
 STARTS: dict[str, tuple[list[int], list[int], list[int]]] = {
     "begun again": ([*range(0, 101, 10)], [*range(0, 41, 10)], [*range(0, 41, 10)]),
