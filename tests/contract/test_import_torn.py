@@ -140,23 +140,28 @@ def test_half_of_a_character_in_a_log_is_refused_with_its_line(tmp_path: Path) -
 
 
 TRAINER = """
-import argparse, math, pathlib
+import argparse, pathlib, time
 parser = argparse.ArgumentParser()
 for name in ("n", "batch", "steps", "seed"):
     parser.add_argument(f"--{name}", type=int)
 parser.add_argument("--log", type=pathlib.Path)
 own = parser.parse_args()
 own.log.parent.mkdir(parents=True, exist_ok=True)
-torn = TORN
+table = own.log.suffix == ".csv"
 with own.log.open("a") as log:
-    if own.log.suffix == ".csv":
+    if table:
         log.write("step,eval_reward\\n")
     for step in range(0, own.steps + 1, max(1, own.steps // 5)):
-        reward = round(0.2 + 0.5 * (1 - math.exp(-own.n * step / 300)) + 0.00001, 5)
-        line = f"{step},{reward:.5f}" if own.log.suffix == ".csv" else (
-            '{"step": %d, "eval_reward": %s}' % (step, reward))
-        log.write(line + "\\n")
-    log.write(torn)
+        reward = 0.54321 if step == own.steps else round(0.31 + 0.01 * step, 2)
+        form = "%d,%s" if table else '{"step": %d, "eval_reward": %s}'
+        line = form % (step, reward)
+        # A buffer that is full is written, wherever in a line that is.
+        log.write(line[:-3])
+        log.flush()
+        time.sleep(0.5 if step == own.steps else 0)
+        log.write(line[-3:] + "\\n")
+        log.flush()
+    log.write(TORN)
 """
 
 
@@ -167,6 +172,7 @@ with own.log.open("a") as log:
 def test_a_command_that_ends_in_a_line_has_trained_its_run(
     tmp_path: Path, name: str, torn: str
 ) -> None:
+    """Nor is half of a line believed that is still being written."""
     (tmp_path / "trainer.py").write_text(TRAINER.replace("TORN", repr(torn)))
     command = f"{sys.executable} {tmp_path}/trainer.py --n {{n}} --batch {{B}} --steps {{T}}"
     done = isosweep(
@@ -186,3 +192,5 @@ def test_a_command_that_ends_in_a_line_has_trained_its_run(
     )
     records = library.open(tmp_path / "sweeps" / "x").records
     assert records["step"].tolist() == [0, 4, 8, 12, 16, 20], done.stdout
+    rewards = [0.31, 0.35, 0.39, 0.43, 0.47, 0.54321]
+    assert records["reward"].tolist() == pytest.approx(rewards)
