@@ -466,5 +466,8 @@ def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataF
     if lacking:
         rule = f"has no row for {len(lacking)} of {len(names)} runs, {lacking[0]} among them"
         raise SettingError("import.runs", config.runs, rule)
-    told = more.astype({"run": str}).drop_duplicates("run").set_index("run")
+    told = more.astype({"run": str}).drop_duplicates()
+    for name in told["run"][told["run"].duplicated()][:1]:
+        raise SettingError("import.runs", config.runs, f"has two rows of run {name}, which differ")
+    told = told.set_index("run")
     return frame.assign(**{str(name): called.map(told[name]) for name in told.columns})

@@ -6,10 +6,10 @@ with its number.
 
 import codecs
 import csv
-import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -35,7 +35,7 @@ def text_lines(path: str) -> list[str]:
     """
     data = Path(path).read_bytes()
     if path.lower().endswith(".gz"):
-        data = gzip.decompress(data)
+        data = _unzipped(data)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise SettingError("from", path, "is UTF-16, and logs are read as UTF-8", _AS_UTF8)
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -50,6 +50,16 @@ def text_lines(path: str) -> list[str]:
 
 
 _AS_UTF8 = "the same file saved as UTF-8"
+
+
+def _unzipped(data: bytes) -> bytes:
+    """The content of gzip's members, as far as they were written."""
+    whole = b""
+    while data:
+        member = zlib.decompressobj(wbits=31)
+        whole += member.decompress(data)
+        data = member.unused_data
+    return whole
 
 
 def read_separated(

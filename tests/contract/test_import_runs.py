@@ -262,6 +262,14 @@ def test_the_table_of_the_runs_is_no_log(tmp_path: Path) -> None:
     assert logs.steps_of(records) == ALL
 
 
+def test_two_rows_of_a_run_that_differ_are_refused(tmp_path: Path) -> None:
+    logs.write_trainer_states(tmp_path / "logs")
+    names = {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
+    table = logs.write_runs_table(tmp_path / "runs.csv", names | {(8, 5): "n4_s0"})
+    said = refused("mode=import", "from=logs", f"import.runs={table}", cwd=tmp_path)
+    assert "has two rows of run n4_s0, which differ" in said
+
+
 NAMES = ("000", "NA", "null", "10e2", "1000", "nan")
 
 

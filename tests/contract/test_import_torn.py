@@ -1,5 +1,6 @@
 """A line that was not written whole ends no import and no run; a broken one is named."""
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -57,6 +58,19 @@ def test_a_torn_last_line_is_left_out_with_a_note(tmp_path: Path, kind: str, tor
     if torn != "step:1":
         # That is no line of verl's yet.
         assert f"the last line of logs/n8_s1.{kind} was not written whole: left out" in printed
+
+
+def test_a_compressed_table_is_read_as_far_as_it_was_written(tmp_path: Path) -> None:
+    path = write(tmp_path / "logs", "csv")
+    whole = path.read_bytes().removesuffix(b"\n")
+    path.unlink()
+    # No end of the stream, and none of the last line.
+    data = gzip.compress(whole[:-30]) + gzip.compress(whole[-30:-3], compresslevel=0)[:-8]
+    path.with_suffix(".csv.gz").write_bytes(data)
+    source = ",".join(sorted(str(each) for each in (tmp_path / "logs").iterdir()))
+    printed, records = logs.imported(tmp_path, f"from=[{source}]")
+    assert logs.steps_of(records) == ALL | {(8, 1): list(logs.STEPS)[:-1]}
+    assert "n8_s1.csv.gz was not written whole" in printed
 
 
 def test_a_json_list_that_was_not_written_whole_ends_before_its_last_row(tmp_path: Path) -> None:
