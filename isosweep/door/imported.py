@@ -11,6 +11,7 @@ from isosweep.config.hydra import config_of
 from isosweep.config.overrides import as_typed
 from isosweep.door.sweep import Sweep
 from isosweep.files import to_json
+from isosweep.importing.shapes import with_metric_columns
 from isosweep.modes.importing import store_frame
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def from_frame(
     mapped = {f"import.{name}": value for name, value in (columns or {}).items()}
     where = {} if sweep_dir is None else {"sweep_dir": str(Path(sweep_dir).expanduser())}
     config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])
-    stored, imported, _ = store_frame(config, frame, ["frame"])
+    shaped = with_metric_columns(frame, config.importing)
+    stored, imported, _ = store_frame(config, shaped, ["frame"])
     notes = to_json(asdict(imported))["notes"]
     for line in words.lines("import", "notes", notes, stored.plan.budget_unit):
         sys.stderr.write(f"isosweep: {line}\n")

@@ -59,6 +59,11 @@ _REWARDS = re.compile(
     r"(data\.)?(val(-core)?/.+/(mean@\d+|reward|test_score)|val/test_score/.+)|eval/eval_.+_pass1"
 )
 _TRAINING = re.compile(r"(^|[./_])train(ing)?[./_]")
+# Columns of seconds or clocks: W&B's _runtime and _timestamp, Ray's time_total_s, transformers'
+# train_runtime, verl's timing_s, the axis of a chart over time.
+_TIME = re.compile(
+    r"(^|[^a-z])(time|timing|runtime|timestamp|seconds?|secs?|minutes?|elapsed|duration)([^a-z]|$)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +95,7 @@ def find_columns(
     for quantity, asked in columns_of(config).items():
         if asked is not None:
             found[quantity] = _named(f"import.{quantity}", asked, names)
-        elif (name := _guess(quantity, names)) is not None:
+        elif (name := guess_column(quantity, names)) is not None:
             found[quantity] = name
             guessed.append(quantity)
     own = _unit(names, found, unit)
@@ -100,6 +105,7 @@ def find_columns(
     for name in (config.sets or {}).values():
         _named("import.sets", name, names)
     _require(found, names)
+    _require_no_times(found)
     return Columns(found=found, guessed=tuple(guessed), unit=own)
 
 
@@ -112,7 +118,8 @@ def _named(setting: str, asked: Column, names: Sequence[str]) -> str | float:
     return asked
 
 
-def _guess(quantity: str, names: Sequence[str]) -> str | None:
+def guess_column(quantity: str, names: Sequence[str]) -> str | None:
+    """The column with a usual name of the quantity, or None."""
     if quantity == "reward":
         # What a policy got in training is not held out, whatever else it is called.
         names = [name for name in names if not _TRAINING.search(name)]
@@ -138,6 +145,11 @@ def first_of(usual: Sequence[str], names: Sequence[str]) -> str | None:
         if len(ends) == 1:
             return ends[0]
     return None
+
+
+def is_run_name(column: str, config: ImportConfig) -> bool:
+    """Whether a column has names of runs, which are text whatever they look like."""
+    return column == config.run or first_of(USUAL["run"], [column]) is not None
 
 
 def _unit(
@@ -171,6 +183,19 @@ def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:
             raise SettingError(
                 f"import.{any_of[0]}", "null", rule, f"import.{any_of[0]}=COLUMN{number}"
             )
+
+
+def _require_no_times(found: Mapping[str, str | float]) -> None:
+    """Raise SettingError for steps or compute from a column that has a time by its name."""
+    for quantity, nearest in (
+        ("step", "import.step=COLUMN of update steps"),
+        ("compute", "a column of device-hours, seconds x devices / 3600, named device_hours"),
+    ):
+        name = str(found.get(quantity, "")).lower()
+        if _TIME.search(re.sub(r"time_?steps?", "", name)) and "hour" not in name:
+            what = "update steps" if quantity == "step" else "compute in the unit of budgets"
+            rule = f"has a time in seconds by its name, and not {what}"
+            raise SettingError(f"import.{quantity}", found[quantity], rule, nearest)
 
 
 def _few(names: Sequence[str]) -> str:

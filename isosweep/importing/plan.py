@@ -10,6 +10,7 @@ import numpy as np
 from isosweep.compute import BudgetUnit, has_reached, sits_at
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
+from isosweep.evidence import MIN_GENERATIONS
 from isosweep.importing.runs import ForeignRun
 from isosweep.plan.cells import Cell, Plan, PlannedRun
 from isosweep.plan.document import Note
@@ -20,13 +21,17 @@ _PER_DECADE, _FEWEST = 4, 3
 # A budget is to be one that at least so many n were trained to. Runs that end at this share of it
 # or later were to end there: the last budget is what the shortest of them has spent.
 _N, _ALIKE = 2, 0.9
+# Half a decade: between records further apart nothing is read, and an n that ends so far before
+# those that a verdict takes does not end the budgets.
+_FAR = 10**0.5
 
 
 def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
     """Budgets over the range of compute that two n or more were evaluated in, rounded to three
-    digits.
+    digits, up to what all n have reached that are not far behind; none lies in a gap between
+    records.
 
-    Raises SettingError where no two n have any in common.
+    Raises SettingError where no two n can be read at the same compute.
     """
     first, last = [], []
     for _, own in groupby(runs, key=lambda run: run.num_generations):
@@ -37,18 +42,86 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
         n = runs[0].num_generations
         rule = f"every run has n={n}, and the best n shows where several were trained"
         raise SettingError("import.n", n, rule, "runs of another n in the same table")
-    low, high = sorted(first)[_N - 1], sorted(last)[-_N]
+    low = sorted(first)[_N - 1]
+    enough = sorted(last)[-min(MIN_GENERATIONS, len(last))]
+    high = min(end for end in last if end * _FAR >= enough)
+    if low >= high:
+        # No three n overlap.
+        high = sorted(last)[-_N]
     ends = [float(run.compute[-1]) for run in runs]
     high = min(end for end in ends if end >= _ALIKE * high)
     if low >= high:
         rule = f"no two n were evaluated at the same compute: runs of one end at {short(high)}"
         raise SettingError("import.compute", short(low), rule, "runs that overlap")
-    number = max(_FEWEST, 1 + round(_PER_DECADE * math.log10(high / low)))
-    rungs = np.geomspace(low, high, number)
+    rungs = np.geomspace(low, high, max(_FEWEST, 1 + round(_PER_DECADE * math.log10(high / low))))
     # The last is one that runs have reached, so that it is rounded down.
     unit = 10.0 ** (math.floor(math.log10(high)) - 2)
     rounded = {*(float(f"{rung:.3g}") for rung in rungs[:-1]), math.floor(high / unit) * unit}
-    return tuple(sorted(float(f"{each:.6g}") for each in rounded))
+    found = _outside_gaps(sorted(float(f"{each:.6g}") for each in rounded), high, runs)
+    if not found:
+        rule = (
+            "no two n can be read at the same compute: some end before others begin, or "
+            f"evaluations of a run are more than a factor of {_FAR:.1f} apart"
+        )
+        raise SettingError("import.compute", short(low), rule, "logs with more evaluations")
+    return tuple(found)
+
+
+def _outside_gaps(rungs: Sequence[float], high: float, runs: Sequence[ForeignRun]) -> list[float]:
+    """The rungs that two n can be read at; for one in a gap the nearest record up to `high`, if
+    there is no rung near it."""
+    records = np.unique(np.concatenate([run.compute[run.compute > 0] for run in runs]))
+    records = records[(records >= rungs[0]) & (records <= high)]
+    found = [rung for rung in rungs if _is_read(rung, runs)]
+    for rung in rungs:
+        if rung in found or not len(records):
+            continue
+        nearest = float(f"{records[np.argmin(np.abs(np.log(records / rung)))]:.6g}")
+        apart = min((abs(math.log10(each / nearest)) for each in found), default=math.inf)
+        if apart * _PER_DECADE > 1 / 2 and _is_read(nearest, runs):
+            found.append(nearest)
+    return sorted(found)
+
+
+def _is_read(budget: float, runs: Iterable[ForeignRun]) -> bool:
+    """Whether two n have a run with a record at the budget, or with two about it that are near
+    each other."""
+    return len({run.num_generations for run in runs if _reads(run, budget)}) >= _N
+
+
+def _reads(run: ForeignRun, budget: float) -> bool:
+    past = run.compute > 0
+    steps, compute = run.steps[past], run.compute[past]
+    after = int(np.searchsorted(compute, budget))
+    about = range(max(after - 1, 0), min(after + 1, len(compute)))
+    if any(sits_at(budget, float(compute[k]), int(steps[k])) for k in about):
+        return True
+    return 0 < after < len(compute) and bool(compute[after] <= _FAR * compute[after - 1])
+
+
+def _behind(runs: Sequence[ForeignRun], last: float, chosen: bool) -> list[Note]:
+    """Which n and B end before the last budget, or at it while others go on. `chosen`: the budgets
+    are the user's."""
+    ends: dict[tuple[int, int], float] = {}
+    for run in runs:
+        pair = run.problems_per_batch, run.num_generations
+        reached = last if has_come(run, last) else 0.0
+        ends[pair] = max(ends.get(pair, 0.0), float(run.compute[-1]), reached)
+    notes = []
+    if short_of := [pair for pair, end in ends.items() if end < last]:
+        notes.append(Note(kind="behind", count=len(short_of), example=_pairs(short_of), value=last))
+    furthest = max(ends.values())
+    at_end = [pair for pair, end in ends.items() if last <= end < last / _ALIKE]
+    if not chosen and at_end and furthest >= last / _ALIKE:
+        notes.append(
+            Note(kind="further", count=len(at_end), example=_pairs(at_end), value=furthest)
+        )
+    return notes
+
+
+def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
+    by_B = groupby(sorted(pairs), key=lambda pair: pair[0])
+    return ", ".join(f"n = {', '.join(str(n) for _, n in own)} (B = {B})" for B, own in by_B)
 
 
 def imported_plan(
@@ -70,6 +143,7 @@ def imported_plan(
     if early:
         lost = Note(kind="short", count=len(early), example=early[0].name, value=budgets[0])
         notes.append(lost)
+    notes += _behind(kept, budgets[-1], bool(asked))
     planned = [_planned(run, budgets) for run in kept]
     cells = tuple(cell for _, own in planned for cell in own)
     return (

@@ -5,10 +5,11 @@ Libraries that read their own formats are imported when they are needed, and ask
 
 import json
 import math
+import os
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,23 @@ from typing import TYPE_CHECKING, Any
 from isosweep.config.importing import ImportConfig
 from isosweep.errors import SettingError
 from isosweep.importing.columns import FILE, USUAL
+from isosweep.importing.shapes import with_metric_columns
+from isosweep.importing.stores import (
+    foreign_database,
+    is_database,
+    is_store,
+    read_store,
+    rows_in_time,
+    table_names,
+)
+from isosweep.importing.text import (
+    is_json_rows,
+    name_text,
+    read_json_rows,
+    read_separated,
+    with_name_texts,
+)
+from isosweep.plan.document import Note
 
 if TYPE_CHECKING:
     import pandas
@@ -27,88 +45,88 @@ _LOOKED_AT = 20_000
 # with the worker's name before it.
 _VERL = re.compile(r"\bstep:(\d+) - (.*)")
 # A number as Python, or NumPy since 2.0, prints it.
-_NUMBER = re.compile(r"(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan|inf|-inf)\)?")
+_DIGITS = r"(-?[\d.]+(?:e[+-]?\d+)?|nan|-?inf)"
+_NUMBER = re.compile(rf"{_DIGITS}|np\.\w+\({_DIGITS}\)")
+# When W&B began a directory of a run: run-20260101_090000-ID.
+_BEGUN = re.compile(r"\d{8}_\d{6}")
+# Files of other kinds that a note names, by reader.
+_NAMED = 3
 # LevelDB's log: bytes of a block and of a header, and what a part is of a record.
 _BLOCK, _HEADER = 1 << 15, 7
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-# Columns of W&B's charts that are about a curve, and not its values.
-_AROUND = ("__MIN", "__MAX", " - _step", " - Step")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
     """How one kind of log becomes a table.
 
-    `fits`: whether a path, or an address, is one; `read`: its rows. `needs`: the package that reads
-    it. `run`: the file or directory that a run is called by; of several files of one run the last
-    one is read (by length of the path, then by name).
+    `fits`: whether a path, or an address, is one; `read`: the rows of one run, or of a table, from
+    all of its files, with notes on what was left out. `needs`: the package that reads it. `run`:
+    what a file's run is called by: files with the same one are of one run. `names_runs`: the rows
+    have the run's id.
     """
 
     name: str
     fits: Callable[[str], bool]
-    read: Callable[[str, ImportConfig], "pandas.DataFrame"]
+    read: Callable[[Sequence[str], ImportConfig, list[Note]], "pandas.DataFrame"]
     needs: str = "pandas"
     run: Callable[[str], str] = str
+    names_runs: bool = False
 
 
 def _ends(*endings: str) -> Callable[[str], bool]:
     return lambda path: path.lower().endswith(endings) and Path(path).is_file()
 
 
-def _csv(path: str, config: ImportConfig) -> "pandas.DataFrame":
+def _csv(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+    return read_separated(paths[0], ",", config, notes)
+
+
+def _tsv(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+    return read_separated(paths[0], "\t", config, notes)
+
+
+def _json_lines(
+    paths: Sequence[str], config: ImportConfig, notes: list[Note]
+) -> "pandas.DataFrame":
+    return read_json_rows(paths[0], config, notes)
+
+
+def _parquet(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
     import pandas
 
-    return _long(pandas.read_csv(path, low_memory=False))
+    return with_name_texts(pandas.read_parquet(paths[0]), config)
 
 
-def _long(frame: "pandas.DataFrame") -> "pandas.DataFrame":
-    """Of an export of W&B's charts, with a column `run - metric` for each curve, a row for each run
-    and step; any other table as it is."""
+def _mlflow(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+    return read_store(paths[0], config, notes)
+
+
+def _trainer_state(
+    paths: Sequence[str], config: ImportConfig, notes: list[Note]
+) -> "pandas.DataFrame":
+    """What transformers' Trainer, and TRL's, has logged: a row for each line of `log_history`.
+
+    Of several states of a run the one with the most steps counts.
+    """
     import pandas
 
-    curves = [str(name) for name in frame.columns if " - " in str(name)]
-    if not curves:
-        return frame
-    step = str(frame.columns[0])
-    by_run: dict[str, dict[str, Any]] = {}
-    for name in curves:
-        if not name.endswith(_AROUND):
-            run, _, metric = name.rpartition(" - ")
-            by_run.setdefault(run, {})[metric] = frame[name]
-    parts = [
-        pandas.DataFrame({"run": run, "step": frame[step], **metrics}).dropna(
-            how="all", subset=list(metrics)
-        )
-        for run, metrics in by_run.items()
-    ]
-    return pandas.concat(parts, ignore_index=True)
-
-
-def _tsv(path: str, config: ImportConfig) -> "pandas.DataFrame":
-    import pandas
-
-    return pandas.read_csv(path, sep="\t", low_memory=False)
-
-
-def _json_lines(path: str, config: ImportConfig) -> "pandas.DataFrame":
-    import pandas
-
-    with Path(path).open(encoding="utf-8") as lines:
-        return pandas.json_normalize([json.loads(line) for line in lines if line.strip()])
-
-
-def _parquet(path: str, config: ImportConfig) -> "pandas.DataFrame":
-    import pandas
-
-    return pandas.read_parquet(path)
-
-
-def _trainer_state(path: str, config: ImportConfig) -> "pandas.DataFrame":
-    """What transformers' Trainer, and TRL's, has logged: a row for each line of `log_history`."""
-    import pandas
-
-    history = json.loads(Path(path).read_text(encoding="utf-8"))["log_history"]
-    return pandas.json_normalize(history)
+    states: list[tuple[float, int, list[dict[str, Any]]]] = []
+    broken = []
+    for path in paths:
+        try:
+            state = json.loads(Path(path).read_bytes())
+            history = state["log_history"]
+            states.append((float(state.get("global_step") or 0), len(history), history))
+        except (ValueError, TypeError, KeyError) as error:
+            broken.append(path)
+            if len(broken) == len(paths):
+                said = f"{type(error).__name__}: {error}"
+                rule = f"is no state of a trainer that was written whole ({said})"
+                raise SettingError("from", path, rule, "the directory without that file") from None
+    if broken:
+        notes.append(Note(kind="unreadable", count=len(broken), example=broken[0]))
+    return pandas.json_normalize(max(states, key=lambda state: state[:2])[2])
 
 
 def _run_of_checkpoint(path: str) -> str:
@@ -124,107 +142,78 @@ def _is_verl(path: str) -> bool:
         return any(map(_VERL.search, islice(lines, _LOOKED_AT)))
 
 
-def _verl(path: str, config: ImportConfig) -> "pandas.DataFrame":
+def _verl(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
     import pandas
 
-    with Path(path).open(encoding="utf-8", errors="replace") as lines:
-        return pandas.DataFrame(list(_verl_rows(lines)))
+    lines = Path(paths[0]).read_text(encoding="utf-8", errors="replace").split("\n")
+    found = [match for line in lines if (match := _VERL.search(line))]
+    rows = [[part.rpartition(":") for part in each[2].strip().split(" - ")] for each in found]
+    if rows and _VERL.search(lines[-1]):
+        # The console ends within this line.
+        key, _, value = rows[-1][-1]
+        others = [last for row in rows[:-1] for name, _, last in row if name == key]
+        # `0.4` or `0.` of `0.4821` is a number, too.
+        shortest = min(map(len, others), default=0)
+        if not _NUMBER.fullmatch(value.strip()) or len(value) < shortest:
+            notes.append(Note(kind="torn", count=1, example=paths[0]))
+            del rows[-1], found[-1]
+    return pandas.DataFrame(
+        [
+            {"step": float(each[1])}
+            | {
+                key.strip(): float(number[1] or number[2])
+                for key, _, value in row
+                if (number := _NUMBER.fullmatch(value.strip()))
+            }
+            for each, row in zip(found, rows, strict=True)
+        ]
+    )
 
 
-def _verl_rows(lines: Iterable[str]) -> Iterator[dict[str, float]]:
-    for found in filter(None, map(_VERL.search, lines)):
-        row = {"step": float(found[1])}
-        for part in found[2].strip().split(" - "):
-            key, _, value = part.rpartition(":")
-            if number := _NUMBER.fullmatch(value.strip()):
-                row[key.strip()] = float(number[1])
-        yield row
-
-
-def _is_mlflow(source: str) -> bool:
-    if "://" in source:
-        return True
-    path = Path(source)
-    return _ends(".db")(source) or (path.is_dir() and any(path.glob("*/meta.yaml")))
-
-
-def _mlflow(source: str, config: ImportConfig) -> "pandas.DataFrame":
-    """Runs of one experiment: a row for each step of any metric, with the run's parameters."""
-    import pandas
-    from mlflow import MlflowClient
-
-    path = Path(source)
-    address = source if "://" in source else f"sqlite:///{path.absolute()}"
-    client = MlflowClient(tracking_uri=str(path.absolute()) if path.is_dir() else address)
-    known = {each.name: each.experiment_id for each in client.search_experiments()}
-    chosen = [config.experiment] if config.experiment is not None else list(known)
-    if unknown := [name for name in chosen if name not in known]:
-        rule = f"is none of the store's: {', '.join(known)}"
-        raise SettingError("import.experiment", unknown[0], rule)
-    found = {name: list(_all_runs(client, known[name])) for name in chosen}
-    used = [name for name, runs in found.items() if runs]
-    if len(used) != 1:
-        rule = f"is not given, and experiments with runs are {', '.join(used) or 'none'}"
-        nearest = f"import.experiment={used[0]}" if used else ""
-        raise SettingError("import.experiment", config.experiment or "null", rule, nearest)
-    rows: list[dict[str, Any]] = []
-    for run in found[used[0]]:
-        by_step: dict[int, dict[str, Any]] = {}
-        for key in run.data.metrics:
-            for point in client.get_metric_history(run.info.run_id, key):
-                by_step.setdefault(point.step, {})[key] = point.value
-        # A metric that a parameter repeats says the same, at its first step alone.
-        own = {"run": f"{run.info.run_name} {run.info.run_id[:8]}", **run.data.params}
-        rows += [{**values, **own, "step": step} for step, values in sorted(by_step.items())]
-    return pandas.DataFrame(rows)
-
-
-def _all_runs(client: Any, experiment: str) -> Iterator[Any]:
-    token = None
-    while True:
-        page = client.search_runs([experiment], max_results=1000, page_token=token)
-        yield from page
-        if not (token := page.token):
-            return
-
-
-def _events(path: str, config: ImportConfig) -> "pandas.DataFrame":
-    """Scalars of TensorBoard's event files in one directory: a row for each step."""
+def _events(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+    """Scalars of TensorBoard's event files of one run: a row for each step."""
     import pandas
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util import tensor_util
 
-    events = EventAccumulator(str(Path(path).parent), size_guidance={"scalars": 0, "tensors": 0})
-    events.Reload()
-    by_step: dict[int, dict[str, float]] = {}
-    for tag in events.Tags()["scalars"]:
-        for event in events.Scalars(tag):
-            by_step.setdefault(event.step, {})[tag] = event.value
-    for tag in events.Tags()["tensors"]:
-        for event in events.Tensors(tag):
-            value = tensor_util.make_ndarray(event.tensor_proto)
-            if value.ndim == 0 and value.dtype.kind == "f":
-                by_step.setdefault(event.step, {})[tag] = float(value)
-    return pandas.DataFrame([{"step": step, **by_step[step]} for step in sorted(by_step)])
+    points: list[tuple[float, int, str, float]] = []
+    for path in sorted(paths):
+        events = EventAccumulator(path, size_guidance={"scalars": 0, "tensors": 0})
+        events.Reload()
+        for tag in events.Tags()["scalars"]:
+            points += [(each.wall_time, each.step, tag, each.value) for each in events.Scalars(tag)]
+        for tag in events.Tags()["tensors"]:
+            for event in events.Tensors(tag):
+                value = tensor_util.make_ndarray(event.tensor_proto)
+                if value.ndim == 0 and value.dtype.kind == "f":
+                    points.append((event.wall_time, event.step, tag, float(value)))
+    return pandas.DataFrame(rows_in_time(points))
 
 
-def _wandb(path: str, config: ImportConfig) -> "pandas.DataFrame":
-    """The history of one W&B run on the disk, with its config and name."""
+def _wandb(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+    """The history of one W&B run on the disk, with its config and name: of all directories that
+    have its id, in the order in which they were begun."""
     import pandas
     from wandb.proto.wandb_internal_pb2 import Record
 
     rows: list[dict[str, Any]] = []
-    own: dict[str, Any] = {}
-    for data in _leveldb_log(Path(path).read_bytes()):
-        record = Record()
-        record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "run":
-            run = record.run
-            own |= dict(_flat(_items(run.config.update)))
-            own["run"] = f"{run.display_name} {run.run_id}".strip()
-        elif record.WhichOneof("record_type") == "history":
-            rows.append(dict(_flat(_items(record.history.item))))
-    return pandas.DataFrame([{**own, **row} for row in rows])
+    name = ""
+    for path in sorted(paths, key=lambda path: (_BEGUN.findall(path)[-1:], path)):
+        own: dict[str, Any] = {}
+        history: list[dict[str, Any]] = []
+        for data in _leveldb_log(Path(path).read_bytes()):
+            record = Record()
+            record.ParseFromString(data)
+            if record.WhichOneof("record_type") == "run":
+                run = record.run
+                own |= dict(_flat(_items(run.config.update)))
+                name = f"{run.display_name} {run.run_id}".strip()
+            elif record.WhichOneof("record_type") == "history":
+                history.append(dict(_flat(_items(record.history.item))))
+        rows += [{**own, **row} for row in history]
+    if len(paths) > 1:
+        notes.append(Note(kind="resumed", count=len(paths), example=name))
+    return pandas.DataFrame([{**row, "run": name} for row in rows])
 
 
 def _leveldb_log(data: bytes) -> Iterator[bytes]:
@@ -233,6 +222,9 @@ def _leveldb_log(data: bytes) -> Iterator[bytes]:
     W&B's package reads it no longer (0.31). A run that was killed ends in a torn record: what comes
     before counts.
     """
+    if not data:
+        # A run that has just been begun.
+        return
     if data[:4] != b":W&B":
         raise ValueError("does not begin as a file of W&B")
     at, parts = _HEADER, b""
@@ -266,13 +258,14 @@ def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
 
 
 READERS: tuple[Reader, ...] = (
-    Reader(name="mlflow", fits=_is_mlflow, read=_mlflow, needs="mlflow"),
+    Reader(name="mlflow", fits=is_store, read=_mlflow, needs="mlflow", names_runs=True),
     Reader(
         name="wandb",
         fits=_ends(".wandb"),
         read=_wandb,
         needs="wandb",
-        run=lambda path: str(Path(path).parent),
+        run=lambda path: Path(path).stem,
+        names_runs=True,
     ),
     Reader(
         name="trainer_state",
@@ -289,47 +282,99 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(name="csv", fits=_ends(".csv", ".csv.gz"), read=_csv),
     Reader(name="tsv", fits=_ends(".tsv"), read=_tsv),
-    Reader(name="jsonl", fits=_ends(".jsonl", ".ndjson"), read=_json_lines),
+    Reader(
+        name="jsonl",
+        fits=lambda path: _ends(".jsonl", ".ndjson")(path) or is_json_rows(path),
+        read=_json_lines,
+    ),
     Reader(name="parquet", fits=_ends(".parquet"), read=_parquet, needs="pyarrow"),
     Reader(name="verl", fits=_is_verl, read=_verl),
 )
 
 
-def read_sources(sources: list[str], config: ImportConfig) -> "pandas.DataFrame":
-    """The rows of all sources as one table, each with the file or directory of its run.
+def read_sources(
+    sources: Sequence[str], config: ImportConfig, notes: list[Note]
+) -> "pandas.DataFrame":
+    """The rows of all sources as one table, each with the file or directory of its run; `notes`
+    gets what was left out, also where the sources are refused.
 
     Raises SettingError for a source that is not there, that no reader fits, or that cannot be read.
     """
     import pandas
 
-    frames = []
+    found: dict[tuple[str, str], tuple[Reader, str, str, list[str]]] = {}
+    read = set() if config.runs is None else {Path(config.runs).resolve()}
     for source in sources:
-        reader, paths = _reader_of(source, config)
+        reader, runs = _reader_of(source, config, notes)
         _require(reader)
-        for run, path in paths.items():
-            frame = _read(reader, path, config)
-            if FILE not in frame and (len(paths) > 1 or len(sources) > 1 or reader.run is not str):
-                frame[FILE] = run
-            frames.append(frame)
-    whole = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    if whole.empty:
+        for run, paths in runs.items():
+            # A file that lies in two of the sources is read once.
+            places = {each: Path(each).resolve() for each in paths}
+            if left := [each for each in paths if places[each] not in read]:
+                # Files of one directory that are given one by one are of one run.
+                where = str(Path(reader.run(left[0])).resolve())
+                place = f"{source} {run}" if reader.names_runs else where
+                found.setdefault((reader.name, place), (reader, source, run, []))[-1].extend(left)
+            read.update(places.values())
+    pieces = []
+    for reader, source, run, paths in found.values():
+        frame = _read(reader, paths, config, notes)
+        if frame.empty:
+            notes.append(Note(kind="empty", count=1, example=paths[0]))
+        else:
+            pieces.append((reader, source, run, frame))
+    if not pieces:
         raise SettingError("from", ", ".join(sources), "has no rows")
+    frames = []
+    for reader, source, run, frame in pieces:
+        alike = [other for _, _, name, other in pieces if name == run]
+        parts = reader.names_runs and _are_parts(alike)
+        if parts:
+            frame = frame.assign(run=alike[-1]["run"].iloc[0])
+        several = (len(found) > 1 or reader.run is not str) and not reader.names_runs
+        if FILE not in frame and (several or (len(alike) > 1 and not parts)):
+            name = _told_apart(run, source, sources) if len(alike) > 1 else run
+            frame = frame.assign(**{FILE: _as_text(name)})
+        frames.append(frame)
+    whole = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    notes[:] = [replace(note, example=_as_text(note.example)) for note in notes]
     return whole if config.runs is None else _with_runs(whole, config)
 
 
-def _read(reader: Reader, path: str, config: ImportConfig) -> "pandas.DataFrame":
+def _as_text(name: str) -> str:
+    """The name of a file, whose bytes need not be text."""
+    return os.fsencode(name).decode(errors="replace")
+
+
+def _are_parts(frames: Sequence["pandas.DataFrame"]) -> bool:
+    """Whether histories of one W&B id are parts of one run, of which each begins elsewhere."""
+    begins = [frame["_step"].min() for frame in frames if "_step" in frame]
+    return len(set(begins)) == len(frames)
+
+
+def _told_apart(run: str, source: str, sources: Sequence[str]) -> str:
+    """The name of a run that another source has a run of, too: with that of its source."""
+    above = Path(os.path.commonpath([Path(each).absolute() for each in sources]))
+    return str(Path(source).absolute().relative_to(above) / run)
+
+
+def _read(
+    reader: Reader, paths: Sequence[str], config: ImportConfig, notes: list[Note]
+) -> "pandas.DataFrame":
     try:
-        return reader.read(path, config)
+        return with_metric_columns(reader.read(paths, config, notes), config)
     except SettingError:
         raise
     except Exception as error:
         # Whatever a library makes of a file that is none of its own.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         rule = f"cannot be read as {reader.name} ({said})"
-        raise SettingError("from", path, rule, "import.reader=NAME of another kind") from None
+        raise SettingError("from", paths[0], rule, "import.reader=NAME of another kind") from None
 
 
-def _reader_of(source: str, config: ImportConfig) -> tuple[Reader, dict[str, str]]:
+def _reader_of(
+    source: str, config: ImportConfig, notes: list[Note]
+) -> tuple[Reader, dict[str, list[str]]]:
     """The reader of a source, and what it reads there, by the run's name: the source itself, or
     files in it."""
     known = {reader.name: reader for reader in READERS}
@@ -337,18 +382,59 @@ def _reader_of(source: str, config: ImportConfig) -> tuple[Reader, dict[str, str
         raise SettingError("import.reader", config.reader, f"is none of {', '.join(known)}")
     tried = (known[config.reader],) if config.reader else READERS
     path = Path(source)
-    if "://" not in source and not path.exists():
+    if "://" in source:
+        return READERS[0], {source: [source]}
+    if not path.exists():
         raise SettingError("from", source, "is no file or directory, and no address")
-    if (reader := next((each for each in tried if each.fits(source)), None)) is not None:
-        return reader, {reader.run(source): source}
-    if config.reader is not None and path.is_file():
-        return tried[0], {tried[0].run(source): source}
-    within = sorted((str(each) for each in path.rglob("*")), key=lambda each: (len(each), each))
+    reader = next((each for each in tried if each.fits(source)), None)
+    if reader is None and path.is_file() and config.reader is not None:
+        reader = tried[0]
+    if reader is not None:
+        return reader, {reader.run(source): [source]}
+    if is_database(source):
+        raise foreign_database(source, table_names(source))
+    by_reader = _files_within(path, tried, config)
+    if not by_reader:
+        has = sorted(_below(str(each), path) for each in path.rglob("*") if each.is_file())
+        rule = f"is read by none of {', '.join(reader.name for reader in tried)}"
+        rule += f"; it has {_first(has)}" if has else ""
+        raise SettingError("from", source, rule, "a CSV file with a row for each evaluation")
+    (name, paths), *others = by_reader.items()
+    if others:
+        listed = "; ".join(
+            f"{other}: {_first([_below(each, path) for each in left])}" for other, left in others
+        )
+        number = sum(len(left) for _, left in others)
+        example = f"read as {name}, not {listed}"
+        notes.append(Note(kind="other kinds", count=number, example=example))
+    runs: dict[str, list[str]] = {}
+    for each in paths:
+        runs.setdefault(_below(known[name].run(each), path), []).append(each)
+    return known[name], runs
+
+
+def _files_within(
+    root: Path, tried: Sequence[Reader], config: ImportConfig
+) -> dict[str, list[str]]:
+    """Files and directories below `root` by the reader that fits them, in the readers' order."""
+    # A link to a file, such as `latest.csv`, comes after the file itself.
+    within = sorted(root.rglob("*"), key=lambda each: (each.is_symlink(), str(each)))
+    places = [(str(each), each.resolve()) for each in within]
+    # The table of the runs may lie among their logs, and is none.
+    taken = set() if config.runs is None else {Path(config.runs).resolve()}
+    found: dict[str, list[str]] = {}
     for reader in tried:
-        if found := [each for each in within if reader.fits(each)]:
-            return reader, {_below(reader.run(each), path): each for each in found}
-    rule = f"is read by none of {', '.join(reader.name for reader in tried)}"
-    raise SettingError("from", source, rule, "import.reader=NAME, or a CSV file")
+        for path, place in places:
+            # What lies in a store that was taken is part of it.
+            if taken.isdisjoint((place, *place.parents)) and reader.fits(path):
+                found.setdefault(reader.name, []).append(path)
+                taken.add(place)
+    return found
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _below(run: str, root: Path) -> str:
@@ -369,16 +455,19 @@ def _require(reader: Reader) -> None:
 def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataFrame":
     """The table with what `import.runs` has of each run. Raises SettingError where it lacks one."""
     assert config.runs is not None
-    more = read_sources([config.runs], ImportConfig())
+    more = read_sources([config.runs], ImportConfig(), [])
     own = config.run or next((name for name in USUAL["run"] if name in frame), None)
     if "run" not in more or not isinstance(own, str) or own not in frame:
         rule = "has a column run, whose values are the names of the runs"
         raise SettingError("import.runs", config.runs, rule, "import.run=COLUMN of the logs")
-    names = set(frame[own].astype(str))
+    called = frame[own].map(name_text).astype(str)
+    names = set(called)
     lacking = sorted(names - set(more["run"].astype(str)))
     if lacking:
         rule = f"has no row for {len(lacking)} of {len(names)} runs, {lacking[0]} among them"
         raise SettingError("import.runs", config.runs, rule)
-    told = more.astype({"run": str}).drop_duplicates("run").set_index("run")
-    joined = frame.drop(columns=[name for name in told.columns if name in frame])
-    return joined.join(told, on=joined[own].astype(str))
+    told = more.astype({"run": str}).drop_duplicates()
+    for name in told["run"][told["run"].duplicated()][:1]:
+        raise SettingError("import.runs", config.runs, f"has two rows of run {name}, which differ")
+    told = told.set_index("run")
+    return frame.assign(**{str(name): called.map(told[name]) for name in told.columns})

@@ -8,8 +8,9 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from isosweep.config.importing import ImportConfig
 from isosweep.errors import SettingError
 from isosweep.importing.columns import FILE, Columns
+from isosweep.importing.text import name_text
 from isosweep.plan.document import Note
 
 if TYPE_CHECKING:
@@ -32,6 +34,17 @@ _ROUNDING = 1e-9
 _AGREE = 0.01
 # Of evaluations that are logged again, a share that no resumed run has.
 _MANY = 0.5
+# Rows of a table that is not in the order of its steps fall more often than one in so many.
+_IN_ORDER = 4
+# Rows that evaluations which end out of order go back over, at most.
+_JUMP = 2
+# Steps beyond this are seconds since 1970, or milliseconds.
+_CLOCK = 1e9
+# A table has only evaluations if so many of its steps have a reward; evaluations are regular if so
+# many of their distances are the same.
+_DENSE, _REGULAR = 2 / 3, 2 / 3
+# Runs that a note names.
+_NAMED = 4
 # Costs of a rollout that differ by this factor are of two units, or of two questions.
 _TWO_UNITS = 100.0
 # Usual names of settings that make runs of one (n, B) runs of another question.
@@ -95,14 +108,29 @@ def read_runs(
     if empty := [table.names[code] for code, run in enumerate(runs) if run is None]:
         notes.append(Note(kind="no reward", count=len(empty), example=empty[0]))
     if not found:
-        raise SettingError(
-            f"import.{table.scored}", columns.found[table.scored], "no run has two rewards by it"
-        )
+        _refuse_all(table, [code for code, rows in enumerate(kept) if len(rows) >= least])
     _require_one_unit(found, columns)
     if columns.found.get(table.scored) == "reward" and "reward" in columns.guessed:
         notes.append(Note(kind="training reward"))
     notes += [*table.notes, *_other_settings(table, found)]
     return _with_seeds(found, notes), notes
+
+
+def _refuse_all(table: "_Table", rewarded: list[int]) -> NoReturn:
+    """Raise SettingError about a table without one run. `rewarded`: those with enough rewards."""
+    given = table.columns.found
+    if not rewarded:
+        raise SettingError(
+            f"import.{table.scored}", given[table.scored], "no run has two rewards by it"
+        )
+    if table.compute is None or not np.isnan(table.compute[table.codes == rewarded[0]]).all():
+        raise SettingError("import.n", given["n"], "every run with two rewards has n = 1")
+    spent = np.unique(table.codes[~np.isnan(table.compute)])
+    rule = f"{len(rewarded)} runs have rewards and no compute ({table.names[rewarded[0]]})"
+    if len(spent):
+        rule += f", {len(spent)} have compute and no two rewards ({table.names[spent[0]]})"
+    nearest = "logs with both in each run, or budget_unit=rollouts, which are n x B x step"
+    raise SettingError("import.compute", given["compute"], rule, nearest)
 
 
 class _Table:
@@ -120,6 +148,10 @@ class _Table:
         self.step = self.numbers("step") if columns.has("step") else None
         self.compute = self.numbers("compute") if columns.has("compute") else None
         self.reward = self.numbers("reward") if columns.has("reward") else None
+        self.infinite = np.zeros(len(frame), dtype=bool)
+        if self.reward is not None:
+            self.infinite = np.isinf(self.reward)
+            self.reward[self.infinite] = np.nan
         self.error = self.numbers("standard_error") if columns.has("standard_error") else None
         self.sets = {
             name: self.numbers_of("import.sets", column)
@@ -144,17 +176,18 @@ class _Table:
         if not isinstance(values, pandas.Series):
             raise SettingError(setting, column, "is the name of two columns")
         read = pandas.to_numeric(values, errors="coerce")
-        blank = values.isna() | values.astype(str).str.strip().isin(("", "null", "None"))
+        text = values.astype(str).str.strip().str.lower()
+        blank = values.isna() | text.isin(("", "null", "none", "nan"))
         for row in np.flatnonzero(read.isna() & ~blank)[:1]:
-            text = str(values.iloc[row])
-            percent = text.strip().endswith("%")
+            shown = str(values.iloc[row])
+            percent = shown.strip().endswith("%")
             nearest = (
                 "the column without % signs, and import.reward_range=[0,100]" if percent else ""
             )
-            raise SettingError(setting, column, f"row {row + 1} has {text!r}, no number", nearest)
+            raise SettingError(setting, column, f"row {row + 1} has {shown!r}, no number", nearest)
         # A copy: compute is completed in its place.
         found = np.array(read, dtype=np.float64)
-        for row in np.flatnonzero(np.isinf(found))[:1]:
+        for row in np.flatnonzero(np.isinf(found))[: setting != "import.reward"]:
             raise SettingError(setting, column, f"row {row + 1} has {found[row]}")
         return found
 
@@ -162,8 +195,8 @@ class _Table:
         """Names of the runs, and which one each row is of."""
         keys = []
         if self._is_column("run"):
-            own = self.columns.found["run"]
-            keys = [own, FILE] if FILE in self.frame and own != FILE else [own]
+            named = self.columns.found["run"]
+            keys = [named, FILE] if FILE in self.frame and named != FILE else [named]
         else:
             keys = [
                 self.columns.found[q]
@@ -173,6 +206,10 @@ class _Table:
         keys = list(dict.fromkeys(keys))
         if not keys:
             return ["all rows"], np.zeros(len(self.frame), dtype=np.int64)
+        for key in keys:
+            if key in (FILE, self.columns.found.get("run")):
+                texts = self.frame[key].map(name_text)
+                self.frame = self.frame.assign(**{str(key): texts.where(texts != "")})
         lacking = self.frame[keys].isna().any(axis=1)
         for row in np.flatnonzero(lacking)[:1]:
             rule = (
@@ -271,72 +308,161 @@ def _merged_steps(table: _Table, notes: list[Note]) -> list[Ints]:
         sizes = np.array([np.prod(table.sizes(code)) for code in range(len(table.names))])
         assert table.compute is not None
         table.step = np.round(table.compute / sizes[table.codes])
-    bad = ~np.isnan(table.step) & ((table.step < 0) | (table.step != np.floor(table.step)))
-    for row in np.flatnonzero(bad)[:1]:
+    bad = (table.step < 0) | (table.step != np.floor(table.step)) | (table.step >= _CLOCK)
+    for row in np.flatnonzero(~np.isnan(table.step) & bad)[:1]:
         given = table.columns.found.get("step", "null")
-        raise SettingError(
-            "import.step", given, f"row {row + 1} has {table.step[row]:g}, no count of steps"
-        )
+        what = "a time in seconds" if table.step[row] >= _CLOCK else "no count of steps"
+        raise SettingError("import.step", given, f"row {row + 1} has {table.step[row]:g}, {what}")
     order = np.lexsort((np.arange(len(table.step)), table.step, table.codes))
     bounds = np.searchsorted(table.codes[order], np.arange(len(table.names) + 1))
     scored = table.scored_rows() & ~np.isnan(table.step)
     kept: list[Ints] = []
     repeats: Counter[str] = Counter()
     filled: Counter[str] = Counter()
+    twice: Counter[str] = Counter()
+    back: dict[int, str] = {}
+    untold = not (table.columns.has("run") or table.columns.has("seed"))
     for code, name in enumerate(table.names):
         rows = order[bounds[code] : bounds[code + 1]]
         if table.compute is not None:
-            filled[name] += _complete_compute(table, code, rows, scored)
-        own = rows[scored[rows]]
+            filled[name], twice[name] = _complete_compute(table, code, rows, scored)
+        own = np.sort(rows[scored[rows]])
+        valid = valid_rows(table.step[own])
+        if not valid.all():
+            to = int(table.step[own[~valid]].min())
+            back[code] = f"{name} from step {int(table.step[own[~valid]].max())} to {to}"
+        own = own[valid | untold]
+        own = own[np.argsort(table.step[own], kind="stable")]
         # A run that was resumed has logged steps again: the last row counts.
         last = np.append(table.step[own][1:] != table.step[own][:-1], True)[: len(own)]
         repeats[name] += int(len(own) - last.sum())
         kept.append(own[last])
-    _require_runs_apart(table, repeats.total(), sum(map(len, kept)))
-    for kind, of in (("repeated", repeats), ("interpolated", filled)):
+    if untold:
+        _require_runs_apart(repeats.total(), sum(map(len, kept)), [*back.values()])
+    for kind, of in (("repeated", repeats), ("interpolated", filled), ("summed once", twice)):
         if total := sum(of.values()):
             example = of.most_common(1)[0][0]
             notes.append(Note(kind=kind, count=total, example=example))
+    if back:
+        notes.append(Note(kind="went back", count=len(back), example=_few([*back.values()])))
+    if lost := _lost_evaluations(table, kept, back):
+        notes.append(Note(kind="no number", count=len(lost), example=_few(lost)))
     return kept
 
 
-def _require_runs_apart(table: _Table, repeated: int, kept: int) -> None:
-    """Raise SettingError where several runs seem to be read as one."""
-    if repeated < _MANY * kept or table.columns.has("run") or table.columns.has("seed"):
+def _few(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def valid_rows(steps: Floats) -> NDArray[np.bool_]:
+    """Which rows of a run's log no later start has replaced: (rows,), in the order of logging.
+
+    Where steps go back, the rows logged before from that step on are of a state that the run was
+    not continued from. Rows that are only out of order, as of evaluations that end later than
+    others, replace nothing.
+    """
+    valid = np.ones(len(steps), dtype=bool)
+    starts = [*(np.flatnonzero(np.diff(steps) < 0) + 1).tolist(), len(steps)]
+    if _IN_ORDER * (len(starts) - 1) > len(steps):
+        return valid
+    for start, end in pairwise(starts):
+        own, before = steps[start:end], steps[:start][valid[:start]]
+        inside = before[(before >= own[0]) & (before <= own[-1])]
+        begins = own[0] <= np.unique(before)[:2][-1] and (before > own[0]).sum() > _JUMP
+        again = np.isin(inside, own).any() or (begins and len(inside) > 0)
+        # One row alone is an evaluation that was logged again.
+        if own[-1] > own[0] and again:
+            valid[:start] &= steps[:start] < own[0]
+    return valid
+
+
+def _lost_evaluations(table: _Table, kept: list[Ints], back: Collection[int]) -> list[str]:
+    """Runs with rows that have no number as reward where an evaluation was due, and the step from
+    which on; but for those that went `back`, whose rows are partly of another start."""
+    assert table.step is not None
+    logged, scored = [], []
+    for code, rows in enumerate(kept):
+        steps = table.step[table.codes == code]
+        scored.append(table.step[rows])
+        logged.append(np.unique(steps[~np.isnan(steps)]))
+    every = np.concatenate(scored)
+    dense = sum(map(len, scored)) > _DENSE * sum(map(len, logged))
+    lost = []
+    for code, name in enumerate(table.names):
+        steps, own = logged[code], scored[code]
+        if not len(own) or code in back:
+            continue
+        due = steps[~np.isin(steps, own)]
+        elsewhere = np.isin(due, every)
+        if dense:
+            due = due[elsewhere | ((due > own[0]) & (len(due) > 1))]
+        elif len(gaps := np.diff(own)):
+            usual = np.median(gaps)
+            regular = (gaps == usual).mean() >= _REGULAR
+            beside = np.isin(due, own + usual) | (due == own[0] - usual)
+            due = due[(due > own[-1] + 2 * gaps.max()) | (elsewhere & beside & regular)]
+        else:
+            due = due[:0]
+        infinite = table.step[table.infinite & (table.codes == code)]
+        if len(due := np.append(due, infinite[~np.isin(infinite, own)])):
+            lost.append(f"{name} from step {int(due.min())}")
+    return lost
+
+
+def _require_runs_apart(repeated: int, kept: int, back: list[str]) -> None:
+    """Raise SettingError where no column tells runs apart, and several seem to be read as one."""
+    if repeated >= _MANY * kept:
+        rule = (
+            f"no column tells runs or seeds apart, and {repeated} of {repeated + kept} evaluations "
+            "are of a step of their n and B that there is already"
+        )
+    elif back:
+        rule = f"no column tells runs or seeds apart, and rows go back: {back[0]}"
+    else:
         return
-    rule = (
-        f"no column tells runs or seeds apart, and {repeated} of {repeated + kept} evaluations are "
-        "of a step of their n and B that there is already"
-    )
     raise SettingError("import.run", "null", rule, "import.run=COLUMN, or import.seed=COLUMN")
 
 
-def _complete_compute(table: _Table, code: int, rows: Ints, scored: NDArray[np.bool_]) -> int:
-    """Work out what the run had spent at its evaluations; at how many between rows that say it."""
+def _complete_compute(
+    table: _Table, code: int, rows: Ints, scored: NDArray[np.bool_]
+) -> tuple[int, int]:
+    """Work out what the run had spent at its evaluations; at how many between rows that say it, and
+    how many rows of a sum were of steps that were logged again."""
     compute, step = table.compute, table.step
     assert compute is not None
     assert step is not None
-    known = rows[~np.isnan(compute[rows]) & ~np.isnan(step[rows])]
+    known = np.sort(rows[~np.isnan(compute[rows]) & ~np.isnan(step[rows])])
     if (compute[known] < 0).any():
         table.refuse("compute", code, f"has {compute[known].min():g}")
-    if table.config.per_step:
-        compute[known] = np.cumsum(compute[known])
+    valid = valid_rows(step[known])
+    last = known[valid][np.argsort(step[known[valid]], kind="stable")]
     # Of rows of one step the last counts, as of rewards.
-    last = known[np.append(step[known][1:] != step[known][:-1], True)[: len(known)]]
-    falls = np.flatnonzero(np.diff(compute[last]) < 0)
+    last = last[np.append(step[last][1:] != step[last][:-1], True)[: len(last)]]
+    spent = compute[last]
+    if table.config.per_step:
+        spent = np.cumsum(spent)
+        compute[known] = np.nan
+    compute[known[~valid]] = np.nan
+    compute[last] = spent
+    falls = np.flatnonzero(np.diff(spent) < 0)
     for k in falls[:1]:
-        before, after = compute[last[k]], compute[last[k + 1]]
-        rule = f"falls from {before:g} to {after:g} at step {step[last[k + 1]]:g}: it can only grow"
+        rule = (
+            f"falls from {spent[k]:g} to {spent[k + 1]:g} at step {step[last[k + 1]]:g}: it can "
+            "only grow"
+        )
         table.refuse("compute", code, rule, "import.per_step=true, if each row has its own")
+    twice = len(known) - len(last) if table.config.per_step else 0
     lacking = rows[scored[rows] & np.isnan(compute[rows])]
     if not lacking.size or not last.size:
-        return 0
+        return 0, twice
     inside = step[lacking] <= step[last[-1]]
-    at, spent = step[last], compute[last]
+    at = step[last]
+    between = inside & (step[lacking] > 0) & ~np.isin(step[lacking], at)
     if at[0] > 0:
         at, spent = np.append(0.0, at), np.append(0.0, spent)
     compute[lacking[inside]] = np.interp(step[lacking[inside]], at, spent)
-    return int((inside & (step[lacking] > 0)).sum())
+    return int(between.sum()), twice
 
 
 def _make_run(

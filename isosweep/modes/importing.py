@@ -1,6 +1,7 @@
 """`mode=import`: logs of runs that were trained elsewhere, as a sweep like any other."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +39,19 @@ def import_runs(config: SweepConfig, console: Console) -> int:
     if not config.from_sweep:
         rule = "not given: which logs are read"
         raise SettingError("from", "null", rule, "from=FILE or from=DIRECTORY")
-    frame = read_sources(config.from_sweep, config.importing)
-    sweep, imported, before = store_frame(config, frame, config.from_sweep)
+    notes: list[Note] = []
+    try:
+        frame = read_sources(config.from_sweep, config.importing, notes)
+        sweep, imported, before = store_frame(config, frame, config.from_sweep, notes)
+    except SettingError as refused:
+        # What was read may not be what was meant.
+        others = [note.example for note in notes if note.kind == "other kinds"]
+        if not others:
+            raise
+        rule = f"{refused.rule}. Files of other kinds were left out ({'; '.join(others)})"
+        other = others[0].partition(", not ")[2].partition(":")[0]
+        nearest = ", or ".join(filter(None, (refused.nearest, f"import.reader={other}")))
+        raise SettingError(refused.setting, refused.value, rule, nearest) from None
     document = to_json(asdict(imported))
     say(console, *words.lines("import", "read", document, sweep.plan))
     warn(console, *words.lines("import", "notes", document["notes"], sweep.plan.budget_unit))
@@ -51,10 +63,10 @@ def import_runs(config: SweepConfig, console: Console) -> int:
 
 
 def store_frame(
-    config: SweepConfig, frame: "pandas.DataFrame", source: list[str]
+    config: SweepConfig, frame: "pandas.DataFrame", source: list[str], read: Sequence[Note] = ()
 ) -> tuple[StoredSweep, Imported, JsonObject | None]:
     """The sweep that the table's runs make, stored; how they were read; and the plan.json of the
-    import that was there before.
+    import that was there before. `read`: notes of the readers.
 
     Raises SettingError for a table that cannot be read as `config.importing` says, and where the
     sweep's directory holds another.
@@ -87,7 +99,7 @@ def store_frame(
         columns=dict(columns.found),
         guessed=columns.guessed,
         reward_range=(low, high),
-        notes=(*notes, *more),
+        notes=(*read, *notes, *more),
     )
     paths = _paths(config, source)
     settings = _settings(config, paths) | {

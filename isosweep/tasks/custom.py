@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 from isosweep.config.executed import require_own
 from isosweep.config.own_function import OwnFunction
 from isosweep.config.task import CustomConfig, TaskConfig
-from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
+from isosweep.tasks.problem import (
+    Distinct,
+    Judged,
+    Pool,
+    Problem,
+    has_half_character,
+    in_template,
+    shuffled,
+)
 
 
 class _Returned(NamedTuple):
@@ -118,6 +126,8 @@ def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
         texts = problem.problem_id, problem.prompt, problem.answer, problem.metadata
         if not all(isinstance(text, str) for text in texts):
             raise wrong(f"a problem's id, prompt, answer and metadata are text: {problem}")
+        if any(map(has_half_character, texts)):
+            raise wrong(f"a problem has half of a character (a lone surrogate): {texts[:2]!a}")
     for name, given in zip(("score", "answer"), returned[1:], strict=False):
         if not callable(given):
             raise wrong(f"its {name} is {type(given).__name__}, not a function")

@@ -54,6 +54,16 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
+def has_half_character(text: str) -> bool:
+    """Whether the text has a lone surrogate, as the escape `\\ud835` in JSON leaves, which no file
+    and no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def content_id(prefix: str, text: str) -> str:
     """A problem's id where its source has none: a hash of its normalised text."""
     return f"{prefix}-{hashlib.sha256(normalised(text).encode()).hexdigest()[:16]}"

@@ -9,7 +9,7 @@ from typing import Any
 from isosweep.config.data_files import file_sha256
 from isosweep.config.rows import RowsConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.problem import Problem, content_id, normalised
+from isosweep.tasks.problem import Problem, content_id, has_half_character, normalised
 
 # Row numbers named in a message.
 _NAMED_ROWS = 8
@@ -137,28 +137,47 @@ def first_row(config: RowsConfig) -> Row:
 
 
 def _json_list(setting: str, path: str) -> list[Row]:
+    data = Path(path).read_bytes()
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        rows = json.loads(data.decode("utf-8-sig"))
         if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
             raise ValueError("not a list of JSON objects; a row on each line is a .jsonl file")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise SettingError(setting, path, f"line {number} is not UTF-8", _AS_UTF8) from None
     except ValueError as error:
         raise SettingError(setting, path, f"cannot be read: {error}") from None
+    for number, row in enumerate(rows, start=1):
+        _require_characters(setting, path, number, row)
     return rows
 
 
 def _json_lines(setting: str, path: str) -> Iterator[tuple[int, Row]]:
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
                 if not isinstance(row, dict):
                     raise ValueError("not a JSON object")
+            except UnicodeDecodeError:
+                raise SettingError(setting, path, f"row {number} is not UTF-8", _AS_UTF8) from None
             except ValueError as error:
                 rule = f"row {number} cannot be read: {error}"
                 raise SettingError(setting, path, rule) from None
+            _require_characters(setting, path, number, row)
             yield number, row
+
+
+_AS_UTF8 = "the same file saved as UTF-8"
+
+
+def _require_characters(setting: str, path: str, number: int, row: Row) -> None:
+    """Raise SettingError for a row with text that no file and no tokenizer takes."""
+    if has_half_character(json.dumps(row, ensure_ascii=False)):
+        rule = f"row {number} has half of a character (a lone surrogate)"
+        raise SettingError(setting, path, rule, "a file without that row")
 
 
 def _parquet(setting: str, path: str) -> Iterator[Row]:
@@ -169,7 +188,7 @@ def _parquet(setting: str, path: str) -> Iterator[Row]:
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 yield from batch.to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         rule = f"is no Parquet file that can be read: {str(error).splitlines()[0]}"
         raise SettingError(setting, path, rule) from None
 

@@ -79,7 +79,7 @@ class Commanded:
             status = self._follow(process)
         finally:
             _kill(process)
-        self._look()
+        self._look(ended=True)
         self._keep_checkpoints()
         self._judge(status)
 
@@ -156,11 +156,11 @@ class Commanded:
         spent = self._told.spent.at(self._told.last_step)
         return spent.spent(schedule.unit) > _BEYOND * schedule.milestones[-1]
 
-    def _look(self) -> None:
+    def _look(self, *, ended: bool = False) -> None:
         """Read what is new in the log, and record it."""
         log = self._trainer.log.format(**self.values)
         try:
-            self._told = told = read_log(self._spec, log, self._before, self._resumed)
+            self._told = told = read_log(self._spec, log, self._before, self._resumed, ended=ended)
         except SettingError as unread:
             # Not there yet, or half written. What it says at the end is said then.
             self._unread = unread

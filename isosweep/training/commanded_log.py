@@ -5,6 +5,7 @@ follow from the tokens.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from isosweep.costs.flops import rollout_flops
 from isosweep.errors import SettingError
 from isosweep.importing.columns import USUAL_COMPUTE, Columns, find_columns, first_of
 from isosweep.importing.readers import read_sources
-from isosweep.importing.runs import ForeignRun, read_runs
+from isosweep.importing.runs import ForeignRun, read_runs, valid_rows
 from isosweep.plan.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -81,13 +82,14 @@ class Told:
         return int(self.spent.steps[-1]) if len(self.spent.steps) else 0
 
 
-def read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
+def read_log(spec: RunSpec, log: str, before: Compute, resumed: int, *, ended: bool) -> Told:
     """What the command has logged. Raises SettingError for what cannot be read, or is not there.
 
-    `before`: compute at step `resumed`, from which a log may count its tokens anew.
+    `before`: compute at step `resumed`, from which a log may count its tokens anew. `ended`:
+    whether the command is over; before, a last line without an end may be half of one.
     """
     try:
-        return _read_log(spec, log, before, resumed)
+        return _read_log(spec, log, before, resumed, ended)
     except SettingError as refused:
         # As this user calls them.
         raise SettingError(
@@ -98,14 +100,17 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
         ) from None
 
 
-def _read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
+def _read_log(spec: RunSpec, log: str, before: Compute, resumed: int, ended: bool) -> Told:
     config = replace(
         spec.trainer.columns,
         n=float(spec.num_generations),
         B=float(spec.problems_per_batch),
         seed=float(spec.seed),
     )
-    frame = read_sources([log], config)
+    halved = not ended and _ends_in_a_line(log)
+    frame = read_sources([log], config, [])
+    if halved or (not ended and _ends_in_a_line(log)):
+        frame = frame.iloc[:-1]
     columns = _columns(frame, config)
     names = [str(name) for name in frame.columns]
     step = columns.found.get("step", config.step)
@@ -118,7 +123,11 @@ def _read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
     if isinstance(tokens, str):
         counted = _numbers(frame, tokens)
         known &= ~np.isnan(counted)
-    order = np.flatnonzero(known)[np.argsort(steps[known], kind="stable")]
+    rows = np.flatnonzero(known)
+    rows = rows[valid_rows(steps[rows])]
+    order = rows[np.argsort(steps[rows], kind="stable")]
+    if counted is not None:
+        order = order[np.append(steps[order][1:] != steps[order][:-1], True)[: len(order)]]
     if counted is not None:
         counted = np.cumsum(counted[order]) if config.per_step else counted[order]
         own = steps[order] > resumed
@@ -127,6 +136,16 @@ def _read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
     spent = Spent(spec=spec, steps=steps[order], tokens=counted)
     found = _evaluations(frame, columns, config)
     return Told(run=found, spent=spent, metrics=_metrics(frame, step))
+
+
+def _ends_in_a_line(log: str) -> bool:
+    """Whether a file's last line has no end yet."""
+    path = Path(log)
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read() != b"\n"
 
 
 def _columns(frame: "pandas.DataFrame", config: ImportConfig) -> Columns:

@@ -70,7 +70,12 @@ REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
     "percent": (table(eval_reward=[100 * r for r in REWARDS]), (), "import.reward", "from 0 to 1"),
     "percent and shares": (table(eval_reward=HALF_PERCENT), (), "import.reward", "seem mixed"),
     "percent signs": (at(3, "35%", "eval_reward"), (), "import.reward", "no number"),
-    "infinite": (at(3, float("inf"), "eval_reward"), (), "import.reward", "row 4 has inf"),
+    "infinite": (
+        table(tokens=[*TOKENS[:3], float("inf"), *TOKENS[4:]]),
+        (),
+        "import.compute",
+        "row 4 has inf",
+    ),
     "n is words": (at(3, "eight", "n"), (), "import.n", "row 4 has 'eight'"),
     "n is a part": (table(n=2.5), (), "import.n", "no count"),
     "n changes": (at(3, 16, "n"), (), "import.n", "has both"),
@@ -146,6 +151,7 @@ TWICE = [t if k % 2 else None for k, t in enumerate(TOKENS)]
 NOTED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str]] = {
     "logged twice": (REPEATED, (), "repeated"),
     "n = 1 as well": (table(n=[1] * 5 + [2] * 5 + [4] * 10), ("budget=[300,1000]",), "lone n"),
+    "infinite reward": (at(3, float("inf"), "eval_reward"), (), "no number"),
     "no rewards in a run": (table(eval_reward=[None] * 5 + REWARDS[5:]), (), "no reward"),
     "same seed": (table(seed=0), (), "same seed"),
     "no seed": (table().drop(columns="seed"), (), "no seeds"),
@@ -181,7 +187,8 @@ def test_what_is_usual_is_found_and_rollouts_are_counted() -> None:
         columns={"n": "actor_rollout_ref.rollout.n", "B": "data.train_batch_size"}
     )
     runs, notes, plan = read(frame)
-    assert not notes
+    # n = 2 ends at half the compute of n = 4.
+    assert [note.kind for note in notes] == ["further"]
     assert plan.budget_unit == "rollouts"
     assert runs[0].compute.tolist() == [step * 2 * 8 for step in STEPS]
     assert [(run.num_generations, run.seed) for run in runs] == [(2, 0), (2, 1), (4, 0), (4, 1)]
