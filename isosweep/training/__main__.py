@@ -120,7 +120,6 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         stop.last_words.append(lambda reason: close(submission, "interrupted", reason))
     # Heavier imports, from here on.
     from isosweep.store.state import known_state
-    from isosweep.training.follow import follow_attempt
     from isosweep.training.worker import Submitted, TrainRun, run_attempt
 
     try:
@@ -130,6 +129,8 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         start = f"{submission.number} {task.start}"
         submitted = Submitted(number=submission.number, job_id=job.job_id, start=start)
         if not leads:
+            from isosweep.training.follow import follow_attempt
+
             follow_attempt(submission, task.place, start, stop)
             return 0
         status = run_attempt(train, stop, submitted, task.place)
