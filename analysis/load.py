@@ -296,7 +296,7 @@ def read_training(
             lines = read_metrics(files.metrics, files.records)
             if lines and (curve.compute > 0).any():
                 courses.append(_training_course(curve, lines, names))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             # Metrics explain and decide nothing: none where their file is damaged.
             continue
     return tuple(courses)

@@ -128,7 +128,8 @@ def _write_logs(files: RunPaths, run: PlannedRun, share: float) -> None:
         )
         for k in range(RECORDS + 1)
     ]
-    lines = [start, *({"kind": "record", "version": 1, "attempt": 1, **asdict(r)} for r in records)]
+    head = {"kind": "record", "version": 1, "attempt": 1}
+    lines = [start, *({**head, **record.to_json()} for record in records)]
     _write(files.records / "1.jsonl", *lines)
     points = [{"attempt": 1, "step": k, "loss": 0.1} for k in range(POINTS)]
     _write(files.metrics / "1.jsonl", start, *points)

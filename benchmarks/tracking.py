@@ -11,7 +11,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from frame import Goal, benchmark
@@ -87,7 +86,7 @@ def write_run(run: RunPaths, points: int, began: float) -> None:
                 completion_tokens=3.0,
                 unix_time=began + step,
             )
-            file.write(json.dumps({**head, **asdict(record)}) + "\n")
+            file.write(json.dumps({**head, **record.to_json()}) + "\n")
     attempt = claim_attempt(run, None)
     state = read_state(run)
     assert state is not None

@@ -45,7 +45,8 @@ class StorageError(IsosweepError):
 
     def __init__(self, where: object, said: str, again: str) -> None:
         """`again`: the command that goes on."""
-        super().__init__(f"the search cannot be written to {where} ({said}). Go on with: {again}")
+        self.fault = f"the search cannot be written to {where} ({said})"
+        super().__init__(f"{self.fault}. Go on with: {again}")
 
 
 class TrainerError(IsosweepError):

@@ -328,15 +328,20 @@ def append_line(
         os.close(descriptor)
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, JsonObject | None]]:
-    """Line numbers (from 1) and documents of a JSON lines file; None for a line that is torn."""
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Line numbers (from 1) and lines of a file that are not empty; an absent file has none."""
     try:
         content = _content(path)
     except FileNotFoundError:
         return
     for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line or line.isspace():
-            continue
+        if line and not line.isspace():
+            yield number, line
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, JsonObject | None]]:
+    """Line numbers (from 1) and documents of a JSON lines file; None for a line that is torn."""
+    for number, line in numbered_lines(path):
         try:
             document = from_json(line)
         except ValueError:

@@ -1,7 +1,6 @@
 """How noisy the gradient of an update is, and what of it comes from where."""
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 # Estimates are differences of squared norms, which float32 has to about seven digits.
@@ -46,17 +45,6 @@ class GradientNoise:
         """What a file holds: the noise scale beside what it is of."""
         scales = {"rollouts": self.rollouts, "problems": self.problems}
         return {k: v for k, v in {**vars(self), **scales}.items() if v is not None}
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "GradientNoise":
-        """As it was written. Raises KeyError, TypeError or ValueError for what none can be."""
-        known: dict[str, Any] = {item.name: document.get(item.name) for item in fields(cls)}
-        counts, values = list(known.values())[:2], list(known.values())[2:]
-        if not all(isinstance(count, int) and count > 0 for count in counts):
-            raise ValueError("noise: updates and num_generations must be whole numbers from 1")
-        if not all(value is None or math.isfinite(value) for value in values):
-            raise ValueError("noise: its numbers must be finite")
-        return cls(**known)
 
 
 def noise_ratio(above: float, below: float) -> float | None:

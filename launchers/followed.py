@@ -1,5 +1,6 @@
 """A submission that a queue follows, and what the run's files say of it."""
 
+import errno
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import assert_never
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.launcher import Observed, Refused
 from isosweep.store.paths import RunPaths
-from isosweep.store.presence import is_away, there
+from isosweep.store.presence import AWAY, there
 from isosweep.store.state import RunView, view_run
 from isosweep.store.submissions import Outcome, SubmissionState
 
@@ -20,7 +21,7 @@ SETTLED_S = 2.0
 class RunFiles:
     """What is known of a run; its files are read only where they may have changed.
 
-    `away`: they cannot be seen at present, and the view is what they were before.
+    `away`: why they cannot be seen at present, where the view is what they were before.
     """
 
     def __init__(self, paths: RunPaths) -> None:
@@ -28,7 +29,7 @@ class RunFiles:
         self._seen: tuple[int, int] | None = None
         self._since = 0.0
         self.view = RunView(state=None, submission=None)
-        self.away = False
+        self.away: OSError | None = None
         self.read()
 
     def look(self, now: float) -> None:
@@ -45,15 +46,16 @@ class RunFiles:
         try:
             view = view_run(self._paths)
         except OSError as error:
-            self.away = is_away(error)
+            self.away = error
             return self.view
         known = self.view.submission
         if known is not None and view.submission is None:
-            self.away = not known.submission.path.exists()
+            away = not known.submission.path.exists()
         else:
             lost = self.view.state is not None and view.state is None
-            self.away = lost and not there(self._paths.root)
-        if not self.away:
+            away = lost and not there(self._paths.root)
+        self.away = FileNotFoundError(errno.ENOENT, AWAY, str(self._paths.root)) if away else None
+        if not away:
             self.view = view
         return self.view
 

@@ -22,12 +22,14 @@ from typing import Any
 
 from isosweep.files import open_to_append
 from isosweep.machine import process_start
+from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.worker import lean_imports
 
 
 def main(descriptor: int) -> None:
     """Fork a process for each request on the socket `descriptor`, until it is closed."""
     warm = True
+    forget_ranks_and_precision(os.environ)
     try:
         import_stack()
     except Exception:

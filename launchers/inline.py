@@ -52,7 +52,7 @@ def _execute(order: Order) -> Job:
 
     # This process is the command too.
     stop = StopRequest(status=_INTERRUPTED)
-    with _handlers_kept():
+    with _process_kept():
         main([str(order.submission.path)], stop)
     for asked in {signal.SIGINT, signal.SIGTERM}.intersection(stop.signals):
         # Who follows the sweep is to know of it too; nobody: KeyboardInterrupt, or the end.
@@ -61,10 +61,15 @@ def _execute(order: Order) -> Job:
 
 
 @contextmanager
-def _handlers_kept() -> Iterator[None]:
+def _process_kept() -> Iterator[None]:
+    """Put back what a worker changes of its process."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
+    environment = dict(os.environ)
     try:
         yield
     finally:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
         for number, handler in before.items():
             signal.signal(number, handler)

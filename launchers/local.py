@@ -39,6 +39,7 @@ class LocalLauncher(Launcher):
         self._server: ForkServer | None = None
         # Collected when they have ended, or they would stay as zombies.
         self._children: list[subprocess.Popen[bytes]] = []
+        self._started: set[Process] = set()
 
     def devices(self, slot: int) -> tuple[str, ...]:
         """The GPUs of a place, by name."""
@@ -61,7 +62,7 @@ class LocalLauncher(Launcher):
             process = state.job.process if state.job else None
             if process is None or process.alive() is not True:
                 continue
-            if not _named_by_its_user(state, process.pid):
+            if process not in self._started and not _named_by_its_user(state, process.pid):
                 name = state.submission.run.submission(state.submission.number, "job")
                 problems.append(f"{name} names a process of somebody else, {process.pid}")
                 continue
@@ -96,6 +97,7 @@ class LocalLauncher(Launcher):
             # No memory or no process id left, as a rule: other runs may end.
             where = f": {error.filename}" if error.filename else ""
             return Refused(reason=f"{error.strerror}{where}", passing=True)
+        self._started.add(process)
         return Job(job_id=str(process.pid), process=process)
 
     def _fork(self, submission: Path, logs: Path, environment: Environment) -> Process | None:
@@ -126,7 +128,9 @@ class LocalLauncher(Launcher):
 
 def _named_by_its_user(state: SubmissionState, pid: int) -> bool:
     """Whether the file that says which process works on the submission is that process's user's:
-    others could name any of this user's."""
+    others could name any of this user's. Not, where the file cannot be seen."""
     named = state.submission.run.submission(state.submission.number, "job")
     owner = process_owner(pid)
-    return named.lstat().st_uid == (os.geteuid() if owner is None else owner)
+    with suppress(OSError):
+        return named.lstat().st_uid == (os.geteuid() if owner is None else owner)
+    return False

@@ -7,7 +7,8 @@ table, believed, twice in a row and with the files read in between.
 
 import time
 from bisect import insort_left
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from isosweep.launchers.followed import Followed, RunFiles
@@ -26,7 +27,6 @@ from isosweep.launchers.starting import Starter
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
-from isosweep.store.presence import unless_away
 from isosweep.store.state import RunView
 from isosweep.store.submissions import Outcome, SubmissionState, close, started
 from isosweep.words.numbers import duration
@@ -38,15 +38,19 @@ _POLL_S, _SHARE = 0.25, 10
 _HEARTBEATS_S = 10.0
 # Looks in a row that a job is gone in, before that is believed.
 _GONE = 2
+# Seconds between a failed try and the next, after the first, the second and every further one:
+# what a disk or a device lacks for a minute is no reason to give a run up.
+_RETRY_S = (10.0, 60.0, 300.0)
 
 
 @dataclass
 class _Waiting:
     """A run to be submitted. `before`: its newest submission when the queue began, which a cancel
-    that this queue has to respect comes after."""
+    that this queue has to respect comes after. `due`: when it may be, by the monotonic clock."""
 
     item: QueueItem
     before: SubmissionState | None
+    due: float = 0.0
 
 
 class RunQueue:
@@ -77,7 +81,8 @@ class RunQueue:
         self._active: list[Followed] = []
         self._tries: dict[str, int] = {}
         self._next_look = self._next_heartbeat = 0.0
-        self._stopping = self._away = False
+        self._stopping = False
+        self._fault: OSError | None = None
         self._took = 0.0
         self.add(items)
 
@@ -125,24 +130,36 @@ class RunQueue:
         return max(_POLL_S, _SHARE * self._took)
 
     def step(self) -> None:
-        """One pass: collect what is over, start what there is place for."""
+        """One pass: collect what is over, start what there is place for.
+
+        Raises OSError, at its end, where a file system fails: what it met is for the next pass.
+        """
         began, now = time.thread_time(), time.monotonic()
-        self._observe(now)
+        self._fault = None
+        with self._noting_faults():
+            self._observe(now)
         active, self._active = self._active, []
         for followed in active:
             # What is over may wait again, or be followed on as somebody else's.
             if not self._over(followed, now):
                 self._active.append(followed)
         self._places.look(now)
-        away = next((f.item.paths.root for f in self._active if f.files.away), None)
-        if away is not None and not (self._away or self._stopping):
-            self._notice(f"{away} is away: waiting until it is back, or Ctrl-C")
-        self._away = away is not None
         if not self._stopping:
             self._submit(now)
         # What runs execute in this process (launcher=inline) is no cost of looking at them.
         inline = self.launcher.name == "inline"
         self._took = 0.0 if inline else time.thread_time() - began
+        away = next((f.files.away for f in self._active if f.files.away), None)
+        if (fault := self._fault or away) is not None:
+            raise fault
+
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        """Leave undone what a file system refuses within, for `step` to raise."""
+        try:
+            yield
+        except OSError as error:
+            self._fault = error
 
     def stop(self, *, kill: bool = False) -> int:
         """Start no more, and ask the runs to write a checkpoint and leave, or end them (`kill`).
@@ -179,7 +196,7 @@ class RunQueue:
         """Nobody tries any more to have the scheduler take what it has refused."""
         if followed.own and followed.refused:
             reason = f"not taken by the scheduler: {followed.refused.reason}"
-            with unless_away():
+            with suppress(OSError):
                 close(followed.state.submission, "interrupted", reason)
 
     def _ours(self, followed: Followed) -> bool:
@@ -241,7 +258,7 @@ class RunQueue:
             # Its worker may have ended it just now.
             followed.files.read()
         elif seen.job is not None and followed.state.job is None:
-            with unless_away():
+            with self._noting_faults():
                 started(followed.state.submission, seen.job)
 
     def _end_if_stuck(self, followed: Followed, clock: FileClock, now: float) -> None:
@@ -281,11 +298,11 @@ class RunQueue:
             followed.number, followed.own, followed.refused = state.submission.number, False, None
             followed.gone, followed.stuck, followed.pardoned = 0, None, False
         if state.end is None and (how := self._how_it_ended(followed, state)) is not None:
-            with unless_away():
+            with self._noting_faults():
                 close(state.submission, *how)
             state = followed.files.read().submission or state
         if state.end is None:
-            return False
+            return self._stopping and followed.gone >= _GONE
         self._collect(followed, state)
         return True
 
@@ -333,6 +350,9 @@ class RunQueue:
                 logs = followed.item.paths.logs
                 self.failed[followed.run_id] = f"{reason} (tried {tries} times; logs in {logs})"
                 return
+            due = time.monotonic() + _RETRY_S[min(tries, len(_RETRY_S)) - 1]
+            self._wait(_Waiting(followed.item, state, due))
+            return
         self._wait(_Waiting(followed.item, state))
 
     # -- what is started ------------------------------------------------------------------------
@@ -343,13 +363,16 @@ class RunQueue:
         later: list[_Waiting] = []
         while self._waiting and self._places.room and self._starter.ready(now, len(ready)):
             # The longest, and of equal ones the oldest.
-            if (followed := self._prepared(self._waiting.pop(), later)) is not None:
+            waiting = self._waiting.pop()
+            if waiting.due > now:
+                later.append(waiting)
+            elif (followed := self._prepared(waiting, later)) is not None:
                 ready.append(followed)
         for waiting in later:
             self._wait(waiting)
         if not ready:
             return
-        with unless_away():
+        with self._noting_faults():
             self._starter.start(ready, now, self.failed)
         # Where it was left half done, a job that is missing is found to be so, and tried again.
         self._active += [followed for followed in ready if followed.number]

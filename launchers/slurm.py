@@ -169,7 +169,8 @@ class SlurmLauncher(Launcher):
             words = f"{error.strerror}: {error.filename}"
             answers.update(_all(orders, Refused(reason=words, passing=True)))
             return Refusal(words), words
-        if others_may_write(script) is None:
+        # Up to `sweeps_dir`.
+        if not any(map(others_may_write, (script, *script.parents[:4]))):
             command, text = [*command, str(script)], ""
         # Else it is handed over as it was made: the file may be another by now.
         answer = call(command, self._slurm.command_timeout_s, text)

@@ -4,6 +4,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from isosweep.errors import RecordError
 from isosweep.files import make_directory
@@ -11,7 +12,6 @@ from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher, Order, Refused
 from isosweep.store.batches import write_batch
 from isosweep.store.paths import require_plain
-from isosweep.store.presence import unless_away
 from isosweep.store.submissions import Job, Submission, started, submit
 
 # Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
@@ -109,7 +109,7 @@ class Starter:
         for followed, answer in zip(runs, answers, strict=True):
             if isinstance(answer, Job):
                 # Its worker says so, too.
-                with unless_away():
+                with suppress(OSError):
                     started(followed.state.submission, answer)
                 followed.files.read()
                 followed.refused = None

@@ -95,6 +95,21 @@ def _packaged_groups_composed_once() -> Iterator[None]:
         yield
 
 
+_CHECKOUT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_in_the_checkout() -> Iterator[None]:
+    """No test writes a sweep beside the sources, where a user's own may lie."""
+
+    def there() -> set[Path]:
+        return {*_CHECKOUT.glob("sweeps/*"), *_CHECKOUT.glob("sweeps/runs/*")}
+
+    before = there()
+    yield
+    assert there() == before, f"left in the checkout: {sorted(there() - before)}"
+
+
 def in_ci(cases: Iterable[Any], *kept: Any) -> list[Any]:
     """The `cases` for parametrize: those `kept` in every run, the others in make test-long.
 

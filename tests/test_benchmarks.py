@@ -229,7 +229,6 @@ def test_the_benchmark_of_real_searches_has_a_row_for_each_way(tmp_path: Path) -
     assert 0 < float(rows[1][2].rstrip("%")) <= 100
 
 
-@pytest.mark.long
 @pytest.mark.mlflow
 def test_the_tracking_benchmark_times_all_syncs(tmp_path: Path) -> None:
     lines = [line.split() for line in missed("tracking", tmp_path)]
@@ -246,7 +245,23 @@ def test_the_launch_benchmark_counts_calls(tmp_path: Path) -> None:
     assert goal.endswith("MISSED")
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    ("part", "goal", "rows"),
+    [
+        ("makespan", "local", {"here, 4 places", "simulated, 20 runs, 4 devices"}),
+        ("directory", "status", {"mode=status, the whole command", "load for the analysis"}),
+    ],
+)
+def test_a_part_of_the_launch_benchmark_needs_no_slurm(
+    part: str, goal: str, rows: set[str], tmp_path: Path
+) -> None:
+    done = run("launch", "--parts", part, *SMALLEST["launch"][0], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert rows <= {line.split("  ")[0].strip() for line in done.stdout.splitlines()}
+    assert f"goal {goal}: " in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slurm
 def test_the_launch_benchmark_has_every_part(tmp_path: Path) -> None:
     if lacks := missing_parts():
@@ -254,8 +269,7 @@ def test_the_launch_benchmark_has_every_part(tmp_path: Path) -> None:
     lines = missed("launch", tmp_path)
     sides = {line.split("  ")[0].strip() for line in lines}
     assert {"isosweep", "isosweep, worker", "submitit"} <= sides
-    assert {"here, 4 places", "Slurm, by its nodes", "Slurm, by max_parallel"} <= sides
-    assert {"mode=status, the whole command", "load for the analysis"} <= sides
+    assert {"Slurm, by its nodes", "Slurm, by max_parallel"} <= sides
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Whose a file is: who else could have written it, or put another one in its place."""
+"""Whose a file is: who else could have written it."""
 
 import grp
 import os
@@ -33,39 +33,22 @@ def test_what_this_user_alone_may_write_is_nobody_elses(file: Path) -> None:
     assert others_may_write(Path("/etc/passwd")) is None
 
 
-def test_everybodys_files_and_directories_on_the_way_are_named(file: Path) -> None:
+def test_a_file_of_everybody_is_named_and_the_directories_above_it_are_not_asked(
+    file: Path,
+) -> None:
+    file.parent.chmod(0o2777)
+    assert others_may_write(file) is None
     file.chmod(0o666)
     assert others_may_write(file) == f"{file} may be written by everybody (-rw-rw-rw-)"
-    file.chmod(0o644)
-    file.parent.chmod(0o777)
-    assert others_may_write(file) == f"{file.parent} may be written by everybody (drwxrwxrwx)"
-    # As in /tmp, nobody replaces what is another's.
-    file.parent.chmod(0o1777)
-    assert others_may_write(file) is None
-    assert others_may_write(file.parent) is not None
 
 
 @as_root
-def test_another_users_files_directories_and_links_are_named(file: Path) -> None:
+def test_another_users_file_is_named_also_behind_a_link(file: Path, tmp_path: Path) -> None:
     os.chown(file, 65534, 65534)
     assert "config.json belongs to nobody (-rw-r--r--)" in str(others_may_write(file))
-    os.chown(file, 0, 0)
-    os.chown(file.parent, 65534, 0)
-    assert f"{file.parent} belongs to nobody" in str(others_may_write(file))
-    os.chown(file.parent, 0, 0)
-    link = file.parent.parent / "link"
-    link.symlink_to(file.parent)
-    assert others_may_write(link / "config.json") is None
-    os.chown(link, 65534, 0, follow_symlinks=False)
-    assert f"{link} belongs to nobody (lrwxrwxrwx)" in str(others_may_write(link / "config.json"))
-
-
-def test_what_a_link_leads_to_counts(file: Path, tmp_path: Path) -> None:
-    link = tmp_path / "inside"
+    link = tmp_path / "link"
     link.symlink_to("a/../a/config.json")
-    assert others_may_write(link) is None
-    file.parent.chmod(0o777)
-    assert "everybody" in str(others_may_write(link))
+    assert f"{link} belongs to nobody" in str(others_may_write(link))
 
 
 def test_a_group_of_ones_own_is_nobody_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

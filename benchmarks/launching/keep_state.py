@@ -23,7 +23,7 @@ from isosweep.store.state import claim_attempt, read_state
 from isosweep.training.__main__ import main
 
 
-def run_attempt(train: SimpleNamespace, stop: Any, submitted: SimpleNamespace) -> str:
+def run_attempt(train: SimpleNamespace, stop: Any, submitted: SimpleNamespace, place: Any) -> str:
     """Spend the whole budget at once."""
     run = RunPaths(Path(train.run_dir))
     attempt = claim_attempt(run, submitted.job_id, submitted.number)

@@ -50,7 +50,7 @@ def mixed(items: Sequence[QueueItem], seed: int) -> list[QueueItem]:
         replace(
             item,
             run=replace(item.run, seconds=math.exp(chance.uniform(low, high))),
-            stuck_after_s=math.inf,
+            stuck_after_s=1e9,
         )
         for item in items
     ]

@@ -263,10 +263,11 @@ def require_vouched(path: Path, wanted: Iterable[Executed]) -> None:
         raise _refusal(left[0], f"stands in {path}, which others may have written ({why})")
 
 
-def require_unpickled(path: Path) -> None:
+def require_unpickled(checkpoint: Path) -> None:
     """Raise SettingError where a worker would unpickle what others may have written."""
     if PICKLES in os.environ.get(VOUCHED, "").split(","):
         return
-    if (why := others_may_write(path)) is not None:
-        rule = f"is read by pickle, which executes what a file says, and {why}"
-        raise SettingError("checkpoint", path, rule, "trust=true, if you trust who wrote it")
+    for path in (path for path in checkpoint.rglob("*") if path.is_file()):
+        if (why := others_may_write(path)) is not None:
+            rule = f"is read by pickle, which executes what a file says, and {why}"
+            raise SettingError("checkpoint", checkpoint, rule, "trust=true, if you trust them")

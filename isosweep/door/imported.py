@@ -27,17 +27,19 @@ def from_frame(
 ) -> Sweep:
     """A sweep made of the runs in a frame, and written to `sweep_dir`.
 
-    `frame`: one row for each held-out evaluation. `sweep_dir`: None for `imported-frame` in
-    `sweeps_dir`. `columns`: which column holds `n`, `B`, `step`, `reward` and the other settings of
-    `import`, or a number that all rows share; columns with a usual name are found without it.
-    `settings`: other settings by name, such as `budget` and `budget_unit`. Warnings go to standard
-    error. Raises SettingError for a frame that cannot be read this way.
+    `frame`: one row for each held-out evaluation. `sweep_dir`: where all files go, those of the
+    runs too unless `sweeps_dir` is given; None for `imported-frame` in `sweeps_dir`. `columns`:
+    which column holds `n`, `B`, `step`, `reward` and the other settings of `import`, or a number
+    that all rows share; columns with a usual name are found without it. `settings`: other settings
+    by name, such as `budget` and `budget_unit`. Warnings go to standard error. Raises SettingError
+    for a frame that cannot be read this way.
 
     >>> isosweep.from_frame(frame, "sweeps/ours", columns={"n": "rollout.n", "reward": "val"})
     <Sweep ours: 24 runs, 7 budgets from 1.2e+06 to 3.2e+07 rollouts>
     """
     mapped = {f"import.{name}": value for name, value in (columns or {}).items()}
-    where = {} if sweep_dir is None else {"sweep_dir": str(Path(sweep_dir).expanduser())}
+    own = None if sweep_dir is None else str(Path(sweep_dir).expanduser().absolute())
+    where = {} if own is None else {"sweep_dir": own, "sweeps_dir": own}
     config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])
     shaped = with_metric_columns(frame, config.importing)
     stored, imported, _ = store_frame(config, shaped, ["frame"])

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from isosweep.modes.terminal import say
 from isosweep.plan.spec import RunSpec, answers_at_once, run_spec
 from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool
+from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.words.numbers import percent
 
 
@@ -123,6 +125,7 @@ def _digest(pool: tuple[Problem, ...]) -> str:
 def _measure_rest(
     config: SweepConfig, path: Path, pool: tuple[Problem, ...], done: set[str], console: Console
 ) -> None:
+    forget_ranks_and_precision(os.environ)
     import torch
 
     from isosweep.training.evaluate import Evaluator

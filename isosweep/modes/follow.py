@@ -1,8 +1,13 @@
 """Launches sweeps and follows them to their ends: one queue, one progress, one analysis each."""
 
+import errno
+import os
+import sqlite3
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,7 +29,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import resolve_stored
 from isosweep.plan.tally import Standing, Tally
-from isosweep.store.presence import LOOK_S
+from isosweep.store.drivers import Driver
 from isosweep.store.state import RunView, view_run
 
 if TYPE_CHECKING:
@@ -36,6 +41,10 @@ if TYPE_CHECKING:
 _KILLED_S = 10.0
 # Between two looks at which runs of another's sweep are active, which reads all of them.
 _OTHERS_S = 10.0
+# Between two looks at a file system that fails: the first, doubled up to the last.
+_FIRST_LOOK_S, _LAST_LOOK_S = 1.0, 60.0
+# By which SQLite says that the file system fails under it.
+_SQLITE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 
 def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
@@ -103,33 +112,73 @@ class _Followed:
         self._others_active: list[tuple[PlannedRun, RunView]] = []
         self._others_at = self._others_asked_at = 0.0
         self._worst = 0
+        self._progress: Progress | None = None
+        self._analysed: list[Sweep] = []
+        # Sweeps that are this process's to follow or to analyse from now on.
+        self._claimed: list[Sweep] = []
+        self._completed: list[tuple[Sweep, Driver]] = []
+        # What the file system is waited for, why, and the seconds until it is looked at again.
+        self._place = ""
+        self._fault: str | None = None
+        self._pause_s = 0.0
 
     def run(self) -> int:
-        analysed: list[Sweep] = []
         with Signals() as signals:
             self._look_who()
-            progress: Progress | None = None
-            while self.watching.sweeps:
-                if self.watching.away():
-                    signals.sleep(LOOK_S)
-                    if signals.asked:
-                        return self._leave(signals)
-                    continue
-                self._ask()
-                self._others_ask()
-                followed = self.watching.sweeps
-                first, progress = progress is None, self._progress(progress)
-                if first and (line := progress.beginning(detaches=self._detaches)) is not None:
-                    say(self._console, line)
-                with progress:
-                    done = self._until_something_is_done(progress, signals)
+            while self.watching.sweeps or self._completed:
+                try:
+                    self._round(signals)
+                except (OSError, StorageError) as error:
+                    if not _may_pass(error):
+                        raise
+                    self._wait(error, signals)
                 if signals.asked:
                     return self._leave(signals)
-                if done or self.watching.sweeps != followed:
-                    progress = None
-                analysed += self._finish(done, signals)
-        _over_all_budgets(analysed, self._console)
+        _over_all_budgets(self._analysed, self._console)
         return self._worst
+
+    def _round(self, signals: Signals) -> None:
+        """Follow all that is left until something is done, and analyse what is through."""
+        self.watching.require_there()
+        if self._claimed or self._completed:
+            self._look_who()
+        if not self.watching.sweeps:
+            return
+        self._ask()
+        self._others_ask()
+        followed = self.watching.sweeps
+        first, self._progress = self._progress is None, self._progress_of_all()
+        if first and (line := self._progress.beginning(detaches=self._detaches)) is not None:
+            say(self._console, line)
+        with self._progress:
+            done = self._until_something_is_done(self._progress, signals)
+        if signals.asked:
+            return
+        if done or self.watching.sweeps != followed:
+            self._progress = None
+        if done:
+            self._finish(signals)
+            self._works()
+
+    def _wait(self, error: OSError | StorageError, signals: Signals) -> None:
+        """Sleep until the file system is looked at again; say what is waited for, if it is news."""
+        signals.note_from_now_on()
+        kind = error.strerror if isinstance(error, OSError) else "the search"
+        if kind != self._fault:
+            self._place = _place(error)
+            line = error.fault if isinstance(error, StorageError) else f"{self._place}: {kind}"
+            # It may go to the disk that is full.
+            with suppress(OSError):
+                say(self._console, f"{line}; waiting until that passes, or Ctrl-C", style="yellow")
+        self._fault = kind
+        self._pause_s = min(max(_FIRST_LOOK_S, 2 * self._pause_s), _LAST_LOOK_S)
+        signals.sleep(self._pause_s)
+
+    def _works(self) -> None:
+        """Say that the file system works, where it had failed."""
+        if self._fault is not None:
+            say(self._console, f"{self._place} works again")
+        self._fault, self._pause_s = None, 0.0
 
     @property
     def _detaches(self) -> bool:
@@ -142,14 +191,20 @@ class _Followed:
             self._trackers.pop(sweep.name, None)
         claimed, completed = self.watching.claim()
         _print_roots(claimed, self._console)
-        for sweep in claimed:
-            self._trackers[sweep.name] = track(sweep.stored, self._console)
-        for sweep in claimed:
+        self._claimed += claimed
+        self._completed += completed
+        for sweep in self._claimed:
+            if sweep.name not in self._trackers:
+                self._trackers[sweep.name] = track(sweep.stored, self._console)
+        for sweep in self._claimed:
             if sweep.search is not None:
                 sweep.search.open(sweep.left)
-        self._queues.add(claimed)
-        for sweep, driver in completed:
+        self._queues.add(self._claimed)
+        self._claimed = []
+        while self._completed:
+            sweep, driver = self._completed[0]
             self._worst = max(self._worst, _complete(sweep, driver.failed, self._console))
+            self._completed.pop(0)
 
     def _leave(self, signals: Signals) -> int:
         """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
@@ -182,7 +237,8 @@ class _Followed:
                     queue.stop(kill=True)
                 signals.asked = 1
             for queue in staying:
-                queue.step()
+                with suppress(OSError):
+                    queue.step()
             signals.sleep(0.1, unless=1)
         signals.interrupt_from_now_on()
         if left := sum(len(queue.active) for queue in staying):
@@ -208,9 +264,9 @@ class _Followed:
         # All of them look.
         return max([search.look() for search in searches], default=False)
 
-    def _progress(self, before: Progress | None) -> Progress:
-        """Of all sweeps that are left: each run once, by the sweep that wants most of it; `before`:
-        the one that goes on."""
+    def _progress_of_all(self) -> Progress:
+        """Of all sweeps that are left: each run once, by the sweep that wants most of it; the one
+        that was shown before goes on."""
         sweeps = self.watching.sweeps
         first = sweeps[0]
         runs: dict[str, PlannedRun] = {}
@@ -223,8 +279,8 @@ class _Followed:
                     runs[run.run_id] = run
         wanted = tuple(runs.values()) or first.study.plan.runs
         plan: Plan = replace(first.study.plan, runs=wanted)
-        if before is not None:
-            return before.asked_for_more(plan)
+        if self._progress is not None:
+            return self._progress.asked_for_more(plan)
         places, stop = places_of(first.study), first.study.config.health.stop
         steps = any(sweep.search is not None for sweep in sweeps)
         return Progress(plan, first.paths, stop, self._console, places, steps)
@@ -234,17 +290,11 @@ class _Followed:
         or a signal came. Whether own sweeps are through."""
         before = len(self.watching.sweeps)
         while not signals.asked:
-            if self.watching.away():
-                signals.sleep(LOOK_S)
-                continue
-            try:
-                done = self._pass(progress, before)
-            except (OSError, StorageError):
-                if not self.watching.away():
-                    raise
-                continue
+            self.watching.require_there()
+            done = self._pass(progress, before)
             if done is not None:
                 return done
+            self._works()
             signals.sleep(self._queues.pause_s)
         return False
 
@@ -274,11 +324,8 @@ class _Followed:
     def _settled(self) -> bool:
         return all(sweep.settled for sweep, _ in self.watching.own.values())
 
-    def _finish(self, done: bool, signals: Signals) -> list[Sweep]:
-        """Analyse own sweeps, if they are through, and let them go; those."""
-        if not done:
-            return []
-        finished = []
+    def _finish(self, signals: Signals) -> None:
+        """Analyse own sweeps, which are through, and let them go."""
         failed = self._queues.failed
         # What is on the disk stays there: an analysis is interrupted at once.
         signals.interrupt_from_now_on()
@@ -289,14 +336,31 @@ class _Followed:
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
             status = _complete(sweep, own, self._console)
             ended: FinalStatus = "FAILED" if own else "FINISHED"
-            close_tracker(self._trackers.pop(name), sweep.paths, ended, self._console)
+            close_tracker(self._trackers.pop(name, None), sweep.paths, ended, self._console)
             claim.release(status, own)
             _tell(sweep, "failed" if own else "finished", len(own), self._console)
             del self.watching.own[name]
             self._worst = max(self._worst, status)
-            finished.append(sweep)
+            self._analysed.append(sweep)
         signals.note_from_now_on()
-        return finished
+
+
+def _may_pass(error: OSError | StorageError) -> bool:
+    """Whether it is an error of a file system, which may be well again later."""
+    if isinstance(error, OSError):
+        return error.errno not in (None, errno.EPIPE)
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, sqlite3.OperationalError):
+        cause = cause.__cause__
+    return cause is not None and cause.sqlite_errorname.startswith(_SQLITE)
+
+
+def _place(error: OSError | StorageError) -> str:
+    """What fails: a file, or the directory of one that was about to be written."""
+    if isinstance(error, StorageError) or error.filename is None:
+        return "the file system"
+    path = Path(os.fsdecode(error.filename))
+    return str(path.parent if path.name.startswith(".") else path)
 
 
 def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:

@@ -206,6 +206,12 @@ class Queues:
         return [queue for queue in self.all if queue is first or not queue.launcher.places]
 
     def step(self) -> None:
-        """One pass."""
+        """One pass. Raises OSError, at its end, where a file system fails."""
+        fault = None
         for queue in self.at_work:
-            queue.step()
+            try:
+                queue.step()
+            except OSError as error:
+                fault = error
+        if fault is not None:
+            raise fault

@@ -48,10 +48,9 @@ def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
 def require_own_scripts(config: SweepConfig, paths: SweepPaths) -> None:
     """Raise SettingError where a scheduler would execute scripts that others may write meanwhile:
     with `launcher=command` they lie in the runs' directories."""
-    if config.launcher.name != "command" or trusts():
+    if config.launcher.name != "command" or trusts() or not paths.runs.exists():
         return
-    there = next(place for place in (paths.runs, *paths.runs.parents) if place.exists())
-    if (why := others_may_write(there)) is not None:
+    if (why := others_may_write(paths.runs)) is not None:
         rule = f"launcher=command executes scripts in it, and {why}"
         nearest = "trust=true, if you trust them, or sweeps_dir=DIRECTORY that is yours alone"
         raise SettingError("sweeps_dir", Path(paths.runs).parent, rule, nearest)

@@ -1,8 +1,8 @@
 """Who follows which of a command's sweeps: this process, or one that it waits for."""
 
+import errno
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
@@ -12,7 +12,7 @@ from isosweep.modes.terminal import say, typed
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
-from isosweep.store.presence import there
+from isosweep.store.presence import AWAY, there
 from isosweep.store.state import view_run
 
 # Between two looks at who follows a sweep.
@@ -31,7 +31,6 @@ class Watching:
         self._given_up: dict[str, dict[str, int]] = {}
         self._console = console
         self._next_look = 0.0
-        self._away: Path | None = None
 
     @property
     def others(self) -> list[Sweep]:
@@ -51,16 +50,12 @@ class Watching:
         self._next_look = time.monotonic() + _LOOK_S
         return True
 
-    def away(self) -> bool:
-        """Whether a sweep's files cannot be seen at present; said once, and when they are back."""
-        places = (place for sweep in self.sweeps for place in (sweep.paths.runs, sweep.paths.root))
-        before, self._away = self._away, next((p for p in places if not there(p)), None)
-        if self._away is not None and before is None:
-            why = "renamed, or its file system does not answer"
-            self._print(f"{self._away} is away ({why}): waiting until it is back, or Ctrl-C")
-        elif self._away is None and before is not None:
-            self._print(f"{before} is back")
-        return self._away is not None
+    def require_there(self) -> None:
+        """Raise FileNotFoundError where a sweep's files cannot be seen at present."""
+        for sweep in self.sweeps:
+            for place in (sweep.paths.runs, sweep.paths.root):
+                if not there(place):
+                    raise FileNotFoundError(errno.ENOENT, AWAY, str(place))
 
     def _print(self, line: str) -> None:
         say(self._console, line)
@@ -72,35 +67,46 @@ class Watching:
         command is to train: a sweep whose driver leaves that undone is claimed, but for what that
         driver has given up since.
         """
-        claimed, complete = [], []
-        for name, (sweep, watched) in list(self._others.items()):
-            drivers = sweep.paths.drivers
-            if watched is not None and living_driver(drivers) is None:
-                last = newest_driver(drivers)
-                if last is not None and last.left in COMPLETE:
-                    before = self._given_up[name]
-                    now = _given_up(sweep)
-                    wanted = {run_id for run_id in before if now.get(run_id) == before[run_id]}
-                    if not wanted:
-                        complete.append((sweep, last))
-                        del self._others[name]
-                        continue
-                    left = {r: why for r, why in last.failed.items() if r not in wanted}
-                    sweep = replace(sweep, left={**sweep.left, **left})
-            takeover = sweep.study.config.takeover and watched is None
-            answer = drive(drivers, takeover=takeover)
-            if isinstance(answer, Driver):
-                if watched is None:
-                    self._given_up[name] = _given_up(sweep)
-                self._say_who(sweep, answer, watched)
-                self._others[name] = (sweep, answer)
-                continue
-            if watched is not None:
-                self._print(f"{name}: {who(watched)} no longer follows it; this process does now")
-            del self._others[name]
-            self.own[name] = (sweep, answer)
-            claimed.append(sweep)
+        claimed: list[Sweep] = []
+        complete: list[tuple[Sweep, Driver]] = []
+        for name in list(self._others):
+            try:
+                self._look(name, claimed, complete)
+            except OSError:
+                # What is claimed by now is to be followed; the others are looked at again.
+                if not (claimed or complete):
+                    raise
+                break
         return claimed, complete
+
+    def _look(self, name: str, claimed: list[Sweep], complete: list[tuple[Sweep, Driver]]) -> None:
+        sweep, watched = self._others[name]
+        drivers = sweep.paths.drivers
+        if watched is not None and living_driver(drivers) is None:
+            last = newest_driver(drivers)
+            if last is not None and last.left in COMPLETE:
+                before = self._given_up[name]
+                now = _given_up(sweep)
+                wanted = {run_id for run_id in before if now.get(run_id) == before[run_id]}
+                if not wanted:
+                    complete.append((sweep, last))
+                    del self._others[name]
+                    return
+                left = {r: why for r, why in last.failed.items() if r not in wanted}
+                sweep = replace(sweep, left={**sweep.left, **left})
+        takeover = sweep.study.config.takeover and watched is None
+        answer = drive(drivers, takeover=takeover)
+        if isinstance(answer, Driver):
+            if watched is None:
+                self._given_up[name] = _given_up(sweep)
+            self._say_who(sweep, answer, watched)
+            self._others[name] = (sweep, answer)
+            return
+        if watched is not None:
+            self._print(f"{name}: {who(watched)} no longer follows it; this process does now")
+        del self._others[name]
+        self.own[name] = (sweep, answer)
+        claimed.append(sweep)
 
     def _say_who(self, sweep: Sweep, driver: Driver, before: Driver | None) -> None:
         if before is not None and before.number == driver.number:

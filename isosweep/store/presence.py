@@ -3,8 +3,7 @@
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,13 +16,15 @@ _AWAY = frozenset(
         *(errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EREMOTEIO),
     )
 )
+# What an error says of it.
+AWAY = "is away (renamed, or its file system does not answer)"
 # Between two looks at what is away.
 LOOK_S = 1.0
 # How often a write is tried again that fails although its directory is there.
 _TRIES = 3
 
 
-def is_away(error: OSError) -> bool:
+def _is_away(error: OSError) -> bool:
     """Whether it may mean that what was there is away, and not that it cannot be used."""
     return error.errno in _AWAY
 
@@ -35,17 +36,7 @@ def there(directory: Path) -> bool:
         with os.scandir(directory) as entries:
             return next(entries, None) is not None
     except OSError as error:
-        return not is_away(error)
-
-
-@contextmanager
-def unless_away() -> Iterator[None]:
-    """What is done within is left undone where a file system is away."""
-    try:
-        yield
-    except OSError as error:
-        if not is_away(error):
-            raise
+        return not _is_away(error)
 
 
 def wait_for(directory: Path, leave: Callable[[], bool]) -> None:
@@ -65,6 +56,6 @@ def persist(write: Callable[[], T], directory: Path, leave: Callable[[], bool]) 
             return write()
         except OSError as error:
             tries += there(directory)
-            if not is_away(error) or tries >= _TRIES:
+            if not _is_away(error) or tries >= _TRIES:
                 raise
         wait_for(directory, leave)

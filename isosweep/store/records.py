@@ -13,14 +13,26 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Required
+
+from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError
+from pydantic_core import core_schema
+from typing_extensions import TypedDict
 
 from isosweep.compute import Compute
-from isosweep.files import JsonObject, append_line, make_directory, read_lines, write_text
+from isosweep.files import (
+    JsonObject,
+    append_line,
+    make_directory,
+    numbered_lines,
+    read_lines,
+    write_text,
+)
 from isosweep.gradient_noise import GradientNoise
 from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
@@ -28,7 +40,6 @@ from isosweep.store.warnings import HealthWarning
 # 2: scores by name, and means where single problems are not known. A line of 1 is one of 2 without
 # them.
 FORMAT_VERSION = 2
-READABLE = (1, 2)
 _OWN = re.compile(r"\d+\.jsonl")
 _WARNING = tuple(item.name for item in fields(HealthWarning))
 
@@ -63,8 +74,8 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, document: JsonObject) -> "Evaluation":
-        """As it was written. Raises KeyError, TypeError or ValueError for what nobody measured."""
-        return cls(**_measured(document))
+        """As it was written. Raises ValueError for what nobody measured."""
+        return cls(**_measured(TypeAdapter(_Measured).validate_python(document)))
 
 
 # Values of fields that a file leaves out.
@@ -103,24 +114,6 @@ class Record(Evaluation):
         counts = document["compute"].items()
         document["compute"] = {k: v for k, v in counts if not k.endswith("_seconds")}
         return document
-
-    @classmethod
-    def from_json(cls, document: JsonObject) -> "Record":
-        """As `Evaluation.from_json`."""
-        record = cls(
-            **_measured(document),
-            step=int(document["step"]),
-            compute=Compute(**document["compute"]),
-            unix_time=document["unix_time"],
-            seconds=document.get("seconds", 0.0),
-            sets={
-                name: Evaluation.from_json(own)
-                for name, own in dict(document.get("sets", {})).items()
-            },
-            noise=GradientNoise.from_json(document["noise"]) if "noise" in document else None,
-        )
-        _require_counts(record.compute)
-        return record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,10 +212,10 @@ class _Reading:
         """Read a file of attempt `owner`; 0: of several."""
         count = len(self.lines)
         try:
-            for number, line in read_lines(path):
+            for number, line in numbered_lines(path):
                 try:
-                    self._line(line)
-                except (KeyError, TypeError, ValueError, OverflowError) as error:
+                    self._line(owner, line)
+                except ValueError as error:
                     self.problems.append(f"{path}:{number}: {error}")
         except OSError as error:
             self.problems.append(f"{path}: {error.strerror}")
@@ -230,16 +223,15 @@ class _Reading:
             lost = f"its first line, which says where attempt {owner} began, is lost"
             self.problems.append(f"{path}: {lost}: its records do not count")
 
-    def _line(self, line: JsonObject | None) -> None:
-        if line is None:
-            raise ValueError("not a JSON object (a torn line)")
-        if line.get("version") not in READABLE:
-            raise ValueError(f"format version {line.get('version')}, not {FORMAT_VERSION}")
-        if line.get("kind") == "attempt":
-            start = _attempt_start(line)
-            self.starts[start.attempt] = start
+    def _line(self, owner: int, line: bytes) -> None:
+        document = _read_line(line)
+        attempt = document["attempt"]
+        if owner not in (0, attempt):
+            raise ValueError(f"it is of attempt {attempt}, in the file of attempt {owner}")
+        if document["kind"] == "attempt":
+            self.starts[attempt] = _attempt_start(document)
             return
-        attempt, record = int(line["attempt"]), Record.from_json(line)
+        record = _record(document)
         if (attempt, record.step) in self.lines:
             raise ValueError(f"step {record.step} again in attempt {attempt}")
         self.lines[attempt, record.step] = record
@@ -249,12 +241,13 @@ def attempt_chain(log: Path) -> dict[int, float]:
     """`valid_until` of the attempts in the records `log`."""
     starts = {}
     for owner, path in log_files(log).items():
-        for line in (line for _, line in _sound_lines(path)):
+        for line in _sound_lines(path):
             # What is no line of an attempt is for `read_records` to report.
-            with suppress(KeyError, TypeError, ValueError):
+            with suppress(ValueError):
                 if line.get("kind") == "attempt":
-                    start = _attempt_start(line)
-                    starts[start.attempt] = start
+                    start = _attempt_start(TypeAdapter(_AttemptLine).validate_python(line))
+                    if owner in (0, start.attempt):
+                        starts[start.attempt] = start
             if owner in starts:
                 break
     return valid_until(starts)
@@ -309,7 +302,7 @@ def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
     files = log_files(log)
     limits = attempt_chain(records) if files else {}
     for path in files.values():
-        for _, line in _sound_lines(path):
+        for line in _sound_lines(path):
             step, attempt = line.get("step"), line.get("attempt")
             if not (isinstance(step, int) and isinstance(attempt, int)):
                 continue
@@ -317,10 +310,10 @@ def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
                 yield line
 
 
-def _sound_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
+def _sound_lines(path: Path) -> Iterator[JsonObject]:
     """Lines of a file that can be read; none where it cannot be."""
     with suppress(OSError):
-        yield from ((number, line) for number, line in read_lines(path) if line is not None)
+        yield from (line for _, line in read_lines(path) if line is not None)
 
 
 def _follow_chain(
@@ -333,70 +326,159 @@ def _follow_chain(
     return tuple(by_step[step][1] for step in sorted(by_step))
 
 
-def _attempt_start(line: JsonObject) -> AttemptStart:
+# Whole numbers that a float holds exactly, amounts whose sums and squares are finite, and times
+# that a date can be made of (the year 9999).
+_Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+_Number = Annotated[int, Field(strict=True, ge=1, le=2**53)]
+_Amount = Annotated[float, Field(strict=True, ge=0, le=1e100, allow_inf_nan=False)]
+_Estimate = Annotated[float, Field(strict=True, ge=-1e100, le=1e100, allow_inf_nan=False)]
+_Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+_Time = Annotated[float, Field(strict=True, ge=0, le=253_402_300_799)]
+_Version = Annotated[int, Field(strict=True, ge=1, le=FORMAT_VERSION)]
+# What lines of before do not have.
+_ADDED = frozenset(
+    (
+        *("scoring_hardware_flops", "training_hardware_flops"),
+        *("checkpoint_seconds", "startup_seconds"),
+    )
+)
+
+
+def _spent(*_: Any) -> core_schema.CoreSchema:
+    count = core_schema.int_schema(strict=True, ge=0, le=2**53)
+    amount = core_schema.float_schema(strict=True, ge=0, le=1e100, allow_inf_nan=False)
+    uncounted = core_schema.nullable_schema(amount)
+    of_default = {int: count, float: amount, type(None): uncounted}
+    known = {
+        item.name: core_schema.typed_dict_field(
+            of_default[type(item.default)], required=item.name not in _ADDED
+        )
+        for item in fields(Compute)
+    }
+    return core_schema.typed_dict_schema(known, extra_behavior="forbid")
+
+
+class _Measured(TypedDict, total=False):
+    """An `Evaluation` as a file has it."""
+
+    successes: list[Annotated[int, Field(strict=True)]]
+    samples_per_problem: _Number
+    completion_tokens: _Amount | None
+    scores: dict[str, list[_Share]]
+    mean_reward: _Share | None
+    standard_error: _Amount | None
+
+
+class _Noise(TypedDict, total=False):
+    """A `GradientNoise` as a file has it."""
+
+    updates: Required[_Number]
+    num_generations: Required[_Number]
+    gradient: _Estimate | None
+    between_problems: _Estimate | None
+    within_problems: _Estimate | None
+
+
+class _RecordLine(_Measured, total=False):
+    """A `Record` as its line has it."""
+
+    kind: Required[Literal["record"]]
+    version: Required[_Version]
+    attempt: Required[_Number]
+    step: Required[_Count]
+    compute: Required[Annotated[JsonObject, GetPydanticSchema(_spent)]]
+    unix_time: Required[_Time]
+    seconds: _Amount
+    sets: dict[str, _Measured]
+    noise: _Noise
+
+
+class _AttemptLine(TypedDict):
+    """An `AttemptStart` as its line has it."""
+
+    kind: Literal["attempt"]
+    version: _Version
+    attempt: _Number
+    parent: _Number | None
+    resumed_step: _Count
+
+
+@cache
+def _lines() -> TypeAdapter[_RecordLine | _AttemptLine]:
+    return TypeAdapter(Annotated[_RecordLine | _AttemptLine, Field(discriminator="kind")])
+
+
+def _read_line(line: bytes) -> Any:
+    """A line of a log of records. Raises ValueError, in words, for what is none."""
+    try:
+        return _lines().validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+    if first["type"] == "json_invalid" or (first["type"], first["loc"]) == ("dict_type", ()):
+        raise ValueError("not a JSON object (a torn line)")
+    where = ".".join(map(str, first["loc"][1:])) or "kind"
+    if first["type"] == "missing":
+        raise ValueError(f"{where} is missing")
+    if where == "version":
+        raise ValueError(f"format version {first['input']!r}, not {FORMAT_VERSION}")
+    raise ValueError(f"{where} is {first['input']!r:.80}: {first['msg']}")
+
+
+def _attempt_start(line: _AttemptLine) -> AttemptStart:
+    """Raises ValueError for an attempt that goes on from a later one."""
     start = AttemptStart(
         attempt=line["attempt"], parent=line["parent"], resumed_step=line["resumed_step"]
     )
-    numbers = (start.attempt, start.resumed_step, start.parent or 0)
-    if not all(isinstance(number, int) for number in numbers):
-        raise TypeError("an attempt, its parent and its step are whole numbers")
     if start.parent is not None and start.parent >= start.attempt:
         # The chain would lead back to where it came from, and never end.
         raise ValueError(f"attempt {start.attempt} goes on from {start.parent}, a later one")
     return start
 
 
-def _measured(document: JsonObject) -> dict[str, Any]:
+def _record(line: _RecordLine) -> Record:
+    """Raises ValueError for what cannot have been measured."""
+    spent = line["compute"]
+    return Record(
+        **_measured(line),
+        step=line["step"],
+        compute=Compute(**spent),
+        unix_time=line["unix_time"],
+        seconds=line.get("seconds", 0.0),
+        sets={name: Evaluation(**_measured(own)) for name, own in line.get("sets", {}).items()},
+        noise=_noise(line["noise"]) if "noise" in line else None,
+    )
+
+
+def _noise(line: _Noise) -> GradientNoise:
+    known: dict[str, Any] = {**line}
+    # What is worked out of them, the noise scale, is written beside them.
+    measured = {item.name: known.get(item.name) for item in fields(GradientNoise)}
+    return GradientNoise(**measured)  # type: ignore[arg-type]
+
+
+def _measured(line: _Measured) -> dict[str, Any]:
     """Fields of an `Evaluation`. Raises ValueError for what cannot have been measured."""
-    document = dict(document)
-    samples, mean = document.get("samples_per_problem", 1), document.get("mean_reward")
-    counted = "successes" in document or mean is None
-    successes = _successes(document["successes"], samples) if counted else ()
-    scores = {name: tuple(own) for name, own in dict(document.get("scores", {})).items()}
+    samples, mean = line.get("samples_per_problem", 1), line.get("mean_reward")
+    successes = tuple(line.get("successes", ()))
+    counted = "successes" in line or mean is None
+    if counted and not _possible(successes, samples):
+        raise ValueError(f"successes must be whole numbers from 0 to {samples}")
+    scores = {name: tuple(own) for name, own in line.get("scores", {}).items()}
     for name, own in scores.items():
-        if not counted or len(own) != len(successes) or not _shares(own):
+        if len(own) != len(successes):
             raise ValueError(f"scores.{name} must be a number from 0 to 1 for every problem")
-    if mean is not None and not _shares((mean,)):
-        raise ValueError(f"mean_reward is {mean}, not from 0 to 1")
-    known = {name: document.get(name) for name in ("standard_error", "completion_tokens")}
-    for name, value in known.items():
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"{name} is {value}")
     return {
         "successes": successes,
         "samples_per_problem": samples,
         "scores": scores,
         "mean_reward": mean,
-        **known,
+        "standard_error": line.get("standard_error"),
+        "completion_tokens": line.get("completion_tokens"),
     }
 
 
-def _shares(values: Sequence[Any]) -> bool:
-    return all(0 <= value <= 1 for value in values)
-
-
-def _require_counts(compute: Compute) -> None:
-    """Raise ValueError for what cannot have been spent."""
-    spent = vars(compute)
-    uncounted = (compute.scoring_hardware_flops, compute.training_hardware_flops).count(None)
-    counted = [value for value in spent.values() if value is not None]
-    # All at once, and one by one only to say which: a sweep has a hundred thousand records.
-    complete = len(counted) + uncounted == len(spent)
-    if complete and min(counted) >= 0 and math.isfinite(sum(counted)):
-        return
-    for name, value in spent.items():
-        if value is None and name.endswith("_hardware_flops"):
-            continue
-        if value is None or not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"compute.{name} is {value}")
-
-
-def _successes(values: Sequence[Any], samples: int) -> tuple[int, ...]:
-    right = tuple(values)
+def _possible(successes: tuple[int, ...], samples: int) -> bool:
     # Of what are no bytes, the slower question.
-    with suppress(TypeError, ValueError):
-        if right and max(bytes(right)) <= samples:
-            return right
-    if not right or {*map(type, right)} != {int} or min(right) < 0 or max(right) > samples:
-        raise ValueError(f"successes must be whole numbers from 0 to {samples}")
-    return right
+    with suppress(ValueError):
+        return bool(successes) and max(bytes(successes)) <= samples
+    return min(successes) >= 0 and max(successes) <= samples

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, read_json
+from isosweep.files import JsonObject, make_directory, read_json
 from isosweep.machine import process_alive, process_start
 from isosweep.store.claims import claim, highest_of, names
 from isosweep.store.paths import SUBMISSIONS, RunPaths
@@ -71,7 +71,8 @@ class Submission:
 
     `batch` names the jobs that are sent to the scheduler together, `index` this one among them.
     `devices`: GPUs of the submitter's machine that it was given, by name: another queue there
-    leaves them alone. `home`: the run's directory then, which a copy does not share.
+    leaves them alone. `home`: the run's directory then, and `inode` its number on its disk: a move
+    changes the first, a copy both.
     """
 
     run: RunPaths
@@ -85,6 +86,7 @@ class Submission:
     unix_time: float
     devices: tuple[str, ...] = ()
     home: str = ""
+    inode: int = 0
 
     @property
     def path(self) -> Path:
@@ -148,6 +150,7 @@ def submit(
     newest = newest_submission(run)
     if newest is not None and newest.live:
         return None
+    make_directory(run.submissions)
     submission = Submission(
         run=run,
         number=newest.submission.number + 1 if newest else 1,
@@ -160,6 +163,7 @@ def submit(
         unix_time=time.time(),
         devices=devices,
         home=str(run.root.absolute()),
+        inode=run.root.stat().st_ino,
     )
     document = {name: value for name, value in asdict(submission).items() if name != "run"}
     claimed = claim(run.submission(submission.number), {"version": SUBMISSION_VERSION, **document})
@@ -249,15 +253,16 @@ def _job(document: dict[str, Any] | None) -> Job | None:
 
 def _end_of_copy(submission: Submission) -> End | None:
     """The end of what was copied while it was live: its job is the original's."""
-    home = Path(submission.home)
-    if submission.home in ("", str(submission.run.root)):
+    home, root = Path(submission.home), submission.run.root
+    if submission.home in ("", str(root)) or submission.inode == root.stat().st_ino:
         return None
     try:
         if RunPaths(home).submission(submission.number).samefile(submission.path):
             return None
     except OSError:
-        # It was moved.
-        return None
+        if not submission.inode:
+            # Of before: moved, as far as can be told.
+            return None
     reason = f"its job belongs to {home}, of which this is a copy"
     return End(outcome="interrupted", reason=reason, unix_time=submission.unix_time)
 

@@ -7,6 +7,7 @@
 Nothing heavy is imported before it is known that there is something to do.
 """
 
+import os
 import signal
 import sys
 import time
@@ -32,6 +33,7 @@ from isosweep.store.submissions import (
     read_submission,
     started,
 )
+from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.stopping import StopRequest
 
 # Longer than a file server takes to restart.
@@ -41,6 +43,7 @@ _WAIT_S = 600.0
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
     """Work on the submission that `argv` names; the exit status: 1 if its run failed, 2 for what
     is no submission, else 0."""
+    forget_ranks_and_precision(os.environ)
     stop = stop or StopRequest()
     stop.install()
     try:
@@ -117,7 +120,6 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         stop.last_words.append(lambda reason: close(submission, "interrupted", reason))
     # Heavier imports, from here on.
     from isosweep.store.state import known_state
-    from isosweep.training.follow import follow_attempt
     from isosweep.training.worker import Submitted, TrainRun, run_attempt
 
     try:
@@ -127,6 +129,8 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         start = f"{submission.number} {task.start}"
         submitted = Submitted(number=submission.number, job_id=job.job_id, start=start)
         if not leads:
+            from isosweep.training.follow import follow_attempt
+
             follow_attempt(submission, task.place, start, stop)
             return 0
         status = run_attempt(train, stop, submitted, task.place)

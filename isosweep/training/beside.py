@@ -23,8 +23,9 @@ from typing import Any
 
 from isosweep.files import JsonObject
 from isosweep.training.channel import Channel, Message, SharedWeights, ready
+from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.microbatches import cut, joined, rows_of, widened
-from isosweep.training.ranks import PLACE, Group, Rank
+from isosweep.training.ranks import Group, Rank
 from isosweep.training.rollouts import Batch
 
 # A generation is asked for again so often, where a generator ends without an answer.
@@ -52,8 +53,8 @@ class Beside:
         of theirs, their devices among them, `patience_s`: how long a generation may take."""
         self._work, self._count, self._patience = work, count, patience_s
         # As it is now: what training adds is not for a generator that is started again.
-        trainers = (*PLACE, "ACCELERATE_USE_DEEPSPEED")
-        inherited = {name: text for name, text in os.environ.items() if name not in trainers}
+        inherited = dict(os.environ)
+        forget_ranks_and_precision(inherited)
         self._environment = {**inherited, **environment}
         self.memory = os.memfd_create("weights", os.MFD_CLOEXEC)
         self._request: JsonObject = {}

@@ -248,8 +248,12 @@ def test_a_worker_executes_of_a_spec_only_what_was_vouched_for(tmp_path: Path) -
 
 
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
+    state = tmp_path / "optimizer" / "__0_0.distcp"
+    state.parent.mkdir()
+    state.write_text("")
+    state.chmod(0o644)
     require_unpickled(tmp_path)
-    tmp_path.chmod(0o777)
+    state.chmod(0o666)
     with pytest.raises(SettingError, match="pickle"):
         require_unpickled(tmp_path)
     module.said(make_config("trust=true"))
@@ -261,8 +265,9 @@ def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
 def test_scripts_of_a_scheduler_are_not_left_where_others_may_write(tmp_path: Path) -> None:
     config = make_config("launcher=pbs")
     paths = SweepPaths(tmp_path / "s", tmp_path / "runs")
+    paths.runs.mkdir()
     require_own_scripts(config, paths)
-    tmp_path.chmod(0o777)
+    paths.runs.chmod(0o777)
     require_own_scripts(make_config(), paths)
     with pytest.raises(SettingError, match=r"sweeps_dir=.*executes scripts in it.*trust=true"):
         require_own_scripts(config, paths)

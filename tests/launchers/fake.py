@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from isosweep.compute import Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
+from isosweep.launchers import queue as module
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.launchers.queue import RunQueue
@@ -172,11 +174,12 @@ def queue_of(
 
 
 def follow(queue: RunQueue, passes: int = 500) -> None:
-    """Step until all is over."""
+    """Step until all is over, without the pauses between tries."""
     for _ in range(passes):
         if not queue.busy:
             return
-        queue.step()
+        with mock.patch.object(module, "_RETRY_S", (0.0,)):
+            queue.step()
     raise AssertionError(f"not over after {passes} passes: {len(queue.active)} active")
 
 

@@ -1,12 +1,23 @@
-"""A queue whose runs' files are away for a while: nothing fails, and it is said once."""
+"""A queue whose file system fails for a while: no run does, and each pass says what failed."""
 
+import errno
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from isosweep.launchers import followed
 from isosweep.launchers.launcher import Observed
-from tests.launchers.fake import FakeLauncher, finishes, follow, items_of, queue_of, submissions
+from isosweep.store import claims
+from tests.launchers.fake import (
+    FakeLauncher,
+    finishes,
+    follow,
+    items_of,
+    never_begins,
+    queue_of,
+    submissions,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +36,8 @@ def away(tmp_path: Path, empty: bool) -> Path:
 @pytest.mark.parametrize("empty", [False, True], ids=["missing", "empty"])
 @pytest.mark.parametrize("ended", [False, True], ids=["jobs go on", "jobs are gone meanwhile"])
 def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: Path) -> None:
-    said: list[str] = []
     launcher = FakeLauncher(finishes, looks=10**9)
-    queue = queue_of(items_of(tmp_path), launcher, notice=said.append)
+    queue = queue_of(items_of(tmp_path), launcher)
     queue.step()
     queue.step()
     assert len(queue.active) == 3
@@ -35,10 +45,9 @@ def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: P
     if ended:
         launcher.alive.clear()
     for _ in range(20):
-        queue.step()
+        with pytest.raises(FileNotFoundError, match="is away"):
+            queue.step()
     assert (len(queue.active), queue.failed) == (3, {})
-    assert len(said) == 1
-    assert "is away: waiting until it is back" in said[0]
     if empty:
         (tmp_path / "runs").rmdir()
     assert not (tmp_path / "runs").exists()
@@ -46,7 +55,6 @@ def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: P
     launcher.looks = 1
     follow(queue)
     assert not queue.failed
-    assert len(said) == 1
     # A job that ended without a word is tried again, once.
     assert {*submissions(tmp_path).values()} == {2 if ended else 1}
 
@@ -56,7 +64,8 @@ def test_runs_that_wait_go_on_waiting_while_they_are_away(tmp_path: Path) -> Non
     queue = queue_of(items_of(tmp_path), launcher)
     gone = away(tmp_path, empty=False)
     for _ in range(5):
-        queue.step()
+        with pytest.raises(FileNotFoundError):
+            queue.step()
     assert (queue.waiting, launcher.submitted, queue.failed) == (3, [], {})
     gone.rename(tmp_path / "runs")
     follow(queue)
@@ -73,7 +82,8 @@ def test_who_leaves_does_not_wait_for_files_of_runs_that_have_left(tmp_path: Pat
     launcher.alive.clear()
     launcher.gone = Observed(status="gone")
     for _ in range(5):
-        queue.step()
+        with suppress(FileNotFoundError):
+            queue.step()
     assert not queue.busy
 
 
@@ -88,6 +98,34 @@ def test_a_moment_in_which_nothing_is_seen_passes(
     gone = away(tmp_path, empty=False)
     files.read()
     gone.rename(tmp_path / "runs")
-    assert files.away
+    assert files.away is not None
     queue.step()
-    assert not files.away
+    assert files.away is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("what", ["close", "submit"])
+def test_what_a_file_system_refuses_for_a_while_is_done_later(
+    what: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = FakeLauncher(never_begins)
+    queue = queue_of(items_of(tmp_path), launcher, retries=0)
+    if what == "close":
+        queue.step()
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, "planted", "there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "write_json", refused)
+        with suppress(OSError):
+            # A job is believed to be gone where it is twice.
+            queue.step()
+        for _ in range(5):
+            with pytest.raises(OSError, match="planted"):
+                queue.step()
+    assert (len(queue.active) + queue.waiting, queue.failed) == (3, {})
+    launcher.worker = finishes
+    follow(queue)
+    assert len(queue.failed) == (3 if what == "close" else 0)
+    assert {*submissions(tmp_path).values()} == {1}

@@ -132,7 +132,9 @@ def test_a_job_belongs_to_the_original_of_what_was_copied_in_mid_run(tmp_path: P
     end = seen("copied").end
     assert end is not None
     assert f"belongs to {run.root}, of which this is a copy" in end.reason
-    # What was moved goes on.
-    shutil.rmtree(tmp_path / "copied")
+    # What was moved goes on, and a copy does not become the original.
+    (tmp_path / "alias").unlink()
     (tmp_path / "sweeps").rename(tmp_path / "moved")
-    assert seen("moved").live
+    assert [seen(name).live for name in ("moved", "copied")] == [True, False]
+    shutil.rmtree(tmp_path / "moved")
+    assert not seen("copied").live

@@ -14,7 +14,7 @@ from isosweep.store.paths import SweepPaths
 from isosweep.store.submissions import Outcome, close, request_cancel
 from tests.conftest import SMALL, make_config
 from tests.launchers.fake import FakeLauncher, finishes
-from tests.modes.looked_after import printed, submitted, sweep_in, terminal
+from tests.modes.looked_after import submitted, sweep_in, terminal
 
 
 def test_queues_on_the_same_places_of_this_machine_take_turns(
@@ -46,21 +46,20 @@ def test_queues_on_the_same_places_of_this_machine_take_turns(
     assert not queues.failed
 
 
-def test_a_sweep_whose_files_are_away_is_told_once(tmp_path: Path) -> None:
+def test_a_sweep_whose_files_are_away_is_named(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweeps" / "one", tmp_path / "sweeps" / "runs")
     for directory in (paths.root, paths.runs):
         directory.mkdir(parents=True)
         (directory / "something").write_text("")
-    console = terminal()
-    watching = Watching([Sweep(study=resolve(make_config(*SMALL)), paths=paths)], console)
-    assert not watching.away()
+    sweep = Sweep(study=resolve(make_config(*SMALL)), paths=paths)
+    watching = Watching([sweep], terminal())
+    watching.require_there()
     gone = (tmp_path / "sweeps").rename(tmp_path / "gone")
-    assert [watching.away() for _ in range(3)] == [True] * 3
+    with pytest.raises(FileNotFoundError, match="is away") as raised:
+        watching.require_there()
+    assert raised.value.filename == str(paths.runs)
     gone.rename(tmp_path / "sweeps")
-    assert not watching.away()
-    first, second = printed(console).splitlines()
-    assert first.startswith(f"{paths.runs} is away (renamed, or its file system")
-    assert second == f"{paths.runs} is back"
+    watching.require_there()
 
 
 def test_runs_that_failed_for_good_are_left_by_a_queue(tmp_path: Path) -> None:

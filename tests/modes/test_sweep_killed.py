@@ -48,7 +48,7 @@ def test_sweeps_that_are_renamed_for_a_while_are_waited_for(straight: Path, tmp_
     assert not (tmp_path / "sweeps").exists()
     gone.rename(tmp_path / "sweeps")
     assert process.wait(timeout=300) == 0, process.written
-    assert process.written.count("is away") == process.written.count("runs is back") == 1
+    assert process.written.count("is away") == process.written.count("runs works again") == 1
     assert_same_records(tmp_path, straight)
     assert state_of(run).attempt == 1
 

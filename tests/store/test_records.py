@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from isosweep.compute import Compute, has_reached, sits_at
+from isosweep.gradient_noise import GradientNoise
 from isosweep.store.records import (
     AttemptStart,
     Evaluation,
@@ -31,6 +32,9 @@ def _record(step: int, success: int = 1) -> Record:
         completion_tokens=7.0,
         unix_time=1.0,
     )
+
+
+_SPENT = vars(_record(0).compute)
 
 
 def _start(log: Path, attempt: int, parent: int | None, step: int) -> None:
@@ -74,22 +78,29 @@ def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(log: Pat
     ("change", "message"),
     [
         ({"version": 99}, "format version 99, not 2"),
-        ({"compute": {"training_flops": float("nan")}}, "compute.training_flops is nan"),
-        ({"compute": {"device_seconds": -1.0}}, "compute.device_seconds is -1.0"),
-        ({"compute": {"training_flops": None}}, "compute.training_flops is None"),
-        ({"compute": {"training_hardware_flops": -1.0}}, "training_hardware_flops is -1.0"),
+        ({"compute": _SPENT | {"training_flops": float("nan")}}, "compute.training_flops is nan"),
+        ({"compute": _SPENT | {"device_seconds": -1.0}}, "compute.device_seconds is -1.0"),
+        ({"compute": _SPENT | {"training_flops": None}}, "compute.training_flops is None"),
+        (
+            {"compute": _SPENT | {"training_hardware_flops": -1.0}},
+            "training_hardware_flops is -1.0",
+        ),
         ({"successes": [3, 0]}, "whole numbers from 0 to 2"),
         ({"successes": []}, "whole numbers from 0 to 2"),
         ({"step": 0}, "step 0 again in attempt 1"),
-        ({"compute": {"unknown": 1}}, "unknown"),
+        ({"compute": _SPENT | {"unknown": 1}}, "compute.unknown is 1"),
+        ({"compute": {}}, "compute.generations is missing"),
+        ({"compute": _SPENT | {"prefill_flops": 1e308}}, "compute.prefill_flops is 1e+308"),
         ({"scores": {"majority": [1.0]}}, "scores.majority"),
         ({"scores": {"majority": [2.0, 0.0]}}, "scores.majority"),
         ({"mean_reward": 1.5}, "mean_reward is 1.5"),
         ({"mean_reward": 0.5, "standard_error": -1}, "standard_error is -1"),
         ({"sets": {"hard": {"successes": [3]}}}, "whole numbers from 0 to 1"),
-        ({"sets": {"hard": 1}}, "not iterable"),
-        ({"sets": 1}, "not iterable"),
-        ({"sets": ["hard"]}, "dictionary update sequence"),
+        ({"sets": {"hard": 1}}, "sets.hard is 1: "),
+        ({"sets": 1}, "sets is 1: "),
+        ({"sets": ["hard"]}, "sets is ['hard']: "),
+        ({"kind": "other"}, "kind"),
+        ({"attempt": 2}, "it is of attempt 2, in the file of attempt 1"),
     ],
 )
 def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
@@ -257,7 +268,10 @@ def test_a_line_of_format_1_is_read_as_it_was_written(log: Path) -> None:
 
 
 def test_a_record_keeps_scores_by_name_and_means_without_problems(log: Path) -> None:
-    voted = replace(_record(0), scores={"majority": (1.0,) * len(_record(0).successes)})
+    noise = GradientNoise(updates=3, num_generations=4, gradient=-0.5, within_problems=2.0)
+    voted = replace(
+        _record(0), noise=noise, scores={"majority": (1.0,) * len(_record(0).successes)}
+    )
     mean = replace(_record(4), successes=(), mean_reward=0.25, standard_error=0.01)
     unknown = replace(mean, step=8, standard_error=None, completion_tokens=None)
     for record in (voted, mean, unknown):
