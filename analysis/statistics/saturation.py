@@ -106,7 +106,9 @@ def find_saturation(
         optima=optima,
         growth=growth,
         plateau=growth.end if saturated else None,
-        settles_at=_outside_gaps(laws.settles_at, frontier) if saturated else None,
+        settles_at=_outside_gaps(laws.settles_at, frontier)
+        if saturated and laws.settles_at is not None
+        else None,
         compute=laws.compute,
         curve=laws.curve,
         laws=laws,
@@ -114,12 +116,12 @@ def find_saturation(
     )
 
 
-def _outside_gaps(settles_at: Interval | None, frontier: Frontier) -> Interval | None:
+def _outside_gaps(settles_at: Interval, frontier: Frontier) -> Interval:
     """The interval, of which what lies in a gap is moved to its end: by then n has settled.
 
     Its low end is moved to where the gap begins.
     """
-    for gap in frontier.gaps if settles_at is not None else ():
+    for gap in frontier.gaps:
         low, median, high = settles_at.low, settles_at.median, settles_at.high
         settles_at = Interval(
             low=gap.low if gap.low < low < gap.high else low,
