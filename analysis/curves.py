@@ -37,6 +37,8 @@ _LEAST_BETWEEN = 3
 # Records further apart, in decades of compute, say nothing of what lies between them: the best n
 # can move by several doublings in less.
 _MOST_APART = 0.5
+# Factor by which a record may miss a budget and still be its reading, where no other is near.
+_AT_BUDGET = 1.01
 
 
 class Measured(NamedTuple):
@@ -535,10 +537,11 @@ def place_of(cell: Cell, curve: Curve) -> Place | None:
     if sits_at(cell.budget, float(curve.compute[nearest]), int(curve.generations[nearest])):
         return Place(nearest, nearest, 0.0, nearest)
     above = first + int(np.searchsorted(compute, cell.budget))
-    if above == first or above == curve.compute.size or curve.compute[above - 1] <= 0:
-        return None
-    if not _are_near(curve.compute[above - 1], curve.compute[above]):
-        return None
+    inside = first < above < curve.compute.size and curve.compute[above - 1] > 0
+    if not inside or not _are_near(curve.compute[above - 1], curve.compute[above]):
+        ratio = float(curve.compute[nearest]) / cell.budget
+        at = 1 / _AT_BUDGET <= ratio <= _AT_BUDGET
+        return Place(nearest, nearest, 0.0, nearest) if at else None
     low, high = math.log(curve.compute[above - 1]), math.log(curve.compute[above])
     return Place(above - 1, above, (math.log(cell.budget) - low) / (high - low), nearest)
 

@@ -23,25 +23,6 @@ from pydantic_core import from_json
 
 JsonObject = dict[str, Any]
 
-# What lies in `sweeps_dir` beside the sweeps.
-RUNS, TRAINED, DIFFICULTY = "runs", "trained", "difficulty"
-PROBLEMS, EVALUATIONS, CALIBRATION = "problems", "evaluations", "calibration.json"
-MLFLOW, ARTIFACTS, COMPARISON = "mlflow.db", "mlartifacts", "comparison-"
-_BESIDE = (
-    *(RUNS, TRAINED, DIFFICULTY, PROBLEMS, EVALUATIONS, CALIBRATION, MLFLOW, ARTIFACTS),
-    # Hydra's, MLflow's and W&B's own; what is removed; and where studies' sweeps are kept.
-    *("multirun", "mlruns", "wandb", "trash", "studies"),
-)
-
-
-def is_beside_sweeps(name: str) -> bool:
-    """Whether a file of isosweep's in `sweeps_dir` has the name, or is one of its kin, such as
-    mlflow.db-wal, or has on some file systems: Runs."""
-    name = name.casefold()
-    files = tuple(each.partition(".")[0] + "." for each in _BESIDE if "." in each)
-    return name in _BESIDE or name.startswith((*files, COMPARISON))
-
-
 # Bytes asked of a file at a time; most of ours are smaller.
 _AT_ONCE = 1 << 16
 # A directory that may be passed need not be one that may be listed; O_PATH is Linux's.

@@ -22,7 +22,16 @@ FLOORS = (
     ("words", "metrics", "gguf", "job"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "gradient_noise", "health", "pricing", "sandbox", "version"),
+        *(
+            "devices",
+            "evidence",
+            "gradient_noise",
+            "health",
+            "pricing",
+            "reserved",
+            "sandbox",
+            "version",
+        ),
         "__init__",
     ),
 )

@@ -141,6 +141,9 @@ class Growth:
     steady_from: Positive
     """The first budget at which n* surely lies among the n that were run, past all
     gaps between records; in budget_unit."""
+    closed: Share
+    """Probability that at the largest budgets n* lies among the n that were run there: else rate is
+    not that of n*."""
     stopped: Share
     """Probability that its rate lies within the bound, up or down, inside the grid."""
     settled: Share
@@ -202,6 +205,7 @@ def describe_growth(
         unchanged=float(alike.mean()),
         moved=float(np.maximum(risen.mean(axis=0), sunk)[first:].max()),
         steady_from=budgets[first],
+        closed=float((~(above | below)[:, end].any(axis=1)).mean()),
         stopped=float(stopped.mean()),
         settled=float((grew & stopped).mean()),
         rising=float((grew & (rate >= bound) & known).mean()),

@@ -15,7 +15,6 @@ from pydantic_core import ArgsKwargs, CoreSchema
 
 from isosweep.config import suggest
 from isosweep.config.choices import meant
-from isosweep.config.overrides import typed
 from isosweep.config.variants import AXIS_GROUPS
 from isosweep.errors import SettingError
 
@@ -118,7 +117,8 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
         nearest = getattr(raised, "nearest", "")
         # Layouts of devices and evaluation sets are no axes.
         if isinstance(value, list) and loc[0] in AXIS_GROUPS[:4] and loc[1:2] != ("sets",):
-            nearest = f"'grid.axes={{{'.'.join(map(str, loc))}:{typed(value)}}}'"
+            listed = ",".join(map(str, value))
+            nearest = f"'grid.axes={{{'.'.join(map(str, loc))}:[{listed}]}}'"
         elif broken == "literal_error":
             words = re.findall("'([^']*)'", first["ctx"]["expected"])
             place = (kind.__settings_group__, *map(str, loc))

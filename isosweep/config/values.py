@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator
 
-from isosweep.files import is_beside_sweeps
+from isosweep.reserved import is_beside_sweeps
 
 T = TypeVar("T")
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import DIFFICULTY, JsonObject, read_json, read_lines, write_json
+from isosweep.files import JsonObject, read_json, read_lines, write_json
 from isosweep.models.weights import content_identity
+from isosweep.reserved import DIFFICULTY
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem
 

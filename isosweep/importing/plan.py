@@ -127,14 +127,14 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
 def imported_plan(
     runs: Sequence[ForeignRun], unit: BudgetUnit, asked: Sequence[float] | None
 ) -> tuple[Plan, list[ForeignRun], list[Note]]:
-    """The plan, the runs that it is of, and which runs ended before its first budget.
+    """The plan, the runs that it is of, and which runs have no record that reaches a budget.
 
     Its cells are those of every run at every budget from its first evaluation on: a run that ended
     before one is missing there, as one that was never finished is. `asked`: None for a ladder.
     """
     budgets = tuple(asked) if asked else ladder(runs)
-    kept = [run for run in runs if has_come(run, budgets[0])]
-    early = [run for run in runs if not has_come(run, budgets[0])]
+    kept = [run for run in runs if _reached(run, budgets)]
+    early = [run for run in runs if not _reached(run, budgets)]
     if not kept:
         most = max(float(run.compute[-1]) for run in runs)
         rule = f"no run has come that far: the longest ends at {short(most)}"
@@ -170,13 +170,22 @@ def run_id(run: ForeignRun) -> str:
     return f"imported-{sizes}-{run.digest[:12]}"
 
 
+def _begun(run: ForeignRun, budgets: Sequence[float]) -> list[float]:
+    """The budgets from the run's first evaluation on."""
+    past = run.compute > 0
+    compute, step = float(run.compute[past][0]), int(run.steps[past][0])
+    return [b for b in budgets if b >= compute or sits_at(b, compute, step)]
+
+
+def _reached(run: ForeignRun, budgets: Sequence[float]) -> tuple[float, ...]:
+    """Those of them that the run was trained to."""
+    return tuple(budget for budget in _begun(run, budgets) if has_come(run, budget))
+
+
 def _planned(run: ForeignRun, budgets: Sequence[float]) -> tuple[PlannedRun, list[Cell]]:
     name = run_id(run)
-    past = run.compute > 0
-    steps, compute = run.steps[past], run.compute[past]
-    begun = [b for b in budgets if b >= compute[0] or sits_at(b, float(compute[0]), int(steps[0]))]
-    cells = [_cell(run, name, budget) for budget in begun]
-    reached = tuple(budget for budget in begun if has_come(run, budget))
+    cells = [_cell(run, name, budget) for budget in _begun(run, budgets)]
+    reached = _reached(run, budgets)
     last = next(cell for cell in reversed(cells) if cell.budget in reached)
     planned = PlannedRun(
         run_id=name,

@@ -13,11 +13,11 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import COMPARISON, RUNS
 from isosweep.modes.analyse import analysis_seconds
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import named_sweeps
 from isosweep.modes.terminal import say
+from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths
 from isosweep.words.numbers import short
 

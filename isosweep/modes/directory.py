@@ -14,19 +14,12 @@ from isosweep.config.executed import read_from
 from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
-from isosweep.files import (
-    RUNS,
-    JsonObject,
-    is_beside_sweeps,
-    make_directories,
-    read_json,
-    write_json,
-    write_text,
-)
+from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
+from isosweep.reserved import RUNS, is_beside_sweeps
 from isosweep.store.claims import highest, names
 from isosweep.store.paths import ATTEMPTS, OLD_STATE, SweepPaths
 

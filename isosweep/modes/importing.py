@@ -12,10 +12,11 @@ from isosweep import words
 from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import RUNS, JsonObject, to_json
+from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, read_sweep, require_own_name
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.plan.document import Imported, Note
+from isosweep.reserved import RUNS
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:

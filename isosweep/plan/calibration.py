@@ -12,7 +12,7 @@ import numpy as np
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import CALIBRATION, JsonObject, read_json, write_json
+from isosweep.files import JsonObject, read_json, write_json
 from isosweep.plan.cells import Plan
 from isosweep.plan.coefficients import (
     PHASES,
@@ -27,6 +27,7 @@ from isosweep.plan.coefficients import (
 )
 from isosweep.plan.phases import timed_phases
 from isosweep.plan.spec import reached
+from isosweep.reserved import CALIBRATION
 from isosweep.store.paths import SweepPaths
 
 # 2: only what the records determine, with intervals. 1: four numbers for the whole step.

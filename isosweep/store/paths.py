@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isosweep.errors import RecordError
-from isosweep.files import EVALUATIONS, PROBLEMS, TRAINED, require_no_links
+from isosweep.files import require_no_links
+from isosweep.reserved import EVALUATIONS, PROBLEMS, TRAINED
 
 # What those read who look at every run: see `RunPaths.text`.
 ATTEMPTS, SUBMISSIONS, OLD_STATE, SPEC = "attempts", "submissions", "state.json", "spec.json"

@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from isosweep.files import ARTIFACTS, make_within, open_plain, write_bytes
+from isosweep.files import make_within, open_plain, write_bytes
+from isosweep.reserved import ARTIFACTS
 
 
 @dataclass(frozen=True)

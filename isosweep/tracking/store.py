@@ -16,9 +16,10 @@ from filelock import FileLock
 
 from isosweep.config.executed import require_own
 from isosweep.errors import SettingError
-from isosweep.files import ARTIFACTS, MLFLOW, entered
+from isosweep.files import entered
 from isosweep.ownership import others_may_write
 from isosweep.plan.cells import Plan
+from isosweep.reserved import ARTIFACTS, MLFLOW
 from isosweep.tracking.artifacts import Artifacts
 from isosweep.tracking.faults import StoreError, described, quiet, store_name
 from isosweep.tracking.view import KIND_TAG, sweep_filter

@@ -77,7 +77,7 @@ def test_n_that_were_not_trained_so_far_are_not_read_as_worse(
     assert answer["use"]["budget"] <= ends[128]
     assert answer["next_steps"][0]["kind"] == "go on"
     assert answer["next_steps"][0]["n"] == [32, 64, 128]
-    assert "no run of n = 32, 64, 128 has reached" in said
+    assert "no run of n = 32, 64, 128 has records near" in said
     # Of what lies above n = 16 nothing is said there: both n may.
     last = answer["optima"][-1]
     assert last["right_censored"]
@@ -134,6 +134,42 @@ def test_one_evaluation_a_decade_is_no_curve(tmp_path: Path) -> None:
     assert all(len(at["candidates"]) == 1 for at in answer["optima"])
     assert answer["verdict"] == "not identified"
     assert "growing" not in said
+
+
+def test_evaluations_a_decade_apart_that_miss_a_budget_by_a_step_are_read(tmp_path: Path) -> None:
+    def whole_steps(n: int) -> list[float]:
+        return [round(10**k / (n * 32)) * n * 32 for k in (5, 6, 7, 8)]
+
+    said, answer = import_rows(
+        tmp_path,
+        rows(peaked(lambda C: 32, 0.015), whole_steps, (8, 16, 32, 64, 128)),
+        "budget=[1e5,1e6,1e7,1e8]",
+    )
+    assert [at["budget"] for at in answer["optima"]] == [1e5, 1e6, 1e7, 1e8]
+    assert answer["use"]["num_generations"] == 32
+    assert "has records" not in said
+    assert "not known at" not in said
+
+
+def test_no_rate_is_said_where_larger_n_were_not_trained(tmp_path: Path) -> None:
+    ends = {4: 1e7, 8: 1e7, 16: 1e7, 32: 1e7, 64: 3e6, 128: 1e6, 256: 6e5}
+    table = rows(
+        peaked(lambda C: 8 * (C / 1e4) ** 0.42, 0.005), lambda n: ladder(1e4, ends[n], 6), [*ends]
+    )
+    budgets = ",".join(f"{x:g}" for x in ladder(1e4, 1e7, 4))
+    said, answer = import_rows(tmp_path, table, f"budget=[{budgets}]", quantity="best")
+    assert answer["growth"]["closed"] < 0.5
+    assert "it grows by -" not in said
+    if answer["verdict"] == "grew":
+        assert "How fast it grows at the largest budgets is not known" in said
+
+
+def test_a_run_without_a_budget_between_its_records_is_left_out(tmp_path: Path) -> None:
+    table = rows(peaked(lambda C: 16, 0.01), lambda n: ladder(1e4, 1e6), (8, 16, 32))
+    odd = rows(peaked(lambda C: 16, 0.01), lambda n: [2e5, 2.1e5], (64,))
+    said, answer = import_rows(tmp_path, [*table, *odd], "budget=[3e4,1e5,1e6]")
+    assert "left out: no budget" in said
+    assert 64 not in answer["runs"]["generations"]
 
 
 def test_a_fall_from_a_first_record_after_training_began_is_no_collapse(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ GROWTH = Growth(
     unchanged=0.02,
     moved=0.9,
     steady_from=1e19,
+    closed=0.97,
     stopped=0.93,
     settled=0.91,
     rising=0.02,
