@@ -139,11 +139,11 @@ class Growth:
     """Probability that n* at the last budget is a doubling or more from that at an earlier one, of
     those from steady_from on the one at which that is likeliest."""
     steady_from: Positive
-    """The first budget at which n* surely lies among the n that were run, past all
-    gaps between records; in budget_unit."""
+    """The first budget past all gaps between records at which n* surely lies among the n that were
+    run; in budget_unit."""
     closed: Share
     """Probability that at the largest budgets n* lies among the n that were run there: else rate is
-    not that of n*."""
+    not that of n*. Absent in answers of earlier versions."""
     stopped: Share
     """Probability that its rate lies within the bound, up or down, inside the grid."""
     settled: Share
