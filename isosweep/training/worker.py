@@ -369,6 +369,9 @@ def main(text: str) -> None:
         stop=stop,
         began=began,
     )
+    if session.spec.sharding.startswith("zero"):
+        # transformers says so to accelerate on GPUs alone.
+        os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"
     try:
         ended = _attempt(session)
     except SettingError as error:
