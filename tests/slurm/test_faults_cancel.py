@@ -121,7 +121,7 @@ def test_cancelling_local_runs_leaves_the_allocation_that_they_run_in(
 def test_a_second_user_sees_the_sweep_and_cannot_cancel_it(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=20.0) as sweep:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=45.0) as sweep:
         home = tmp_path / "home"
         become, environment = as_second_user(slurm_cluster, home)
         environment = {**sweep.environment, "HOME": environment["HOME"]}
