@@ -117,9 +117,10 @@ def find_saturation(
 
 
 def _outside_gaps(settles_at: Interval, frontier: Frontier) -> Interval:
-    """The interval, of which what lies in a gap is moved to its end: by then n has settled.
+    """The interval with ends outside all gaps between records.
 
-    Its low end is moved to where the gap begins.
+    A median or a high end in a gap is moved to where it ends, for by then n has settled; a low end
+    to where it begins.
     """
     for gap in frontier.gaps:
         low, median, high = settles_at.low, settles_at.median, settles_at.high

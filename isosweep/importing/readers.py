@@ -347,7 +347,7 @@ def _as_text(name: str) -> str:
 
 
 def _are_parts(frames: Sequence["pandas.DataFrame"]) -> bool:
-    """Whether histories of one W&B id are parts of one run, of which each begins elsewhere."""
+    """Whether histories of one W&B id are parts of one run: each begins at another step."""
     begins = [frame["_step"].min() for frame in frames if "_step" in frame]
     return len(set(begins)) == len(frames)
 

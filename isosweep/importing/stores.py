@@ -187,7 +187,7 @@ def _opened(source: str, notes: list[Note]) -> Iterator[Experiments]:
 
 @contextmanager
 def _connected(address: str, source: str) -> Iterator[Experiments]:
-    """Experiments with runs in a database, of which rows are selected alone."""
+    """Experiments with runs in a database, which is read by SELECT alone."""
     import sqlalchemy
 
     engine = sqlalchemy.create_engine(address)
