@@ -136,13 +136,14 @@ def test_one_evaluation_a_decade_is_no_curve(tmp_path: Path) -> None:
     assert "growing" not in said
 
 
-def test_evaluations_a_decade_apart_that_miss_a_budget_by_a_step_are_read(tmp_path: Path) -> None:
-    def whole_steps(n: int) -> list[float]:
-        return [round(10**k / (n * 32)) * n * 32 for k in (5, 6, 7, 8)]
+def test_evaluations_a_decade_apart_that_miss_a_budget_by_a_little_are_read(tmp_path: Path) -> None:
+    def past_each(n: int) -> list[float]:
+        # By many steps at the larger budgets.
+        return [round(1.006 * 10**k / (n * 32)) * n * 32 for k in (5, 6, 7, 8)]
 
     said, answer = import_rows(
         tmp_path,
-        rows(peaked(lambda C: 32, 0.015), whole_steps, (8, 16, 32, 64, 128)),
+        rows(peaked(lambda C: 32, 0.015), past_each, (8, 16, 32, 64, 128)),
         "budget=[1e5,1e6,1e7,1e8]",
     )
     assert [at["budget"] for at in answer["optima"]] == [1e5, 1e6, 1e7, 1e8]
