@@ -5,7 +5,7 @@
 
 `--worlds` takes names and groups: old, new, near (growth near the bound), curves (other forms of
 rewards), lab (for few runs), policy (small policies really trained; a pool takes a minute a world),
-all. Prints one row a world and method. With `--kinds` (behind, holes, sharp, hair; all), so many
+all. Prints one row a world and method. With `--kinds` (behind, holes, sharp, hair, whole; all), so many
 sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for the
 last two (policy worlds: 4..256, more seeds):
 

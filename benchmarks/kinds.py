@@ -6,6 +6,7 @@
 | holes | no run has records in a stretch of compute | a half, one and two decades |
 | sharp | reward falls from n* as a tent | a doubling costs 0.01, 0.02 and 0.03 |
 | hair | all n alike, but for one at an edge of the grid | that one costs 1.5 margins |
+| whole | nothing is missing | every preset |
 
 What a verdict claims is judged against the whole course of n*, the stretches without records
 included. A case whose truth lies near a bound (n* or n_d moves by a doubling, give or take a
@@ -21,7 +22,8 @@ import numpy as np
 
 from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.power import OPEN
-from isosweep.analysis.simulation.presets import presets_of
+from isosweep.analysis.simulation.presets import COURSES as PLANTED
+from isosweep.analysis.simulation.presets import GROUPS, presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
@@ -45,7 +47,9 @@ class Case:
     """One world, and what of its records is missing."""
 
     course: str
-    world: Callable[[PlantedWorld, Plan], PlantedWorld] = lambda world, plan: world
+    """A preset."""
+    world: Callable[[PlantedWorld, Plan], PlantedWorld] | None = None
+    """What is changed of it, where it is a planted one."""
     kept: Callable[[int, float, Plan], bool] = lambda n, compute, plan: True
     """Whether a record of a run with n at this compute was made."""
 
@@ -118,6 +122,7 @@ def cases(margin: float) -> dict[str, dict[str, Case]]:
             name: Case(course="constant", world=_odd(edge, 1.5 * margin))
             for name, edge in (("smallest", min), ("largest", max))
         },
+        "whole": {name: Case(course=name) for name in (*GROUPS["old"], *PLANTED)},
     }
 
 
@@ -127,9 +132,10 @@ def judged(
     """One simulated sweep of a case, analysed for both quantities."""
     chosen = cases(config.margin)[kind][case]
     whole = read_plan(plan, config)
-    planted = presets_of(whole)[chosen.course]
-    assert isinstance(planted, PlantedWorld)
-    world = chosen.world(planted, whole)
+    world = presets_of(whole)[chosen.course]
+    if chosen.world is not None:
+        assert isinstance(world, PlantedWorld)
+        world = chosen.world(world, whole)
     seed = (zlib.crc32(f"{kind} {case}".encode()), number)
     records = simulate_records(world, plan, seed, num_problems=problems, samples_per_problem=8)
     sizes = {run.run_id: run.num_generations for run in plan.runs}
