@@ -144,9 +144,10 @@ def test_a_second_user_sees_the_sweep_and_cannot_cancel_it(
             driver = sweep.drive()
             sweep.wait_for_jobs()
             here = [sys.executable, "-m", "isosweep", f"sweep_dir={sweep.root}"]
+            # Jobs of a new cluster wait for its nodes; what status says of that is sampled anyhow.
+            wait_for(lambda: "2 running" in theirs(*here, "mode=status").stdout, 120, 1.0)
             shown = theirs(*here, "mode=status")
             assert shown.returncode == 0, shown.stderr
-            assert "2 running" in shown.stdout
             refused = theirs(*here, "mode=cancel")
             assert refused.returncode != 0
             assert "Traceback" not in refused.stderr
