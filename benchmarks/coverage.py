@@ -5,9 +5,9 @@
 
 `--worlds` takes names and groups: old, new, near (growth near the bound), curves (other forms of
 rewards), lab (for few runs), policy (small policies really trained; a pool takes a minute a world),
-all. Prints one row a world and method. With `--kinds` (behind, holes, sharp, hair, whole; all), so many
-sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for the
-last two (policy worlds: 4..256, more seeds):
+all. Prints one row a world and method. With `--kinds` (behind, holes, sharp, hair, whole; all), so
+many sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for
+the last three (policy worlds: 4..256, more seeds):
 
 | design | budgets | seeds | problems x 8 samples | runs |
 |---|---|---|---|---|
@@ -35,7 +35,7 @@ from frame import Goal, UsageError, benchmark, by_world, loosen, number, table
 from kinds import QUANTITIES, Judged, cases, is_decided, is_false, judged
 from scipy import stats
 
-from isosweep.analysis.simulation.findable import wide_config
+from isosweep.analysis.simulation.findable import Odds, design_of, findable, wide_config
 from isosweep.analysis.simulation.policy_worlds import (
     BUDGETS,
     GENERATIONS,
@@ -66,6 +66,7 @@ GOALS = {
     "claimed": Goal("worst share `saturated` where n does not matter", "at most", 0.0),
     "false": Goal("worst share `saturated` where n* grows at twice the bound", "at most", 0.02),
     "constant": Goal("worst share `constant` where n* changes", "at most", 0.02),
+    "promised": Goal("share decided that plans promise, less that which is", "at most", 0.1),
     "kinds": Goal("worst share of false verdicts in a kind", "at most", 0.02),
     "losses": Goal("share of 'loses at most' that hold, worst kind", "at least", 0.88),
 }
@@ -126,9 +127,11 @@ DESIGNS = {
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """`covered`: of n*(C) at each budget where it lies off the edges of the grid; `enough`: of the
-    smallest n that is good enough likewise."""
+    smallest n that is good enough likewise. `promised`: what a plan of the design says that it can
+    find where growth ends as here, or goes on; None for what it says nothing of."""
 
     power: Power
+    promised: Odds | None
     covered: tuple[float, ...]
     enough: tuple[float, ...]
 
@@ -162,9 +165,20 @@ def power_of(world: str, method: str, design: str, sweeps: int, counts: bool) ->
 
     return Measured(
         power=power,
+        promised=promised(power, plan, config, chosen.problems),
         covered=off_edges((at.best_n, at.covered) for at in power.budgets),
         enough=off_edges((at.enough_n, at.enough_covered) for at in power.budgets),
     )
+
+
+def promised(power: Power, plan: Plan, config: AnalysisConfig, problems: int) -> Odds | None:
+    """Shares that `plan` says are decided where growth ends, or goes on, as in that world."""
+    largest = max(run.num_generations for run in plan.runs)
+    ends_at = power.budgets[-1].best_n if power.true_verdict == "saturated" else largest / 4
+    if power.true_verdict not in ("saturated", "growing") or not ends_at:
+        return None
+    found = findable(design_of(plan, config, problems, ends_at))
+    return found.ends if power.true_verdict == "saturated" else found.goes_on
 
 
 def find_world(name: str, plan: Plan) -> World:
@@ -240,6 +254,8 @@ COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "correct": lambda power, _: number(power.correct, ".1%"),
     "decided": lambda power, _: number(power.surely, ".1%"),
     "and probably": lambda power, _: number(power.decided, ".1%"),
+    "promised": lambda _, measured: number(measured.promised and measured.promised.surely, ".1%"),
+    "and so": lambda _, measured: number(measured.promised and measured.promised.probably, ".1%"),
     "false": lambda power, _: number(falsely(power), ".1%"),
     "false saturated": lambda power, _: number(power.false_saturated, ".1%"),
     "false growing": lambda power, _: number(power.false_growing, ".1%"),
@@ -286,6 +302,9 @@ def figures(all_measured: list[Measured]) -> dict[str, float]:
         count = sum(number for number, _ in given)
         if count:
             found[name] = sum(number * (covered or 0.0) for number, covered in given) / count
+    surplus = [m.promised.surely - m.power.surely for m in ours if m.promised is not None]
+    if surplus:
+        found["promised"] = math.fsum(surplus) / len(surplus)
     idle = [p.false_saturated for p in powers if p.true_verdict == "n does not matter"]
     twice = 2 * CONFIG.growth_bound
     rising = [p.false_saturated for p in powers if (p.true_rate or 0.0) >= twice]

@@ -28,7 +28,6 @@ from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.config.analysis import AnalysisConfig, Quantity
@@ -37,8 +36,6 @@ from isosweep.store.records import Record
 
 COURSES = ("constant", "plateau", "logarithm", "straight", "return", "bump")
 QUANTITIES: tuple[Quantity, ...] = ("enough", "best")
-# Doublings and doublings per decade by which a truth has to be clear of its bound.
-_CLEAR, _CLEAR_RATE = 0.25, 0.1
 Records = Mapping[str, Sequence[Record]]
 
 
@@ -153,7 +150,7 @@ def judged(
         found = find_saturation(frontier, surface, asked)
         intervals[quantity] = _held(found, truth, quantity, whole)
         since = found.growth.steady_from if found.growth else None
-        if _is_clear(truth, config.growth_bound):
+        if truth.is_clear(config.growth_bound):
             verdicts[quantity] = found.verdict, truth.bears(found.verdict, since)
     at = frontier.budgets[-1]
     n = np.array(at.measured, float)
@@ -188,15 +185,6 @@ def _held(found: Saturation, truth: Truth, quantity: Quantity, plan: Plan) -> tu
         if interval is not None and n is not None and grid[0] * 1.001 < n < grid[-1] / 1.001:
             held.append(interval.holds(n))
     return tuple(held)
-
-
-def _is_clear(truth: Truth, bound: float) -> bool:
-    """Whether what is true lies clear of the bounds by which verdicts differ."""
-    changes = (truth.risen, truth.fallen)
-    if any(abs(change - LEAST_CHANGE) < _CLEAR for change in changes):
-        return False
-    rests = truth.verdict not in ("growing", "saturated") or truth.rate is None
-    return rests or abs(abs(truth.rate or 0.0) - bound) >= _CLEAR_RATE
 
 
 def is_false(verdict: str, so: bool) -> bool:

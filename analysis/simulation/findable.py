@@ -1,11 +1,11 @@
 """What sweeps like a plan find, from a table of simulated sweeps; nothing is simulated to read it.
 
-`python -m isosweep.analysis.simulation.findable` makes the table, `findable.json`, in about 15
-minutes on one core; `--sweeps 4` a coarse one in 4. Its sweeps have one budget, read at smaller
-ones five times a decade, one B, n a doubling apart, and avg@8; they are those of the worlds
-`plateau` and `slow_tail` (`presets`), stretched over the compute that is read and over the n from
-the smallest up to the one at which growth ends. What larger n are run as well changes no world: the
-table says what they show of the same one.
+`python -m isosweep.analysis.simulation.findable --processes 2` makes the table, `findable.json`, in
+about 25 minutes. Its sweeps have one budget, read at smaller ones five times a decade, one B, n a
+doubling apart, and avg@8. Their worlds are six `presets`, stretched over the compute that is read
+and over the n from the smallest up to the one at which growth ends: three in which it ends by two
+thirds of the compute, and three in which it goes on. A world counts by what is true of it for the
+design (`truth`), and not at all where that is within chance of the bounds by which verdicts differ.
 """
 
 import argparse
@@ -13,11 +13,14 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from isosweep.analysis.bounds import Share
 from isosweep.analysis.rungs import has_begun, rungs_of
@@ -27,6 +30,7 @@ from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 
 if TYPE_CHECKING:
+    from isosweep.analysis.simulation.worlds import World
     from isosweep.config.sweep import SweepConfig
 
 TABLE = Path(__file__).with_name("findable.json")
@@ -44,27 +48,23 @@ GRID: Mapping[str, tuple[float, ...]] = {
     # In between shares are about linear in its logarithm: 4 runs of each n are within chance of it.
     "runs_of_each_n": (2, 8),
     "problems": (128, 724, 4096),
-    "below": (3, 6),
-    "headroom": (1, 2, 3),
+    "below": (2, 4, 6),
+    "headroom": (1, 2),
     "decades": (2, 3),
 }
-# Where the worlds' growth ends, as a share of the doublings that they are stretched over.
+WORLDS = ("plateau", "early", "easy", "slow_tail", "logarithm", "straight")
+# Where the presets' growth ends, as a share of the doublings that they are stretched over.
 PLATEAU = 0.75
 # Fields in which more is never less: what the table has otherwise is chance.
 _MORE = ("runs_of_each_n", "problems", "headroom")
 # Interpolated over their logarithm.
 _LOGARITHMIC = ("runs_of_each_n", "problems")
-# Of each share: the world, and the verdicts that count.
-_COUNTED = {
-    "ends": ("plateau", ("saturated",)),
-    "grew": ("plateau", ("saturated", "probably saturated", "grew", "probably growing", "growing")),
-    "goes_on": ("slow_tail", ("growing",)),
-}
-_SWEEPS = 16
 _SMALLEST_N = 4
-
-# Shares by place in `GRID`.
-_Table = dict[tuple[int, ...], float]
+# What is true of a world, and by which field of `Findable` it counts.
+_TRUE = {"saturated": "ends", "growing": "goes_on"}
+# Of a kind of world: sweeps, and of these those with a right verdict surely, with a right one, and
+# with a false one.
+_COUNTS = ("sweeps", "surely", "probably", "falsely")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +85,30 @@ class Design:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findable:
-    """Shares of simulated sweeps with a right verdict."""
+class Odds:
+    """Shares of simulated sweeps, by their verdict."""
 
-    ends: Share
-    """Of a world where growth of n* ends by two thirds of the compute that is read (`plateau`),
-    those called saturated."""
-    grew: Share
-    """Of the same, those in which n* is seen to grow at all."""
-    goes_on: Share
-    """Of a world where growth never ends (`slow_tail`), those called growing."""
+    surely: Share
+    """It says what the n that is judged does in the end, and rightly."""
+    probably: Share
+    """The same, verdicts that are only probable included."""
+    falsely: Share
+    """It says what is not so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findable:
+    """What sweeps of one design find."""
+
+    ends: Odds
+    """In worlds where the smallest n that is good enough grows and stops."""
+    goes_on: Odds
+    """In worlds where it still grows at the largest budgets."""
 
     @property
     def decided(self) -> float:
-        """Share, over both worlds, in which the end of growth is decided, and rightly."""
-        return (self.ends + self.goes_on) / 2
+        """Share, over both, that is surely and rightly decided."""
+        return (self.ends.surely + self.goes_on.surely) / 2
 
 
 def read_budgets(plan: Plan, config: AnalysisConfig) -> tuple[float, ...]:
@@ -137,10 +146,15 @@ def design_of(plan: Plan, config: AnalysisConfig, problems: float, ends_at: floa
 
 def findable(design: Design) -> Findable:
     """Shares for `design`, between those of the table; outside of it those of its nearest edge."""
-    tables, wanted = _tables(), asdict(design)
-    places = [_place(name, wanted[name]) for name in GRID]
-    shares = {name: _between(table, places) for name, table in tables.items()}
-    return Findable(**shares)
+    kinds = {}
+    for kind, table in _tables().items():
+        # The last axis is what is counted; each of the others is left out by one step.
+        shares = table
+        for name, value in asdict(design).items():
+            low, way = _place(name, value)
+            shares = (1 - way) * shares[low] + way * shares[low + 1]
+        kinds[kind] = Odds(**dict(zip(_COUNTS[1:], shares.tolist(), strict=True)))
+    return Findable(**kinds)
 
 
 def below_the_table(design: Design) -> tuple[str, ...]:
@@ -164,8 +178,8 @@ def nearest_in_the_table(design: Design) -> dict[str, float]:
 
 
 def sweeps_of_an_entry() -> int:
-    """Sweeps that each share of the table was counted in."""
-    return int(_document()["sweeps"])
+    """Sweeps of each kind that the shares of a design were counted in, on average."""
+    return int(np.mean([_counts(kind)[..., 0] for kind in _TRUE.values()]).round())
 
 
 def _place(name: str, value: float) -> tuple[int, float]:
@@ -179,102 +193,110 @@ def _place(name: str, value: float) -> tuple[int, float]:
     return low, (value - first) / (last - first)
 
 
-def _between(table: _Table, places: list[tuple[int, float]]) -> float:
-    total = 0.0
-    for corner in itertools.product((0, 1), repeat=len(places)):
-        pairs = list(zip(corner, places, strict=True))
-        weight = math.prod(way if up else 1 - way for up, (_, way) in pairs)
-        total += weight * table[tuple(low + up for up, (low, _) in pairs)]
-    return total
-
-
 @cache
 def _document() -> dict[str, Any]:
     document: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return document
 
 
+def _counts(kind: str) -> np.ndarray:
+    """`_COUNTS` by place in `GRID`, (*its shape, 4)."""
+    shape = [len(values) for values in GRID.values()]
+    return np.array(_document()["counts"][kind], float).reshape(*shape, len(_COUNTS))
+
+
 @cache
-def _tables() -> dict[str, _Table]:
-    """Every share by place, with what chance made of it along `_MORE` evened out."""
-    document, tables = _document(), {}
-    for name in _COUNTED:
-        raw = {}
-        for entry in document["entries"]:
-            place = tuple(GRID[axis].index(entry["design"][axis]) for axis in GRID)
-            raw[place] = entry[name] / document["sweeps"]
-        tables[name] = _evened(raw)
+def _tables() -> dict[str, np.ndarray]:
+    """Shares of each kind by place in `GRID`, with what chance made of the right ones along `_MORE`
+    evened out."""
+    tables = {}
+    for kind in _TRUE.values():
+        counts = _counts(kind)
+        shares = counts[..., 1:] / counts[..., :1]
+        rising = shares[..., :2]
+        axes = [number for number, name in enumerate(GRID) if name in _MORE]
+        tables[kind] = np.concatenate([_evened(rising, axes), shares[..., 2:]], axis=-1)
     return tables
 
 
-def _evened(table: _Table) -> _Table:
-    """The nearest thing to the table that never falls along `_MORE`: at each place half of the most
-    of any with less, and half of the least of any with more."""
-    more = [number for number, name in enumerate(GRID) if name in _MORE]
-
-    def comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        pairs = list(enumerate(zip(one, other, strict=True)))
-        return all(a <= b if number in more else a == b for number, (a, b) in pairs)
-
-    return {
-        place: (
-            max(share for other, share in table.items() if comparable(other, place))
-            + min(share for other, share in table.items() if comparable(place, other))
-        )
-        / 2
-        for place in table
-    }
+def _evened(shares: np.ndarray, axes: list[int]) -> np.ndarray:
+    """The nearest thing that never falls along `axes`: at each place half of the most of any with
+    less, and half of the least of any with more."""
+    most, least = shares, shares
+    for axis in axes:
+        most = np.maximum.accumulate(most, axis)
+        least = np.flip(np.minimum.accumulate(np.flip(least, axis), axis), axis)
+    return np.asarray((most + least) / 2)
 
 
-def make_table(sweeps: int, report: Callable[[str], object]) -> dict[str, Any]:
-    """What `findable.json` holds, from `sweeps` simulated sweeps an entry and world.
+def make_table(sweeps: int, processes: int) -> dict[str, Any]:
+    """What `findable.json` holds, from `sweeps` simulated sweeps of each design in each world.
 
-    `report` is told every entry. About half a second a sweep.
+    About half a second a sweep; standard error has a line of each design.
     """
-    entries = []
-    for values in itertools.product(*GRID.values()):
-        design = dict(zip(GRID, values, strict=True))
-        worlds = dict.fromkeys(world for world, _ in _COUNTED.values())
-        verdicts = {world: _verdicts(design, world, sweeps) for world in worlds}
-        counts = {
-            name: sum(verdict in counting for verdict in verdicts[world])
-            for name, (world, counting) in _COUNTED.items()
-        }
-        entries.append({"design": design, **counts})
-        report(f"{design}: {counts}")
+    designs = [dict(zip(GRID, v, strict=True)) for v in itertools.product(*GRID.values())]
+    counts: dict[str, list[int]] = {kind: [] for kind in _TRUE.values()}
+    with ProcessPoolExecutor(processes) as pool:
+        for design, found in zip(
+            designs, pool.map(partial(_counted, sweeps=sweeps), designs), strict=True
+        ):
+            sys.stderr.write(f"{design}: {found}\n")
+            for kind, all_of_it in counts.items():
+                all_of_it += found[kind]
     return {
-        "version": 2,
+        "version": 3,
         "made_by": f"python -m isosweep.analysis.simulation.findable --sweeps {sweeps}",
-        "sweeps": sweeps,
+        "worlds": WORLDS,
         "samples_per_problem": SAMPLES,
         "analysis": dict(JUDGED_BY),
-        "entries": entries,
+        "designs": {name: list(values) for name, values in GRID.items()},
+        "counts": counts,
     }
 
 
-def _verdicts(design: Mapping[str, float], world: str, sweeps: int) -> list[str]:
-    """Verdicts of simulated sweeps of the design."""
-    from isosweep.analysis.simulation.presets import planted_worlds
+def _counted(design: Mapping[str, float], sweeps: int) -> dict[str, list[int]]:
+    """`_COUNTS` of each kind of world."""
+    from isosweep.analysis.simulation.power import OPEN
     from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
+    from isosweep.analysis.simulation.truth import find_truth
     from isosweep.plan.study import resolve
 
     config = _config(design)
     plan = resolve(config).plan
-    budgets = read_plan(plan, config.analysis).budgets
-    # As far above the smallest n as the presets have it: by three quarters of their doublings.
-    largest = _SMALLEST_N * 2 ** (design["below"] / PLATEAU)
-    known = planted_worlds(budgets[0], budgets[-1], _SMALLEST_N, largest)[world]
-    return [
-        simulated_verdict(
-            known,
-            plan,
-            config.analysis,
-            seed=(0, number),
-            num_problems=int(design["problems"]),
-            samples_per_problem=SAMPLES,
-        )
-        for number in range(sweeps)
-    ]
+    read = read_plan(plan, config.analysis)
+    counts = {kind: np.zeros(len(_COUNTS), int) for kind in _TRUE.values()}
+    for world in _stretched(read.budgets, design["below"]):
+        truth = find_truth(world, read, config.analysis)
+        if truth.verdict not in _TRUE or not truth.is_clear(config.analysis.growth_bound):
+            continue
+        for number in range(sweeps):
+            verdict = simulated_verdict(
+                world,
+                plan,
+                config.analysis,
+                seed=(0, number),
+                num_problems=int(design["problems"]),
+                samples_per_problem=SAMPLES,
+            )
+            so = truth.bears(verdict)
+            decided = so and verdict not in OPEN
+            surely = decided and not verdict.startswith("probably ")
+            false = not so and verdict != "not identified"
+            counts[_TRUE[truth.verdict]] += (1, surely, decided, false)
+    return {kind: counted.tolist() for kind, counted in counts.items()}
+
+
+def _stretched(budgets: tuple[float, ...], below: float) -> "Iterator[World]":
+    """`WORLDS`, growth of n* ending so many doublings above the smallest n."""
+    from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds
+
+    first, last, middle = budgets[0], budgets[-1], math.sqrt(budgets[0] * budgets[-1])
+    known = {
+        **planted_worlds(first, last, _SMALLEST_N, _SMALLEST_N * 2 ** (below / PLATEAU)),
+        # These end two doublings below the largest n.
+        **delayed_worlds(middle, _SMALLEST_N, _SMALLEST_N * 2 ** (below + 2)),
+    }
+    return (known[name] for name in WORLDS)
 
 
 def _config(design: Mapping[str, float]) -> "SweepConfig":
@@ -307,6 +329,7 @@ def wide_config(*overrides: str) -> "SweepConfig":
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sweeps", type=int, default=_SWEEPS, help="of every design and world")
+    parser.add_argument("--sweeps", type=int, default=8, help="of every design and world")
+    parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
-    write_json(TABLE, make_table(asked.sweeps, lambda line: sys.stderr.write(f"{line}\n")))
+    write_json(TABLE, make_table(asked.sweeps, asked.processes))

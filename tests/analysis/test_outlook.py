@@ -14,7 +14,7 @@ from isosweep.analysis.outlook import (
     more_problems,
     outlook_of_variants,
 )
-from isosweep.analysis.simulation.findable import Design, Findable, findable
+from isosweep.analysis.simulation.findable import Design, Findable, Odds, findable
 from isosweep.config.evaluation import SIZES
 from isosweep.modes.analyse import _advice
 from isosweep.modes.further import twice_the_largest
@@ -39,10 +39,13 @@ def change(*overrides: str) -> Change:
 def finds(rule: Callable[[Design], float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the table one in which a design decides that share in either world."""
 
-    def found(design: Design) -> Findable:
-        return Findable(ends=rule(design), grew=1.0, goes_on=rule(design))
+    monkeypatch.setattr(outlook, "findable", lambda design: decided(rule(design)))
 
-    monkeypatch.setattr(outlook, "findable", found)
+
+def decided(share: float) -> Findable:
+    """What is found where that share is decided surely, in either kind of world."""
+    odds = Odds(surely=share, probably=share, falsely=0.0)
+    return Findable(ends=odds, goes_on=odds)
 
 
 SEEDS = Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]")
@@ -80,8 +83,12 @@ def test_more_evaluation_and_more_seeds_are_never_told_to_find_less() -> None:
         findable(Design(runs_of_each_n=runs, problems=problems, below=3.5, headroom=2, decades=2.2))
         for runs, problems in ((2, 200), (2, 2000), (6, 2000))
     )
-    assert one.ends <= more.ends <= most.ends
-    assert one.goes_on <= more.goes_on <= most.goes_on
+    for kind in ("ends", "goes_on"):
+        odds = [getattr(found, kind) for found in (one, more, most)]
+        for share in ("surely", "probably"):
+            shares = [getattr(each, share) for each in odds]
+            assert shares == sorted(shares)
+        assert all(each.surely <= each.probably for each in odds)
     assert most.decided > one.decided
 
 
@@ -121,12 +128,8 @@ def test_a_larger_n_is_weighed_beside_evaluation_and_seeds(monkeypatch: pytest.M
     )
     # Ends one and two doublings below the largest n: now one and two quarters.
     found = seen()
-    assert (found.finds, found.nearer) == tuple(
-        Findable(ends=share, grew=1.0, goes_on=share) for share in (0.5, 0.25)
-    )
-    assert (larger.finds, larger.nearer) == tuple(
-        Findable(ends=share, grew=1.0, goes_on=share) for share in (0.75, 0.5)
-    )
+    assert (found.finds, found.nearer) == (decided(0.5), decided(0.25))
+    assert (larger.finds, larger.nearer) == (decided(0.75), decided(0.5))
     # One that the grid's rules keep out is no change.
     most = own.runs[0].problems_per_batch * n - 1
     assert seen(f"grid.max_completions_per_step={most}").change is None
@@ -208,7 +211,7 @@ def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
 def test_what_the_table_does_not_cover_is_said() -> None:
     assert seen("task.num_eval_problems=32").below == ("problems",)
     # Growth would end at the smallest n.
-    assert seen("grid.num_generations=[2,4,8]").nearest == {"below": 3}
+    assert seen("grid.num_generations=[2,4,8]").nearest == {"below": 2}
     assert (seen().below, seen().nearest, seen().judged_by) == ((), {}, {})
     assert seen("analysis.growth_bound=1").judged_by == {"growth_bound": 0.5}
     for name, value in (("method", "playbook"), ("metric", "best")):

@@ -10,7 +10,7 @@ from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Change, Lack, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.recommend import Basis, Recommendation
-from isosweep.analysis.simulation.findable import Findable
+from isosweep.analysis.simulation.findable import Findable, Odds
 from isosweep.analysis.simulation.power import Power
 from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.frontier import CellMean, Choice
@@ -90,6 +90,14 @@ GROWTH = Growth(
 FALLEN = kinds.Fallen(num_generations=4, collapsed=2, runs=3, left_with=0.1)
 # $3 an hour, and predictions by assumed efficiencies.
 PRICING = Pricing(dollars_per_hour=3.0, spread=(0.67, 1.5))
+
+
+def found(ends: float, goes_on: float) -> Findable:
+    """Shares that say surely what n does; .05 more do with "probably"."""
+    ended, rising = (Odds(surely=s, probably=s + 0.05, falsely=0.01) for s in (ends, goes_on))
+    return Findable(ends=ended, goes_on=rising)
+
+
 CHANGE = Change(
     settings="evaluation=large",
     device_time=1.25,
@@ -98,13 +106,13 @@ CHANGE = Change(
     samples_per_problem=8,
     evaluation_before=0.2,
     evaluation_after=0.36,
-    finds=Findable(ends=0.6, grew=0.9, goes_on=0.5),
-    nearer=Findable(ends=0.3, grew=0.9, goes_on=0.4),
+    finds=found(0.6, 0.5),
+    nearer=found(0.3, 0.4),
 )
 OUTLOOKS = (
     Outlook(
-        finds=Findable(ends=0.15, grew=0.95, goes_on=0.25),
-        nearer=Findable(ends=0.05, grew=0.9, goes_on=0.2),
+        finds=found(0.15, 0.25),
+        nearer=found(0.05, 0.2),
         sweeps=16,
         nearest={"below": 3.0},
         judged_by={"margin": 0.02},
@@ -117,8 +125,8 @@ OUTLOOKS = (
         judged_by={},
     ),
     Outlook(
-        finds=Findable(ends=0.15, grew=0.95, goes_on=0.25),
-        nearer=Findable(ends=0.05, grew=0.9, goes_on=0.2),
+        finds=found(0.15, 0.25),
+        nearer=found(0.05, 0.2),
         sweeps=16,
         nearest={},
         judged_by={},
@@ -129,8 +137,8 @@ OUTLOOKS = (
     Outlook(unknown="metric", value="best", nearest={}, judged_by={}),
     *(
         Outlook(
-            finds=Findable(ends=0.9, grew=1.0, goes_on=0.9),
-            nearer=Findable(ends=0.8, grew=1.0, goes_on=0.9),
+            finds=found(0.9, 0.9),
+            nearer=found(0.8, 0.9),
             sweeps=16,
             nearest={},
             judged_by={},
