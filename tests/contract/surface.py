@@ -7,12 +7,118 @@ through this file: a renaming changes it, and no rewrite of the code behind chan
 import csv
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tests.commands import in_process
 from tests.conftest import isosweep, refused
 
-__all__ = ["answer_of", "import_rows", "isosweep", "refused", "write_csv"]
+__all__ = ["PLANS", "Plan", "answer_of", "import_rows", "isosweep", "refused", "write_csv"]
+
+# Twelve sweeps by name: every budget unit, grid and kind of hardware, and most rules.
+PLANS = {
+    "bare": "",
+    "language_model": "budget=1e20 model=qwen-1.5b",
+    "sharded": "budget=[1e20,1e21] model=qwen-7b hardware=h100 hardware.devices_per_run=8 "
+    "hardware.sharding=fsdp launcher=slurm launcher.slurm.timeout_min=1440 "
+    "launcher.slurm.max_requeues=2",
+    "fixed_B": "+experiment=playbook_fix_B_easy",
+    "fixed_batch": "+experiment=playbook_fix_batch",
+    "joint": "+experiment=playbook_joint budget=[655360,3997696]",
+    "rollouts": "budget=[4096,8192] budget_unit=rollouts recipe.micro_batch=32",
+    "tokens": "budget=[1e5,3e5] budget_unit=tokens recipe.mini_batches=8",
+    "lora": "budget=1e20 model=qwen-7b hardware=h100 grid.axes={recipe.lora_rank:[null,16]}",
+    "axes": "grid.axes={recipe:[grpo,dapo],task.num_train_problems:[2,32]}",
+    "laptop": "+experiment=laptop/smollm2",
+    "scalerl": "+experiment=scalerl_recipe grid.problems_per_batch=[12,36,48] grid.seeds=[0,1]",
+}
+
+
+class Candidate(NamedTuple):
+    """One (n, B) at one budget and seed; `axes`: its values of `grid.axes`, as JSON."""
+
+    axes: str
+    budget: float
+    n: int
+    B: int
+    seed: int
+
+
+class Cell(NamedTuple):
+    """What a planned candidate trains: T steps, compute in the budget's unit, FLOPs, its run."""
+
+    steps: int
+    compute: float
+    flops: float
+    run: str
+
+
+class Rejection(NamedTuple):
+    """Why a candidate is not planned: T nearest to the budget, all rules it breaks, a sentence."""
+
+    steps: int
+    rules: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A stored plan, and the candidates that its settings enumerate."""
+
+    unit: str
+    budgets: list[float]
+    tolerance: float
+    enumerated: list[Candidate]
+    planned: list[tuple[Candidate, Cell]]
+    rejected: list[tuple[Candidate, Rejection]]
+
+    @classmethod
+    def made_by(cls, typed: str, cwd: Path) -> "Plan":
+        """Plan in an empty `cwd` what is typed."""
+        done = in_process(("mode=plan", "name=planned", *typed.split()), cwd)
+        assert done.returncode == 0, done.stdout + done.stderr
+        stored = cwd / "sweeps" / "planned"
+        plan = json.loads((stored / "plan.json").read_text())
+        grid = json.loads((stored / "config.json").read_text())["grid"]
+        axes = grid["axes"] or {}
+        enumerated = [
+            Candidate(_text(dict(zip(axes, values, strict=True))), budget, n, B, seed)
+            for *values, budget, n, B, seed in product(
+                *axes.values(),
+                plan["budgets"],
+                grid["num_generations"],
+                grid["problems_per_batch"],
+                grid["seeds"],
+            )
+            if grid["completions_per_step"] is None or n * B in grid["completions_per_step"]
+        ]
+        planned = []
+        for row in plan["cells"]:
+            spent = float(row["planned_compute"]), float(row["planned_flops"])
+            planned.append(Cell(row["num_steps"], *spent, row["run_id"]))
+        rejected = []
+        for row in plan["rejected"]:
+            assert row["rule"] == row["rules"][0]
+            rejected.append(Rejection(row["num_steps"], tuple(row["rules"]), row["reason"]))
+        return cls(
+            unit=plan["budget_unit"],
+            budgets=plan["budgets"],
+            tolerance=grid["tolerance"],
+            enumerated=enumerated,
+            planned=list(zip(map(_candidate, plan["cells"]), planned, strict=True)),
+            rejected=list(zip(map(_candidate, plan["rejected"]), rejected, strict=True)),
+        )
+
+
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    at = row["num_generations"], row["problems_per_batch"]
+    return Candidate(_text(row["axes"]), float(row["budget"]), *at, row["seed"])
+
+
+def _text(axes: Mapping[str, object]) -> str:
+    return json.dumps(axes, sort_keys=True)
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
