@@ -48,46 +48,31 @@ LIMITED = (
 
 REFUSED = [
     # What Hydra does not compose.
-    ("model=qwen-1.5", "model", "is none of the 21 choices, which --help lists"),
     ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
     ("+experiment=playbook_joi", "+experiment", "choices, which --help lists"),
     ("+experiment=tiny/data_reus", "+experiment", "choices, which --help lists"),
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
     ("mode=plan modle=tiny", "modle", "no such setting"),
-    ("grid.sedes=[0]", "grid.sedes", "no such setting"),
     ("~launcher.nosuch", "~launcher.nosuch", "no such setting; here are name, max_parallel, "),
     ("budget=1e10,2e10", "budget", "several values are a list in brackets, or with -m"),
     ("budget=[1", "budget", "cannot be read: brackets and quotes are closed"),
     ("task.template=a=b", "task.template", "must contain {digits}"),
     ('"task.template=\'a=b"', "task.template", "brackets and quotes are closed"),
-    ("recipe=3", "recipe", "must be one of cispo, dapo, "),
-    ("tracking=false", "tracking", "must be one of mlflow, none, wandb"),
     ("budget=1e11 1e12", "overrides", "is not SETTING=VALUE; a value with spaces has quotes"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
     # Values of another type.
-    ("mode=pln", "mode", "is none of the "),
     ("recipe.lora_rank=\"'8'\"", "recipe.lora_rank", "must be a valid integer"),
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
-    ("grid.min_steps=1.5", "grid.min_steps", "must be a valid integer"),
-    ("grid.num_generations=[2,x]", "grid.num_generations", "must be a valid integer"),
     ("recipe.top_p=true", "recipe.top_p", "must be a valid number"),
-    ("recipe.learning_rate=abc", "recipe.learning_rate", "must be a valid number"),
-    ("model.name=3", "model.name", "must be a valid string"),
     ("hardware.calibrated=1", "hardware.calibrated", "must be a valid boolean"),
-    ("grid.axes=3", "grid.axes", "must be a valid dictionary"),
     ("search=optuna search.optuna.sampler=foo", "search.optuna.sampler", "no such setting"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),
     ("grid.num_generations={a:1}", "grid.num_generations", "cannot be set so: "),
     ("evaluation.sets={hard:3}", "evaluation.sets.hard", "must be a group of settings"),
     ("hardware.attention=eager", "hardware.attention", "'flash_attention_3' or 'auto'"),
-    ("health.stop=[colapse]", "health.stop", "must be one of non_finite, collapse, "),
-    ("budget_unit=flop", "budget_unit", "must be 'flops', 'rollouts', 'tokens'"),
-    ("task.kind=chess", "task.kind", "must be 'sort', "),
     ("+grid.tolerence=1", "grid.tolerence", "no such setting"),
-    ("+health.collapse=0.5", "health.collapse", "here are name, window, collapse_share"),
     ("+task.sort.answers=exact", "task.sort.answers", "no such setting"),
     # Trainers of one's own.
-    ("trainer=command", "trainer.command", "takes the command that trains a run"),
     (COMMANDED + "{N}'\"", "trainer.command", "names {N}, and a run has n, B, completions"),
     (COMMANDED + "}'\"", "trainer.command", "a brace of its own is written twice"),
     (
@@ -107,55 +92,34 @@ REFUSED = [
         "trainer=command needs T in advance",
     ),
     # Bounds.
-    ("budget=0", "budget", "must be a finite number above 0"),
     ("budget=nan", "budget", "must be a finite number above 0"),
     ("budget=inf", "budget", "must be a finite number above 0"),
     ("budget=true", "budget", "must be a finite number above 0"),
-    ("budget=plenty", "budget", "must be a finite number above 0"),
     ("budget=[]", "budget", "must be a finite number above 0"),
     ("budget=[1e10,1e10]", "budget", "lists a value twice"),
-    ("budget=logspace:1e11:1e10:3", "budget", "0 < first < last"),
     ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
     ("budget=logspace:1000:1005:9", "budget", "gives a value twice"),
-    ("grid.num_generations=[1,2]", "grid.num_generations", "greater than or equal to 2"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
-    ("grid.seeds=[]", "grid.seeds", "must have at least 1 item"),
-    ("grid.seeds=[0,0]", "grid.seeds", "lists a value twice"),
-    ("grid.tolerance=1", "grid.tolerance", "must be less than 0.5"),
-    ("grid.min_steps=9000 grid.max_steps=900", "grid.min_steps", "grid.max_steps=900"),
-    ("grid.completions_per_step=[100]", "grid.completions_per_step", "16, 32, 64, 128"),
-    ("recipe.beta=nan", "recipe.beta", "must be a finite number"),
-    ("recipe.retire_at=90", "recipe.retire_at", "must be less than or equal to 1"),
-    ("recipe.rollout_lag=-1", "recipe.rollout_lag", "must be greater than or equal to 0"),
-    ("analysis.confidence=nan", "analysis.confidence", "must be"),
-    ("analysis.difficulty=odd", "analysis.difficulty", "or a range [low, high] between 0 and 1"),
     ("simulation.worlds=[]", "simulation.worlds", "must have at least 1 item"),
     ("simulation.designs=1", "simulation.designs", "the plan among them: 2 or more"),
-    ("launcher.slurm.mem_gb=0", "launcher.slurm.mem_gb", "must be greater than 0"),
     ("launcher.slurm.command_timeout_s=0", "launcher.slurm.command_timeout_s", "greater than 0"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
     ("name=runs", "name", "is the name of a file of isosweep's own"),
     (f"name={'a' * 101}", "name", "100 at most"),
-    ("checkpoint.min_interval_s=5000", "checkpoint.min_interval_s", "max_interval_s=3600"),
     ("health.stop=[collapse,collapse]", "health.stop", "names a rule twice"),
     ("health.collapse_share=null", "health.stop", "switched off by health.collapse_share=null"),
     ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.entropy_rise"),
-    ("health.truncated_share=1", "health.truncated_share", "must be less than 1"),
     ("health.gradient_spike=nan", "health.gradient_spike", "must be a finite number"),
     ("health.window=1", "health.window", "must be greater than or equal to 2"),
-    ("model.architecture.num_kv_heads=3", "model.architecture.num_kv_heads", "num_heads=2"),
     # Modes.
     ("mode=status dry_run=true", "dry_run", "mode=status has no such preview"),
     ("forget=a", "forget", "is for mode=clean; mode=run removes nothing"),
     ("mode=status from=a", "from", "is for mode=import, recommend, next, compare"),
     ("name=a sweep_dir=b", "name", "and sweep_dir=b: each says which directory"),
     # Tasks.
-    ("task.sort.levels=[1]", "task.sort.levels", "greater than or equal to 2"),
     ("task.sort.levels=[2]", "task.num_train_problems", "level 2 of task.sort.levels has room for"),
-    ("task.template=sort", "task.template", "must contain {digits}"),
     ("task.template=null", "task.template", "must contain {digits}"),
     ("task=math task.template=Solve", "task.template", "must contain {problem}"),
-    ("task=math task.prompt_tokens=null", "task.prompt_tokens", "must be given for"),
     (MATH + "path=a.csv", "task.math.path", "cannot be read (No such file"),
     (MATH + "dataset=null", "task.math.path", "has to be given, a file"),
     (
@@ -168,16 +132,13 @@ REFUSED = [
     ("task=custom task.custom.function=f", "task.custom.function", "package.module:function"),
     ("task.kind=math", "task.sort", "task.kind=math has no group"),
     ("task.success_at=0", "task.success_at", "must be greater than 0"),
-    ("task.difficulty={hard:0.5}", "task.difficulty", "add up to 0.5, not 1"),
     (
         "task=reasoning_gym task.reasoning_gym.parameters={seed:1}",
         "task.reasoning_gym.parameters.seed",
         "is set by isosweep, from task.data_seed",
     ),
     # Recipes.
-    ("recipe.loss_type=bnpo", "recipe.loss_type", "must be one of grpo, dr_grpo, dapo, cispo"),
     ("recipe.loss_type=my_lab.losses.mine", "recipe.loss_type", "must read package.module:func"),
-    ("recipe.loss_type=grpo recipe.aggregation=problem", "recipe.aggregation", "=dapo or cispo"),
     ("recipe.planned_draws=3", "recipe.planned_draws", "must lie between 1 and 1"),
     ("recipe=scalerl", "recipe.interruption_tokens", "of task.max_completion_tokens=7"),
     ("recipe.interruption=stop", "recipe.interruption_tokens", "must be 1 or more"),
@@ -192,14 +153,12 @@ REFUSED = [
         "beside the adapters of recipe.lora_rank=8",
     ),
     # Hardware.
-    ("hardware.devices_per_run=8", "hardware.devices_per_run", "cpu has no"),
     ("hardware.sharding=zero2", "hardware.sharding", "hardware.devices_per_run=1"),
     (
         "hardware.devices_per_run=2 hardware.interconnect_bandwidth=1e10 hardware.sharding=fsdp",
         "hardware.sharding",
         "accelerate would replicate without a word, as hardware.sharding=ddp does",
     ),
-    ("hardware.attention=flash_attention_2", "hardware.attention", "in bfloat16 on GPUs alone"),
     (
         "hardware.shared_prompts=true hardware.attention=auto",
         "hardware.shared_prompts",
@@ -226,7 +185,6 @@ REFUSED = [
         "must say how fast optimiser states move",
     ),
     # Engines.
-    ("generation.tensor_parallel=2", "generation.tensor_parallel", "only generation=vllm does"),
     (GPU + "generation.mode=servr", "generation.mode", "must be 'colocate' or 'server'"),
     (GPU + "generation.mode=server", "generation.server_url", "needs the http:// or https://"),
     (SERVER + "generation.server_url=gpu7:8000", "generation.server_url", "needs the http://"),
@@ -255,18 +213,13 @@ REFUSED = [
     (SERVER + "generation.sleep=true", "generation.sleep", "no memory to give back"),
     (SERVER + "hardware=cpu", "generation.mode", "over NCCL, from a GPU"),
     (SERVER + "generation.tensor_parallel=2", "generation.tensor_parallel", "server_devices=1"),
-    (GPU + "generation.sleep=true hardware=cpu", "generation.sleep", "hardware.device=cpu"),
-    (GPU + "recipe.temperature=2.5", "recipe.temperature", "vLLM takes at most 2"),
-    (GPU + "evaluation.temperature=3", "evaluation.temperature", "vLLM takes at most 2"),
     (GPU + "generation.tensor_parallel=2", "generation.tensor_parallel", "devices_per_run=1"),
-    (EIGHT + "generation.tensor_parallel=3", "generation.tensor_parallel", "devices_per_run=8"),
     (
         SIXTEEN + "generation.tensor_parallel=16",
         "generation.tensor_parallel",
         "must divide the 8 devices that a run has on each of its 2 nodes",
     ),
     # Several nodes.
-    (SIXTEEN + "launcher=local", "launcher", "and a run takes 2 nodes x 8 devices"),
     (SIXTEEN + "launcher=inline", "launcher", "runs on this machine alone"),
     (SIXTEEN + "launcher.slurm.use_srun=false", "launcher.slurm.use_srun", "first node alone"),
     (SIXTEEN + COMMANDED + "{n} {B} {T}'\"", "trainer", "starts your command on one node"),
@@ -289,8 +242,6 @@ REFUSED = [
     (EIGHT + "hardware.sharding=hsdp", "hardware.sharding", "and the run takes one"),
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
-    (SIXTEEN + "hardware.devices_per_run=9", "hardware.devices_per_run", "of its 2 nodes"),
-    (SIXTEEN + "hardware.node_bandwidth=null", "hardware.node_bandwidth", "2 nodes synchronises"),
     (SIXTEEN + "launcher=lsf", "launcher.command.submit", "no {nodes} in submit or options"),
     # Gradient noise.
     (EIGHT + "hardware.sharding=fsdp evaluation.noise_every=4", "evaluation.noise_every", "a part"),
@@ -316,10 +267,7 @@ REFUSED = [
     ),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
-    (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),
     # Launchers.
-    ("launcher.max_dollars=100", "launcher.max_dollars", "takes hardware.dollars_per_hour"),
-    ("hardware.dollars_per_hour=0", "hardware.dollars_per_hour", "greater than 0"),
     (THREE + "hardware=cpu generation=transformers", "launcher.runs_per_device", "device=cpu"),
     (THREE + "hardware.devices_per_run=2", "launcher.runs_per_device", "=2 takes several whole"),
     (THREE + "launcher=slurm", "launcher.runs_per_device", "has devices of its own"),
@@ -328,11 +276,9 @@ REFUSED = [
     *(
         (f"launcher=slurm launcher.slurm.{typed}", f"launcher.slurm.{setting}", rule)
         for typed, setting, rule in [
-            ("additional={job-name:x}", "additional.job-name", "isosweep sets this option"),
             ("additional={time:10}", "additional.time", "by launcher.slurm.timeout_min"),
             ("account=\"''\"", "account", "goes on one line of the job's script"),
             ("comment=\"'a\nb'\"", "comment", "goes on one line of the job's script"),
-            ("gpus_per_node=1 launcher.slurm.gres=gpu:2", "gpus_per_node", "too: gres=gpu:2"),
         ]
     ),
     *(
@@ -349,10 +295,8 @@ REFUSED = [
     # Searches.
     ("search.max_compute=1e10", "search.max_compute", "search=grid trains the whole plan"),
     ("search.max_compute=-1", "search.max_compute", "must be greater than 0"),
-    ("tracking.offline=true", "tracking.offline", "is W&B's"),
     ("tracking=none tracking.entity=lab", "tracking.entity", "is W&B's"),
     ("search=frontier search.storage=a.db", "search.storage", "is no URL of an Optuna storage"),
-    ("search=frontier mode=launch", "mode", "leaves its runs, and search=frontier asks"),
     ("search=frontier checkpoint.keep=none", "checkpoint.keep", "no checkpoint to go on from"),
     ("search=frontier search.sampler=optuna.A", "search.sampler", "is read by search=optuna"),
     ("search=optuna search.pruner=null", "search.pruner", "is what search=optuna chooses by"),
@@ -388,8 +332,6 @@ REFUSED = [
         for axes, setting, rule in [
             ("recipe.num_iterations:[]", "grid.axes.recipe.num_iterations", "lists no value"),
             ("recipe.num_iteration:[1,2]", "grid.axes", "here are name, loss_type, "),
-            ("recipe.num_iterations:[0]", "recipe.num_iterations", "must be greater than 0 (where"),
-            ("hardware.name:[a]", "grid.axes", "all runs of a sweep share it"),
             ("1:[2]", "grid.axes", "must have names that are text"),
             ("recipe:[dapoo]", "grid.axes.recipe", "must be one of "),
             ("recipe:[_base]", "grid.axes.recipe", "must be one of "),
@@ -421,7 +363,6 @@ REFUSED = [
     *(
         (f"evaluation.sets={{{typed}}}", f"evaluation.sets.{setting}", rule)
         for typed, setting, rule in [
-            ("hard:{temprature:2}", "hard.temprature", "no such setting"),
             ("hard:{temperature:0}", "hard.temperature", "must be greater than 0"),
             ("hard:{task:{sort:{levels:[1]}}}", "hard.task.sort.levels", "or equal to 2"),
             ("hard:{task:{sort:{levles:[6]}}}", "hard.task.sort.levles", "no such setting"),
@@ -448,7 +389,6 @@ REFUSED = [
         "evaluation.sets.a.task.max_completion_tokens",
         "vLLM starts with at most",
     ),
-    ("analysis.evaluation_set=x", "analysis.evaluation_set", "evaluation.sets: there are none"),
     (
         "evaluation.sets={hard:{}} analysis.evaluation_set=hrd",
         "analysis.evaluation_set",
@@ -464,7 +404,6 @@ REFUSED = [
     *(
         (f"{TWO} task.mixture.{typed}", f"task.mixture.{setting}", rule)
         for typed, setting, rule in [
-            ("shares={a:0.75,b:0.5}", "shares", "add up to 1.25, not 1"),
             ("shares={a:0.75,bb:0.25}", "shares", "has a share of 'bb', and the parts are a, b"),
             ("shares={a:1}", "shares", "lacks b"),
             ("shares={}", "shares", "lacks a, b"),
@@ -518,10 +457,6 @@ REFUSED = [
     ),
     # Plans of which nothing is feasible.
     ("grid.max_steps=9 grid.min_steps=5", "budget", "break grid.max_steps. The nearest is n="),
-    ("recipe.micro_batch=7", "budget", "4 x 4 = 16 is not a multiple of 7"),
-    ("grid.max_completions_per_step=4", "budget", "16 exceeds 4"),
-    ("task.num_train_problems=2", "budget", "B = 4 exceeds the 2 training problems"),
-    ("budget=1e6", "budget", "T = 1 is below 10"),
     ("grid.max_epochs=0.01", "budget", "allowed 0.01"),
     ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "GB more than 90% of 24 GB"),
     (LIMITED, "budget", "4 jobs of 240 min give 16.0 h"),

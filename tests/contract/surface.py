@@ -15,7 +15,19 @@ from typing import Any, NamedTuple
 from tests.commands import in_process
 from tests.conftest import isosweep, refused
 
-__all__ = ["PLANS", "Plan", "answer_of", "import_rows", "isosweep", "refused", "write_csv"]
+__all__ = [
+    "NOTHING_IS_TRAINED",
+    "PLANS",
+    "Plan",
+    "answer_of",
+    "import_rows",
+    "isosweep",
+    "refused",
+    "write_csv",
+]
+
+# A command that should have been refused, and is not, is refused by this.
+NOTHING_IS_TRAINED = "launcher.max_device_hours=1e-9"
 
 # Twelve sweeps by name: every budget unit, grid and kind of hardware, and most rules.
 PLANS = {
