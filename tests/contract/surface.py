@@ -10,16 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import isosweep as library
 from tests.commands import in_process
 from tests.conftest import isosweep, refused
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = [
     "NOTHING_IS_TRAINED",
     "PLANS",
+    "QUANTITIES",
+    "Answers",
     "Plan",
     "answer_of",
+    "answers_of_frame",
+    "answers_of_stored",
+    "conclusions",
     "import_rows",
     "isosweep",
     "refused",
@@ -133,6 +142,12 @@ def _text(axes: Mapping[str, object]) -> str:
     return json.dumps(axes, sort_keys=True)
 
 
+# What a verdict may be of: n_d, the smallest n that is good enough, and n*, the best n.
+QUANTITIES = ("enough", "best")
+# What the analysis of one sweep concluded of each quantity, as `answer.json` has it.
+Answers = dict[str, dict[str, Any]]
+
+
 def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
     """Write rows that have the same columns, and return the path."""
     listed = list(rows)
@@ -164,3 +179,66 @@ def import_rows(
     done = isosweep("mode=analyse", f"name={name}", "analysis.formats=[]", judged, cwd=cwd)
     said = imported.stdout + imported.stderr + done.stdout + done.stderr
     return said, answer_of(cwd / "sweeps" / name, quantity)
+
+
+def answers_of_frame(frame: "pandas.DataFrame", sweep_dir: Path) -> Answers:
+    """Import a frame as `mode=import` does its table, in this process, and analyse it."""
+    return _answers(library.from_frame(frame, sweep_dir))
+
+
+def answers_of_stored(sweep_dir: Path) -> dict[str, Answers]:
+    """The answers of every variant of a stored sweep, by name, in this process."""
+    return {name: _answers(one) for name, one in library.open(sweep_dir).variants.items()}
+
+
+def _answers(sweep: Any) -> Answers:
+    return {q: sweep.view(quantity=q).verdict.answer.document() for q in QUANTITIES}
+
+
+def conclusions(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict of an answer and the probabilities that decide it; the setting to use with its
+    reward; and at every budget n*, n_d and the reward to expect of every n."""
+    growth, use = answer["growth"], answer["use"]
+    return {
+        "verdict": answer["verdict"],
+        "probabilities": growth and {name: growth[name] for name in _PROBABILITIES},
+        "rate": growth and _ends(growth["rate"]),
+        "use": use
+        and {
+            "n": use["num_generations"],
+            "B": use["problems_per_batch"],
+            "T": use["num_steps"],
+            "budget": use["budget"],
+            "measured": use["measured"],
+            "expected": use["expected"],
+            "interval": use["interval"],
+        },
+        "at": [
+            _at(optimum, at["choices"])
+            for optimum, at in zip(answer["optima"], answer["generations"], strict=True)
+        ],
+    }
+
+
+_PROBABILITIES = (
+    *("grew", "fell", "unchanged", "moved", "closed"),
+    *("stopped", "settled", "rising"),
+)
+
+
+def _at(optimum: Mapping[str, Any], choices: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One budget: n* and n_d as [median, low, high, open below, open above]."""
+    best, enough = optimum["interval"], optimum["enough"]
+    ends = (optimum["left_censored"], optimum["right_censored"])
+    open_ends = enough and (enough["open_below"], enough["open_above"])
+    return {
+        "budget": optimum["budget"],
+        "best": optimum["best"],
+        "n_star": best and [*_ends(best), *ends],
+        "n_d": enough and [*_ends(enough["interval"]), *open_ends],
+        "expected": {str(each["cell"]["num_generations"]): each["expected"] for each in choices},
+    }
+
+
+def _ends(interval: Mapping[str, float]) -> list[float]:
+    return [interval["median"], interval["low"], interval["high"]]
