@@ -6,7 +6,6 @@ the dataclasses say, and `python -m isosweep.analysis.schema` accepts it.
 
 from pathlib import Path
 
-from isosweep.analysis.advice.advise import ADVICE_VERSION, AdviceDocument
 from isosweep.analysis.answer import ANSWER_VERSION, Answer
 from isosweep.analysis.document import FITS_VERSION, FitsDocument
 from isosweep.analysis.statistics.best_values import TUNING_VERSION, Tuning
@@ -15,7 +14,6 @@ from isosweep.files import write_text
 from isosweep.schemas import DIALECT, definitions, text_of
 
 _VERSIONS = {
-    "advice": (AdviceDocument, ADVICE_VERSION),
     "answer": (Answer, ANSWER_VERSION),
     "fits": (FitsDocument, FITS_VERSION),
     "comparison": (Comparison, COMPARISON_VERSION),

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from isosweep.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from isosweep.door.advice import advise as advise
     from isosweep.door.compared import compare as compare
     from isosweep.door.imported import from_frame as from_frame
     from isosweep.door.planned import make_plan as make_plan
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 else:
     # Whoever imports the package alone, as workers and nodes do, imports nothing else.
     _OFFERED = {
-        "advise": "isosweep.door.advice",
         "compare": "isosweep.door.compared",
         "from_frame": "isosweep.door.imported",
         "make_plan": "isosweep.door.planned",

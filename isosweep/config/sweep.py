@@ -44,7 +44,6 @@ Mode = Literal[
     "clean",
     "analyse",
     "recommend",
-    "advise",
     "compare",
     "calibrate",
     "simulate",
@@ -186,7 +185,7 @@ class SweepConfig:
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add
     runs; words of different kinds must all match."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status`, `mode=list`, `mode=next`, `mode=recommend` and `mode=advise` print."""
+    """What `mode=status`, `mode=list`, `mode=next` and `mode=recommend` print."""
     lines: PositiveInt = 200
     """Last lines that `mode=logs` prints of a log."""
     forget: Listed[str] = field(default_factory=list)

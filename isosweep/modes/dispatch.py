@@ -29,11 +29,10 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "compare": ("compare", "compare_sweeps"),
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
-    "advise": ("advise", "show_advice"),
     "import": ("importing", "import_runs"),
 }
 # Modes that print a document with format=json, and the files that hold it where others do not.
-JSON_MODES: tuple[Mode, ...] = ("status", "list", "next", "recommend", "advise")
+JSON_MODES: tuple[Mode, ...] = ("status", "list", "next", "recommend")
 _DOCUMENTS: dict[Mode, str] = {
     "plan": "plan.json in the sweep's directory",
     "analyse": "analysis/answer.json in the sweep's directory",
@@ -43,7 +42,7 @@ _DOCUMENTS: dict[Mode, str] = {
     "simulate": "simulation.json in the sweep's directory",
     "calibrate": "calibration.json in sweeps_dir",
 }
-ANALYSES = ("import", "simulate", "analyse", "calibrate", "compare", "next", "recommend", "advise")
+ANALYSES = ("import", "simulate", "analyse", "calibrate", "compare", "next", "recommend")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:

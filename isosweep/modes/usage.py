@@ -19,7 +19,6 @@ usage: python -m isosweep [mode=MODE] [SETTING=VALUE ...]      one sweep
 examples:
   python -m isosweep                                           the built-in model: minutes, no GPU
   python -m isosweep mode=plan budget=1e20 model=qwen-1.5b     the plan and its price, in a second
-  python -m isosweep mode=advise budget=1e20 model=qwen-1.5b   which n is published for that
   python -m isosweep budget=1e20 model=qwen-1.5b launcher=slurm launcher.slurm.partition=gpu
   python -m isosweep budget=[1e19,1e20] model=qwen-1.5b search=frontier   less than the whole grid
   python -m isosweep mode=recommend budget=1e21 from=SWEEP     n, B, T and learning rate
@@ -38,7 +37,6 @@ MODES = {
     "clean": "remove what no sweep needs",
     "analyse": "the analysis and report again, from the records",
     "recommend": "n, B, T and learning rate for a budget",
-    "advise": "what published laws and points choose for a budget, before any run",
     "next": "the further runs that would decide a sweep",
     "compare": "sweeps side by side",
     "simulate": "what a plan could find, before it is paid for",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import isosweep
-from isosweep.door import advice, compared, planned, sweep
+from isosweep.door import compared, planned, sweep
 from tests.door.conftest import FRAMES, ROOT
 
 PAGES = {"python.md": 40, "columns_reference.md": 3}
@@ -38,9 +38,7 @@ def test_the_examples_of_the_pages_are_as_shown(
     assert not done.failed
 
 
-@pytest.mark.parametrize(
-    ("module", "least"), [(sweep, 7), (planned, 2), (advice, 2), (compared, 1)]
-)
+@pytest.mark.parametrize(("module", "least"), [(sweep, 7), (planned, 2), (compared, 1)])
 def test_the_examples_of_docstrings_are_as_shown(
     module: ModuleType, least: int, names: dict[str, Any]
 ) -> None:

@@ -16,11 +16,9 @@ from isosweep import words
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind, Verdict
-from isosweep.modes.advise import COLUMNS
 from isosweep.pricing import Pricing
 from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
-from tests.words.advices import ADVICES, SOURCES
 from tests.words.answers import (
     ANSWER,
     ASKED,
@@ -51,9 +49,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
     """What each surface says of one answer."""
     document = replace(ANSWER, pricing=pricing).document()
     own = asdict(pricing)
-    advices = [
-        each | {"sweep": each["sweep"] and each["sweep"] | {"pricing": own}} for each in ADVICES
-    ]
     status = STATUS | {"pricing": own}
     return {
         "terminal": [
@@ -97,22 +92,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             for line in words.lines(
                 "recommend", "recommendation", split, "flops", None, 0.9, pricing
             )
-        ],
-        "advise": [
-            *(line for each in advices for line in words.lines("advise", "headline", each)),
-            *(
-                " | ".join(
-                    words.line("advise", f"cell_{column}", each, SOURCES[each["name"]])
-                    for column in COLUMNS
-                )
-                for each in ADVICES[0]["answers"]
-                if each["n"]
-            ),
-            *(
-                line
-                for each in advices
-                for line in words.lines("advise", "conclusion", each, SOURCES)
-            ),
         ],
         "next": [
             *words.lines("next", "spent", "mine", {"spent": 2.5e21, "budget_unit": "flops"}),
@@ -267,7 +246,7 @@ def test_a_price_has_its_range_in_one_unit(hours: float, said: str) -> None:
 
 
 # Surfaces that show device time.
-PRICED = ("mlflow", "answer", "plan", "recommend", "advise", "next", "status")
+PRICED = ("mlflow", "answer", "plan", "recommend", "next", "status")
 
 
 @pytest.mark.parametrize("surface", PRICED)

@@ -1,1 +1,0 @@
-"""What published laws and points choose at a budget, before any run of one's own."""
