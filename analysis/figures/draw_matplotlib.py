@@ -1,7 +1,6 @@
 """Draws a described figure with matplotlib into files: light and dark PNG, SVG and PDF."""
 
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
@@ -101,28 +100,6 @@ def _write_figure(
                 _save(_laid_out(_draw(dark(figure), DARK, width)), directory / f"{name}-dark.png")
             )
     return paths
-
-
-def as_svg(name: str, figure: Figure, width: FigureWidth = "one_column") -> str:
-    """The figure as an SVG element of a page, in the colours of the page's light or dark scheme.
-
-    `name` begins its ids, so that a page may hold several figures.
-    """
-    from matplotlib import rc_context
-
-    # Letters stay text, which a page can search, and are a tenth of their outlines.
-    with rc_context(_SETTINGS | {"svg.fonttype": "none", "font.family": "sans-serif"}):
-        content = _content(_laid_out(_draw(figure.of_group(), _LIGHT, width)), "svg").decode()
-    element = content[content.index("<svg") :]
-    element = re.sub(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"', r"\1", element, count=1)
-    element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
-    element = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", element)
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _either(found[0]), element)
-
-
-def _either(color: str) -> str:
-    """A light colour, or its dark counterpart where the page is dark (CSS Color 5)."""
-    return f"light-dark({color}, {DARK[color]})" if color in DARK else color
 
 
 def _laid_out(drawn: "matplotlib.figure.Figure") -> "matplotlib.figure.Figure":

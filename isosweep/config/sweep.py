@@ -30,7 +30,6 @@ from isosweep.config.together import broken_rules
 from isosweep.config.tracking import TrackingConfig
 from isosweep.config.trainer import TrainerConfig
 from isosweep.config.values import DirectoryName, Listed, MistypedError, PositiveInt
-from isosweep.config.watch import WatchConfig
 
 Mode = Literal[
     "run",
@@ -50,7 +49,6 @@ Mode = Literal[
     "difficulty",
     "next",
     "dashboard",
-    "watch",
     "import",
 ]
 _LOGSPACE = re.compile(r"logspace[(:]([^,:]+)[,:]([^,:]+)[,:]([^,:)]+)\)?")
@@ -127,8 +125,7 @@ class SweepConfig:
     dry_run: bool = False
     """With `mode=launch`: show what would be submitted, and submit nothing."""
     open_browser: bool = True
-    """Let `mode=dashboard` and `mode=watch` open their page in a browser, where there is a terminal
-    and a display."""
+    """Let `mode=dashboard` open its page in a browser, where there is a terminal and a display."""
     takeover: bool = False
     """Follow a sweep that another process follows. That process then leaves; the runs continue."""
     trust: bool = False
@@ -166,8 +163,6 @@ class SweepConfig:
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
-    watch: WatchConfig = field(default_factory=WatchConfig)
-    """The page of `mode=watch`."""
     importing: ImportConfig = field(default_factory=ImportConfig)
     """`import` on the command line: which columns of a table are what, for `mode=import`."""
     given: Listed[str] = field(default_factory=list)
@@ -255,8 +250,9 @@ class SweepConfig:
         return self.budget_unit
 
 
-# What earlier versions stored of the command that made a sweep.
-_NOT_STORED = ("launcher_given", "budget_unit_given")
+# What earlier versions stored and none reads: of the command that made a sweep, and groups of modes
+# that are gone.
+_NOT_READ = ("launcher_given", "budget_unit_given", "watch")
 
 
 def sweep_config(plain: Any) -> SweepConfig:
@@ -265,4 +261,4 @@ def sweep_config(plain: Any) -> SweepConfig:
     Raises SettingError for an unknown key, a missing one, a value of the wrong type, or a broken
     rule.
     """
-    return read(SweepConfig, {k: value for k, value in plain.items() if k not in _NOT_STORED})
+    return read(SweepConfig, {k: value for k, value in plain.items() if k not in _NOT_READ})

@@ -59,14 +59,14 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     sweep = stored_sweep(config)
     shown = _store(config, sweep)
     if shown.served:
-        show_link("dashboard", link(shown.name, shown.experiment_id, sweep.plan), config, console)
+        _show_link(link(shown.name, shown.experiment_id, sweep.plan), config, console)
         return 0
 
     with tempfile.TemporaryDirectory(prefix="isosweep-") as own:
 
         def told(address: str, token: str) -> None:
             url = link(address, shown.experiment_id, sweep.plan, token)
-            show_link("dashboard", url, config, console, Path(own))
+            _show_link(url, config, console, Path(own))
             say(console, "shown until Ctrl-C; runs are not affected")
             console.file.flush()
 
@@ -116,12 +116,10 @@ def _makes(sweep: StoredSweep, setting: str = "") -> str:
     )
 
 
-def show_link(
-    what: str, url: str, config: SweepConfig, console: Console, own: Path | None = None
-) -> None:
+def _show_link(url: str, config: SweepConfig, console: Console, own: Path | None = None) -> None:
     """Print the address, and open it where there is a display; `own`: a directory of one's own, by
     a file in which it is opened: others see what a browser is started with."""
-    say(console, f"{what}: {url}")
+    say(console, f"dashboard: {url}")
     console.file.flush()
     display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
     if config.open_browser and sys.stdout.isatty() and display:

@@ -22,7 +22,6 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "cancel": ("cancel", "cancel_sweep"),
     "clean": ("clean", "clean_sweeps"),
     "dashboard": ("dashboard", "show_dashboard"),
-    "watch": ("watch", "watch_sweep"),
     "difficulty": ("difficulty", "measure_difficulty"),
     "analyse": ("analyse", "analyse_stored"),
     "calibrate": ("calibrate", "calibrate_sweep"),

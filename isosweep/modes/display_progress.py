@@ -237,10 +237,9 @@ class Estimate:
     def __init__(
         self, runs: Sequence[PlannedRun], behind: Mapping[str, float], places: int
     ) -> None:
-        """`behind`: share of each run's compute that is spent, by id; `places`: runs at once, which
-        may change."""
+        """`behind`: share of each run's compute that is spent, by id; `places`: runs at once."""
         self._left = {run.run_id: predicted(run.seconds) * (1 - behind[run.run_id]) for run in runs}
-        self.places = places
+        self._places = places
         self._predicted = self._measured = 0.0
         self._looked: float | None = None
         self._scheduled = -_SCHEDULED_S
@@ -269,6 +268,6 @@ class Estimate:
             return None
         if now - self._scheduled >= _SCHEDULED_S:
             self._scheduled = now
-            self._makespan = makespan(self.left, self.places)
+            self._makespan = makespan(self.left, self._places)
         slower = (self._measured + _PRIOR_S) / (self._predicted + _PRIOR_S)
         return self._makespan * slower

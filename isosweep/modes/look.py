@@ -1,7 +1,7 @@
 """How every run of a sweep stands at this moment: by its files, and by the scheduler itself."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
@@ -68,10 +68,9 @@ def look(
     sweep: StoredSweep,
     jobs: Asked,
     runs: Iterable[PlannedRun] | None = None,
-    clock: Callable[[Path], float] | None = None,
 ) -> list[Sight]:
     """Every run of the sweep, or those of `runs`: their files, then one question for the jobs of
-    those whose submission is live. `clock`: the time in a directory; None: `file_now`."""
+    those whose submission is live."""
     chosen = list(sweep.plan.runs if runs is None else runs)
     unit, health = sweep.plan.budget_unit, sweep.config.health
     files = [sweep.paths.run(run.run_id) for run in chosen]
@@ -79,7 +78,7 @@ def look(
     live = [place for place, view in enumerate(views) if view.submission and view.submission.live]
     asked = [view.submission for view in (views[place] for place in live) if view.submission]
     observed = dict(zip(live, jobs.observe(asked) if asked else [], strict=True))
-    now = (clock or file_now)(sweep.paths.root) if live else 0.0
+    now = file_now(sweep.paths.root) if live else 0.0
     sights = []
     for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
         answer = observed.get(place)

@@ -6,7 +6,7 @@ A document for programs, whose fields stay, is what the terminal words.
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, file_system_time
+from isosweep.files import JsonObject
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
@@ -122,11 +122,10 @@ def unknown(sight: Sight) -> str | None:
     return sight.observed.reason or "no answer"
 
 
-def driver_of(drivers: Path, clock: Callable[[Path], float] = file_system_time) -> Driver | None:
-    """Who follows the sweep now; None where nobody does, or where that cannot be read. `clock`: as
-    `living_driver` takes it."""
+def driver_of(drivers: Path) -> Driver | None:
+    """Who follows the sweep now; None where nobody does, or where that cannot be read."""
     try:
-        return living_driver(drivers, clock)
+        return living_driver(drivers)
     except (RecordError, OSError):
         return None
 

@@ -30,7 +30,6 @@ MODES = {
     "launch": "start what there are places for, and leave",
     "resume": "finish an interrupted sweep",
     "status": "how every run stands",
-    "watch": "a page of the sweep while it runs, in a browser",
     "list": "the sweeps, and what came of them",
     "logs": "what a run has printed",
     "cancel": "stop runs",

@@ -18,7 +18,7 @@ from isosweep.store.state import view_run
 # Between two looks at who follows a sweep.
 _LOOK_S = 2.0
 # Exit statuses of a driver that left nothing to do: all runs are done, or given up for good.
-COMPLETE = (0, 1)
+_COMPLETE = (0, 1)
 
 
 class Watching:
@@ -84,7 +84,7 @@ class Watching:
         drivers = sweep.paths.drivers
         if watched is not None and living_driver(drivers) is None:
             last = newest_driver(drivers)
-            if last is not None and last.left in COMPLETE:
+            if last is not None and last.left in _COMPLETE:
                 before = self._given_up[name]
                 now = _given_up(sweep)
                 wanted = {run_id for run_id in before if now.get(run_id) == before[run_id]}

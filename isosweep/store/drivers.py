@@ -8,7 +8,6 @@ A driver replaces its own file every BEAT_S s, and with its exit status (`left`)
 import getpass
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -60,28 +59,23 @@ def _read(directory: Path, number: int) -> Driver:
         raise RecordError(f"{path}: not a driver of a sweep ({error!r}); {rule}") from None
 
 
-def living_driver(
-    directory: Path, clock: Callable[[Path], float] = file_system_time
-) -> Driver | None:
-    """Who follows the sweep now; None where nobody does. `clock`: the time in a directory, which
-    is written into for it. Raises RecordError as above."""
-    return _if_living(directory, newest_driver(directory), clock)
+def living_driver(directory: Path) -> Driver | None:
+    """Who follows the sweep now; None where nobody does. Raises RecordError as above."""
+    return _if_living(directory, newest_driver(directory))
 
 
-def _if_living(
-    directory: Path, driver: Driver | None, clock: Callable[[Path], float] = file_system_time
-) -> Driver | None:
+def _if_living(directory: Path, driver: Driver | None) -> Driver | None:
     if driver is None or driver.left is not None:
         return None
     alive = driver.by.alive()
     if alive is None:
-        alive = _silence(directory, driver.number, clock) < SILENCE_S
+        alive = _silence(directory, driver.number) < SILENCE_S
     return driver if alive else None
 
 
-def _silence(directory: Path, number: int, clock: Callable[[Path], float]) -> float:
+def _silence(directory: Path, number: int) -> float:
     """Seconds since a driver's last word."""
-    return clock(directory) - (directory / f"{number}.json").stat().st_mtime
+    return file_system_time(directory) - (directory / f"{number}.json").stat().st_mtime
 
 
 class Claim:

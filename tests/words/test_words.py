@@ -112,11 +112,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *words.lines("status", "plans", ["tiny-sort-a8de0186", "mine"]),
             *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
         ],
-        "watch": [
-            *words.lines("watch", "until", 40571, "login1"),
-            *words.lines("watch", "ended", status | {"report": "sweeps/mine/analysis/report.html"}),
-            *words.lines("watch", "ended", status | {"report": None}),
-        ],
         "simulation": [
             *words.lines("simulation", "power", POWER),
             *words.lines("simulation", "power", replace(POWER, plateau=None)),
