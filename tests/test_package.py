@@ -67,7 +67,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     assert str(tmp_path / "clean") in where
     assert int(runs) > 0
     # It installs what planning needs; the rest is named, not traced.
-    for mode in ("simulate", "run"):
+    for mode in ("analyse", "run"):
         refused = subprocess.run(
             [str(python), "-m", "isosweep", f"mode={mode}"],
             cwd=elsewhere,

@@ -1,4 +1,4 @@
-"""The presets: worlds that `mode=simulate` and benchmarks name, fitted to a plan's budgets.
+"""The presets: worlds that benchmarks name, fitted to a plan's budgets.
 
 COURSES has how n* moves in each planted world, as (decades after the first budget, doublings above
 the smallest n) for three decades of budgets and eight doublings of n. Other plans get the same
@@ -74,15 +74,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def presets_of(plan: Plan, midpoint: float | None = None) -> dict[str, World]:
-    """Every preset by name, stretched over the budgets and the n of a plan.
-
-    `midpoint`: C_mid of `delayed_worlds`; None: the geometric middle of the budgets.
-    """
+def presets_of(plan: Plan) -> dict[str, World]:
+    """Every preset by name, stretched over the budgets and the n of a plan."""
     generations = [cell.num_generations for cell in plan.cells]
     least, most = min(generations), max(generations)
     first, last = plan.budgets[0], plan.budgets[-1]
-    delayed = delayed_worlds(midpoint or math.sqrt(first * last), least, most)
+    delayed = delayed_worlds(math.sqrt(first * last), least, most)
     return {**delayed, **planted_worlds(first, last, least, most)}
 
 

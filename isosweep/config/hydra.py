@@ -385,7 +385,7 @@ def _compared(name: str, values: str) -> list[str]:
     ways += [brought + axis] if group in AXIS_GROUPS else []
     # Sweeps that differ in these alone are one and the same.
     alike = ("name", "hardware", "launcher", "tracking", "analysis", "checkpoint", "health")
-    return ways if group in (*alike, "simulation", "difficulty") else [*ways, f"-m {name}={values}"]
+    return ways if group in (*alike, "difficulty") else [*ways, f"-m {name}={values}"]
 
 
 # What is the user's to fill in, and names what may be elsewhere than here.

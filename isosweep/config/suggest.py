@@ -83,7 +83,6 @@ _MODES: Mapping[str, str] = {
     **dict.fromkeys(("predict", "choose", "best"), "recommend"),
     **dict.fromkeys(("dry_run", "dryrun", "preview", "estimate", "price", "cost"), "plan"),
     **dict.fromkeys(("diff",), "compare"),
-    **dict.fromkeys(("power",), "simulate"),
 }
 # A unit that a number was typed with: 1T, 1e20 FLOPs, 10^20.
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "z": 1e21}

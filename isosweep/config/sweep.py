@@ -24,7 +24,6 @@ from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.search import SearchConfig
 from isosweep.config.settings import read, settings
-from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.together import broken_rules
 from isosweep.config.tracking import TrackingConfig
@@ -45,7 +44,6 @@ Mode = Literal[
     "recommend",
     "compare",
     "calibrate",
-    "simulate",
     "difficulty",
     "next",
     "dashboard",
@@ -159,8 +157,6 @@ class SweepConfig:
     """When a run is checkpointed, and what is kept."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """Which runs of the plan are trained."""
-    simulation: SimulationConfig = field(default_factory=SimulationConfig)
-    """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
     importing: ImportConfig = field(default_factory=ImportConfig)
@@ -252,7 +248,7 @@ class SweepConfig:
 
 # What earlier versions stored and none reads: of the command that made a sweep, and groups of modes
 # that are gone.
-_NOT_READ = ("launcher_given", "budget_unit_given", "watch")
+_NOT_READ = ("launcher_given", "budget_unit_given", "simulation", "watch")
 
 
 def sweep_config(plain: Any) -> SweepConfig:

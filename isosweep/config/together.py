@@ -59,9 +59,6 @@ def _search(c: "SweepConfig") -> Refusals:
                 rule = "mode=resume goes on with the search as it was begun; mode=run widens it"
             yield SettingError("search.max_compute", limit, rule)
         return
-    if c.mode == "simulate" and c.search.kind == "tune":
-        rule = "tunes settings, and mode=simulate is about n*(C)"
-        yield SettingError("search", c.search.name, rule)
     if c.mode == "launch":
         rule = f"leaves its runs, and {name} asks for the next ones as they end"
         yield SettingError("mode", "launch", rule)
@@ -305,7 +302,6 @@ def _schedule(c: "SweepConfig") -> Refusals:
         "needs hardware.compile=false: batches of another shape are compiled again": (
             hardware.compile
         ),
-        "acts on the learner, and mode=simulate draws rewards of n alone": c.mode == "simulate",
     }
     setting, value = "recipe.schedule", ", ".join(c.recipe.schedule)
     yield from _because(setting, value, reasons, f"{setting}=null")

@@ -19,7 +19,7 @@ RESERVED = (
 # Groups of conf/ that all runs of a sweep share, and whole experiments.
 _SHARED = (
     *("experiment", "grid", "hardware", "launcher", "analysis", "checkpoint", "difficulty"),
-    *("health", "simulation", "tracking"),
+    *("health", "tracking"),
 )
 
 

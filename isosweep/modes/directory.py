@@ -295,7 +295,7 @@ def require_own_name(root: Path, sweeps: Path) -> None:
 
 
 def never_launched(root: Path) -> bool:
-    """Whether the sweep in `root` was only planned, or simulated.
+    """Whether the sweep in `root` was only planned.
 
     What cannot be read counts as launched, and so does what a version without drivers may have.
     """
@@ -310,9 +310,9 @@ def never_launched(root: Path) -> bool:
 
 
 def only_planned(root: Path) -> bool:
-    """Whether nothing lies in `root` but what planning and simulating a sweep writes."""
+    """Whether nothing lies in `root` but what planning a sweep writes."""
     own = SweepPaths(root, root)
-    planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
+    planned = (own.plan, own.plan_csv, own.plan_page, own.config)
     return {path.name for path in planned}.issuperset(names(root))
 
 

@@ -38,10 +38,9 @@ _DOCUMENTS: dict[Mode, str] = {
     "run": "analysis/answer.json in the sweep's directory",
     "resume": "analysis/answer.json in the sweep's directory",
     "compare": "analysis/comparison.json of the comparison",
-    "simulate": "simulation.json in the sweep's directory",
     "calibrate": "calibration.json in sweeps_dir",
 }
-ANALYSES = ("import", "simulate", "analyse", "calibrate", "compare", "next", "recommend")
+ANALYSES = ("import", "analyse", "calibrate", "compare", "next", "recommend")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
@@ -80,10 +79,6 @@ def prepare(config: SweepConfig) -> Action:
     from isosweep.plan.study import resolve
 
     study = resolve(config)
-    if config.mode == "simulate":
-        from isosweep.modes.simulate import simulate_sweeps
-
-        return partial(simulate_sweeps, study)
     if config.mode == "plan":
         from isosweep.modes.run import plan_sweep
         from isosweep.preflight.functions import require_functions

@@ -237,11 +237,11 @@ def occupied(run: RunPaths) -> str | None:
 
 
 def mere_plans(roots: Iterable[Path], now: float) -> Iterator[Path]:
-    """Sweeps that were planned more than an hour ago, and neither launched nor simulated."""
+    """Sweeps that were planned more than an hour ago, and never launched."""
     for root in roots:
         paths = SweepPaths(root, root)
         old = now - paths.plan.stat().st_mtime > _PLANNED_S
-        if old and not paths.simulation.exists() and never_launched(root):
+        if old and never_launched(root):
             yield root
 
 

@@ -38,7 +38,6 @@ MODES = {
     "recommend": "n, B, T and learning rate for a budget",
     "next": "the further runs that would decide a sweep",
     "compare": "sweeps side by side",
-    "simulate": "what a plan could find, before it is paid for",
     "difficulty": "how often the base model solves each problem",
     "dashboard": "the sweep in MLflow's pages, in a browser",
     "import": "logs of runs trained elsewhere as a sweep, to analyse",

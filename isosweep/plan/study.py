@@ -65,7 +65,7 @@ def resolve(config: SweepConfig) -> Study:
     problems need not be measured.
     """
     _require_known_set(config)
-    measured = config.mode not in ("plan", "simulate")
+    measured = config.mode != "plan"
     study = resolve_stored(tuned(with_attention(calibrated(config))), measured=measured)
     for variant in study.variants:
         _require_unbiased(variant.config)
@@ -94,14 +94,11 @@ def _require_known_set(config: SweepConfig) -> None:
     asked = config.analysis.evaluation_set
     known = (*config.task.parts, *(config.evaluation.sets or {}))
     # Other modes ask it of the records of a sweep that exists.
-    if asked is None or config.mode not in ("run", "plan", "launch", "simulate"):
+    if asked is None or config.mode not in ("run", "plan", "launch"):
         return
-    name = "analysis.evaluation_set"
-    if config.mode == "simulate":
-        raise SettingError(name, asked, "simulated runs have the main evaluation alone")
     if asked not in known:
         rule = f"names none of evaluation.sets: {', '.join(known) or 'there are none'}"
-        raise SettingError(name, asked, rule)
+        raise SettingError("analysis.evaluation_set", asked, rule)
 
 
 def resolve_stored(config: SweepConfig, *, measured: bool = True) -> Study:

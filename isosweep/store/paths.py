@@ -171,8 +171,6 @@ class SweepPaths:
     """The journal of Optuna that holds the search, unless `search.storage` says another."""
     batches = _Named("batches")
     """The directory of batches: submissions that went to a scheduler together."""
-    simulation = _Named("simulation.json")
-    """How often the analysis was right in simulated sweeps."""
     report = _Named("report.html", "analysis")
     """The analysis as a page."""
     answer = _Named("answer.json", "analysis")

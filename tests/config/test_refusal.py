@@ -100,8 +100,6 @@ REFUSED = [
     ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
     ("budget=logspace:1000:1005:9", "budget", "gives a value twice"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
-    ("simulation.worlds=[]", "simulation.worlds", "must have at least 1 item"),
-    ("simulation.designs=1", "simulation.designs", "the plan among them: 2 or more"),
     ("launcher.slurm.command_timeout_s=0", "launcher.slurm.command_timeout_s", "greater than 0"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
     ("name=runs", "name", "is the name of a file of isosweep's own"),
@@ -253,7 +251,6 @@ REFUSED = [
     (GROWING + "recipe.retire_at=0.9", "recipe.retire_at", "keeps problems for one batch"),
     (GROWING + "budget_unit=device_hours", "recipe.schedule", "budget_unit=device_hours is meas"),
     (GROWING + EIGHT + "hardware.sharding=fsdp", "recipe.schedule", "needs hardware.sharding=ddp"),
-    (GROWING + "mode=simulate", "recipe.schedule", "mode=simulate draws rewards of n alone"),
     *(
         (f"recipe.schedule={{num_generations:{{{changes}}}}}", "recipe.schedule", rule)
         for changes, rule in [
@@ -301,7 +298,6 @@ REFUSED = [
     ("search=frontier search.sampler=optuna.A", "search.sampler", "is read by search=optuna"),
     ("search=optuna search.pruner=null", "search.pruner", "is what search=optuna chooses by"),
     ("search=frontier search.cells=[[8,4]]", "search.cells", "is read by search=tune"),
-    (TUNE + "mode=simulate", "search", "mode=simulate is about n*(C)"),
     (TUNE + "grid.seeds=[3]", "grid.seeds", "compares 2 seeds or more"),
     *(
         (f"{TUNE} grid.axes={{{axis}:{values}}}", f"grid.axes.{axis}", rule)
@@ -393,11 +389,6 @@ REFUSED = [
         "evaluation.sets={hard:{}} analysis.evaluation_set=hrd",
         "analysis.evaluation_set",
         "names none of evaluation.sets: hard",
-    ),
-    (
-        "evaluation.sets={hard:{}} analysis.evaluation_set=hard mode=simulate",
-        "analysis.evaluation_set",
-        "simulated runs have the main evaluation alone",
     ),
     # Mixtures.
     ("task=mixture", PARTS, "has no part"),
@@ -627,14 +618,12 @@ POSITIVE = {
     "launcher": "max_parallel stop_grace_s",
     "tracking": "interval_s max_points",
     "analysis": "margin",
-    "simulation": "sweeps midpoint",
     "search": "max_compute",
 }
 NOT_NEGATIVE = {
     "recipe": "beta entropy_coef warmup_steps weight_decay rollout_lag",
     "hardware": "step_overhead_s token_overhead_s memory_reserve",
     "launcher": "max_retries",
-    "simulation": "seed",
     "search": "seed",
 }
 

@@ -153,18 +153,17 @@ def test_another_plan_in_the_place_of_a_sweep_says_nothing_of_it(tmp_path: Path)
 
 
 def test_a_plan_that_was_never_launched_goes_after_an_hour(tmp_path: Path) -> None:
-    plan, new, launched, simulated = (
-        sweep_in(tmp_path, f"name={name}") for name in ("plan", "new", "launched", "simulated")
+    plan, new, launched = (
+        sweep_in(tmp_path, f"name={name}") for name in ("plan", "new", "launched")
     )
     drive(launched.paths.drivers)
-    simulated.paths.simulation.write_text("{}")
-    for sweep in (plan, launched, simulated):
+    for sweep in (plan, launched):
         os.utime(sweep.paths.plan, LATELY)
     status, said = cleaned(tmp_path)
     assert status == 0
     assert f"{plan.paths.root}  (never launched; the same command plans it again)" in said
-    there = [sweep.paths.root.exists() for sweep in (plan, new, launched, simulated)]
-    assert there == [False, True, True, True]
+    there = [sweep.paths.root.exists() for sweep in (plan, new, launched)]
+    assert there == [False, True, True]
 
 
 def test_a_run_that_somebody_is_at_stays(tmp_path: Path) -> None:

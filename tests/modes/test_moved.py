@@ -9,7 +9,6 @@ from isosweep.models.builtin import builtin_model
 from isosweep.models.weights import missing_weights
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.modes.run import plan_sweep
-from isosweep.modes.simulate import simulate_sweeps
 from isosweep.plan.study import resolve
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
@@ -88,9 +87,6 @@ def test_looking_at_a_launched_sweep_from_elsewhere_changes_nothing_of_it(
     assert plan_sweep(resolve(make_config(*given)), console) == 0
     assert f"{len(sweep.plan.runs)} done; 0% of the compute" in printed(console)
     assert f"the runs of this sweep are in {sweep.paths.runs}; sweeps_dir=" in printed(console)
-    worlds = ("simulation.sweeps=1", "simulation.worlds=[flat]")
-    assert simulate_sweeps(resolve(make_config(*given, *worlds)), console) == 0
-    sweep.paths.simulation.unlink()
     assert state_of(tmp_path) == before
 
 

@@ -42,7 +42,7 @@ EFFICIENCY = {
 
 
 def test_every_mode_has_a_function_or_plans() -> None:
-    assert {*FUNCTIONS, "plan", "run", "launch", "simulate"} == {*get_args(Mode)}
+    assert {*FUNCTIONS, "plan", "run", "launch"} == {*get_args(Mode)}
     assert {*ANALYSES} < {*get_args(Mode)}
     for module, function in FUNCTIONS.values():
         assert callable(getattr(import_module(f"isosweep.modes.{module}"), function))
@@ -94,16 +94,15 @@ OTHERWISE = {
 }
 MODES = (
     *("plan", "run", "launch", "resume", "status", "cancel"),
-    *("analyse", "recommend", "calibrate", "simulate"),
+    *("analyse", "recommend", "calibrate"),
 )
-WORLD = ("simulation.sweeps=1", "simulation.worlds=[flat]")
 
 
 @pytest.mark.parametrize(
     "mode",
     in_ci(
         MODES,
-        *("plan", "run", "resume", "status", "calibrate", "simulate"),
+        *("plan", "run", "resume", "status", "calibrate"),
     ),
 )
 def test_a_mode_resolves_its_config_once(
@@ -116,7 +115,7 @@ def test_a_mode_resolves_its_config_once(
     # The smaller budget is in no plan with that calibration: asking without it names the same one.
     asked = ("grid.seeds=[0,1]", *([] if mode == "calibrate" else ["budget=0.002"]))
     with counted() as counts:
-        assert ask(mode, *asked, *(WORLD if mode == "simulate" else ())) == 0
+        assert ask(mode, *asked) == 0
     assert counts == ONCE | OTHERWISE.get(mode, {})
 
 

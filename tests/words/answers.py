@@ -11,7 +11,6 @@ from isosweep.analysis.outlook import Change, Lack, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable, Odds
-from isosweep.analysis.simulation.power import Power
 from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
@@ -521,31 +520,6 @@ LISTED = (
         "verdict": None,
         "followed_by": None,
     },
-)
-POWER = Power(
-    world="plateau",
-    method="isosweep",
-    true_verdict="saturated",
-    true_rate=0.0,
-    sweeps=40,
-    verdicts={"saturated": 0.6, "not identified": 0.4},
-    correct=0.6,
-    decided=0.6,
-    surely=0.6,
-    false_saturated=0.0,
-    false_growing=0.0,
-    plateau=18.96,
-    plateau_covered=0.876,
-    plateau_width=1.23,
-    num_rates=40,
-    rate_covered=0.9,
-    rate_width=0.4,
-    num_asymptotes=27,
-    asymptote_covered=0.912,
-    asymptote_width=0.1899,
-    recommended_loss=0.01,
-    recommended_harmless=0.9,
-    budgets=(),
 )
 ASKED = {"run_id": "a-run", "milestone": 1e19, "value": 0.0123, "why": "it is next"}
 SEARCHES = tuple(

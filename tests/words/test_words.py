@@ -30,7 +30,6 @@ from tests.words.answers import (
     OTHER_NOISE,
     OUTLOOKS,
     OVERLAPS,
-    POWER,
     PRICING,
     PROPOSED,
     REASONS,
@@ -111,11 +110,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *(line for each in LISTED for line in words.lines("status", "listed", each)),
             *words.lines("status", "plans", ["tiny-sort-a8de0186", "mine"]),
             *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
-        ],
-        "simulation": [
-            *words.lines("simulation", "power", POWER),
-            *words.lines("simulation", "power", replace(POWER, plateau=None)),
-            *words.lines("simulation", "designs", {"plateau": {"verdict": "saturated"}}),
         ],
         "reasons": [
             f"{kind}: {words.line('verdict', 'reason', answer.document())}"

@@ -1,9 +1,7 @@
-"""The analysis against simulated truth, and `mode=simulate`."""
+"""The analysis against simulated truth."""
 
-import json
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +17,7 @@ from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from tests.analysis.simulation.conftest import nominal_plan
-from tests.conftest import isosweep, make_config, plan_of
+from tests.conftest import make_config, plan_of
 
 # Of n*, which these worlds are planted by.
 ANALYSIS = AnalysisConfig(name="default", quantity="best")
@@ -99,22 +97,6 @@ def test_less_noise_narrows_the_intervals() -> None:
         for world in (loud, silent)
     ]
     assert widths[1] < 0.8 * widths[0]
-
-
-def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
-    settings = ("mode=simulate", "simulation.sweeps=3", "simulation.worlds=[easy,flat]")
-    printed = isosweep(*settings, cwd=tmp_path).stdout
-    assert "world easy, 3 sweeps:" in printed
-    assert "(true: n does not matter)" in printed
-    (file,) = tmp_path.glob("sweeps/*/simulation.json")
-    document = json.loads(file.read_text())
-    assert [world["world"] for world in document["worlds"]] == ["easy", "flat"]
-    assert not list(tmp_path.glob("sweeps/runs/*"))
-    again = isosweep(*settings, cwd=tmp_path).stdout
-    assert again == printed
-    wrong = isosweep("mode=simulate", "simulation.worlds=[esy]", cwd=tmp_path, check=False)
-    assert wrong.returncode == 2
-    assert "simulation.worlds=esy: must be 'easy', 'hard', " in wrong.stderr
 
 
 def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:
