@@ -23,12 +23,11 @@ from types import ModuleType
 
 from frame import Goal, benchmark
 
+from isosweep.config.hardware import PHASES
 from isosweep.config.health import HealthConfig
 from isosweep.config.hydra import config_of
 from isosweep.files import write_json
-from isosweep.plan.coefficients import PHASES, coefficients
-from isosweep.plan.phases import timed_phases
-from isosweep.plan.spec import reached
+from isosweep.plan.calibration import measured_times, planned_times
 from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
@@ -36,7 +35,7 @@ from isosweep.training.worker import TrainRun
 
 GOALS = {
     "evaluation": Goal("evaluation over training, predicted off measured", "at most", 1.5),
-    "phase": Goal("any phase but start-up, over training, off measured", "at most", 2.0),
+    "phase": Goal("any phase but start, over training, off measured", "at most", 2.0),
 }
 QUICK = {"settings": ["budget=[1e10,2e10,4e10]", "grid.seeds=[0]"]}
 
@@ -77,18 +76,21 @@ def train(study: Study, paths: SweepPaths) -> None:
 
 def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
     """Print every phase's seconds; what the goals are of."""
-    rows = timed_phases(study.config, study.plan, paths)
-    assumed = coefficients(reached(study.config), study.config.hardware.startup)
+    (table,) = study.candidates
+    planned = planned_times(table, study.plan)
+    seconds = [
+        (planned[run_id]["seconds"], measured_times(paths.run(run_id), study.config.devices))
+        for run_id in planned
+    ]
+    print("of one batch, one evaluation and one start, all runs together:")
     print(f"{'phase':12} {'predicted':>10} {'measured':>10}  predicted / measured")
     ratios = {}
     for phase in PHASES:
-        own = [row for row in rows if row.phase == phase]
         predicted, measured = (
-            math.fsum(each)
-            for each in ([row.predicted(assumed) for row in own], [row.seconds for row in own])
+            math.fsum(each[phase] for each in side) for side in zip(*seconds, strict=True)
         )
         ratios[phase] = predicted / measured
-        print(f"{phase:12} {predicted:9.1f}s {measured:9.1f}s  {ratios[phase]:.2f}")
+        print(f"{phase:12} {predicted:9.2f}s {measured:9.2f}s  {ratios[phase]:.2f}")
     runs = study.plan.runs
     records = [read_records(paths.run(run.run_id).records).records for run in runs]
     whole = {
@@ -110,7 +112,7 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
     for name, (predicted, measured) in whole.items():
         print(f"{name:12} {predicted:9.1f}s {measured:9.1f}s  {predicted / measured:.2f}")
     share, rest = (predicted / measured for predicted, measured in whole.values())
-    others = [ratios[phase] / ratios["training"] for phase in PHASES if phase != "start-up"]
+    others = [ratios[phase] / ratios["training"] for phase in PHASES if phase != "start"]
     return {
         "evaluation": max(share / rest, rest / share),
         "phase": max(max(ratio, 1 / ratio) for ratio in others),

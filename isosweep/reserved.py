@@ -2,10 +2,12 @@
 
 # What lies in `sweeps_dir` beside the sweeps.
 RUNS, TRAINED, DIFFICULTY = "runs", "trained", "difficulty"
-PROBLEMS, EVALUATIONS, CALIBRATION = "problems", "evaluations", "calibration.json"
+PROBLEMS, EVALUATIONS = "problems", "evaluations"
 MLFLOW, ARTIFACTS, COMPARISON = "mlflow.db", "mlartifacts", "comparison-"
 _BESIDE = (
-    *(RUNS, TRAINED, DIFFICULTY, PROBLEMS, EVALUATIONS, CALIBRATION, MLFLOW, ARTIFACTS),
+    *(RUNS, TRAINED, DIFFICULTY, PROBLEMS, EVALUATIONS, MLFLOW, ARTIFACTS),
+    # Of earlier versions.
+    "calibration.json",
     # Hydra's, MLflow's and W&B's own; what is removed; and where studies' sweeps are kept.
     *("multirun", "mlruns", "wandb", "trash", "studies"),
 )

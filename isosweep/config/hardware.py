@@ -1,7 +1,7 @@
 """The devices that runs are trained on."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Lt
 
@@ -17,14 +17,37 @@ Sharding = Literal[Shared, "hsdp"]
 Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "paged_adamw_8bit"]
 # What transformers calls them.
 Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3"]
+# Parts of a run whose predicted seconds are corrected, each by a factor of its own.
+Phase = Literal["generation", "training", "evaluation", "start"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 # Seconds to load libraries and weights where hardware.startup_s is null: assumed.
 _STARTUP_S: dict[Device, float] = {"cpu": 8.0, "cuda": 120.0}
+
+
+@settings("hardware.calibrated_from")
+class MeasuredTimes:
+    """Measured over planned seconds of each phase: medians over runs on this hardware."""
+
+    runs: PositiveInt
+    """Runs that were measured."""
+    generation: Positive = 1.0
+    """Sampling of rollouts, and their rewards where the sampler takes them."""
+    training: Positive = 1.0
+    """All else of a step."""
+    evaluation: Positive = 1.0
+    """Held-out evaluations."""
+    start: Positive = 1.0
+    """From a run's beginning to its first evaluation."""
+
+    def __str__(self) -> str:
+        factors = ", ".join(f"{phase} x{getattr(self, phase):.2g}" for phase in PHASES)
+        return f"{self.runs} runs on this hardware: {factors}"
 
 
 @settings("hardware")
 class HardwareConfig:
     """The devices of one run. Bandwidths and `peak_flops` are the datasheet's. Utilizations and
-    overheads are assumed until `mode=calibrate` has measured them."""
+    overheads are assumed; times that follow from them are corrected by runs that were measured."""
 
     name: str
     """Name of the device."""
@@ -92,17 +115,17 @@ class HardwareConfig:
     The gradient is the same but for rounding; it is faster if prompts are long beside answers.
     Counted FLOPs stay the same."""
     compile: bool = False
-    """Compile the policy with torch.compile. The plan does not know what that saves;
-    `mode=calibrate` measures it."""
+    """Compile the policy with torch.compile. The plan learns what that saves from
+    runs on the hardware."""
     memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
     """Share of memory that the plan leaves free."""
     dollars_per_hour: Positive | None = None
     """US dollars for an hour of one device (of one core with `hardware=cpu`); null: no dollars are
     shown."""
     calibrated: bool = True
-    """Use efficiencies that `mode=calibrate` has measured."""
-    calibrated_from: str | None = None
-    """The sweep in which they were measured; filled in automatically."""
+    """Correct predicted times by what runs in `sweeps_dir` took."""
+    calibrated_from: MeasuredTimes | None = None
+    """What they took; filled in automatically."""
 
     def __post_init__(self) -> None:
         self._check_devices()
@@ -245,7 +268,13 @@ class HardwareConfig:
     @property
     def startup(self) -> float:
         """Seconds until a run begins."""
-        return _STARTUP_S[self.device] if self.startup_s is None else self.startup_s
+        assumed = _STARTUP_S[self.device] if self.startup_s is None else self.startup_s
+        return assumed * self.factor("start")
+
+    def factor(self, phase: Phase) -> float:
+        """Measured over planned seconds of a phase; 1 where nothing was measured."""
+        measured = self.calibrated_from
+        return 1.0 if measured is None else float(getattr(measured, phase))
 
     @property
     def states_on_host(self) -> bool:

@@ -43,7 +43,6 @@ Mode = Literal[
     "analyse",
     "recommend",
     "compare",
-    "calibrate",
     "difficulty",
     "next",
     "dashboard",

@@ -1,6 +1,6 @@
 """How near a run comes to the datasheet, where no setting of the hardware says it.
 
-Each of `Efficiency` is the setting `hardware.<name>` where that is typed or calibrated, else what
+Each of `Efficiency` is the setting `hardware.<name>` where that is typed, else what
 this function expects. Six constants are fitted to published rows (`benchmarks/published.py`
 prints them, planned over published, and fits them again); the others are measured or derived:
 

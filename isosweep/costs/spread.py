@@ -5,7 +5,7 @@ from isosweep.config.hardware import HardwareConfig
 # Three quarters of the published rows took between so many times what was planned, by constants
 # that were fitted without their source (`benchmarks/published.py`).
 _PUBLISHED = (0.75, 1.5)
-# Assumed of efficiencies that `mode=calibrate` has measured: runs go on as they went.
+# Assumed of times that runs on the hardware have corrected: further ones go on as they went.
 _MEASURED = (0.9, 1.1)
 
 

@@ -74,6 +74,16 @@ class StepSeconds:
     overhead: Seconds
     beside: "Beside | None" = None
 
+    def times(self, generation: float, training: float) -> "StepSeconds":
+        """The step whose sampling, and all else, take so many times as long."""
+        return replace(
+            self,
+            generation=self.generation * generation,
+            training=self.training * training,
+            update=self.update * training,
+            overhead=self.overhead * training,
+        )
+
     @property
     def total(self) -> Seconds:
         """From one generation to the next."""

@@ -24,7 +24,6 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "dashboard": ("dashboard", "show_dashboard"),
     "difficulty": ("difficulty", "measure_difficulty"),
     "analyse": ("analyse", "analyse_stored"),
-    "calibrate": ("calibrate", "calibrate_sweep"),
     "compare": ("compare", "compare_sweeps"),
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
@@ -38,9 +37,8 @@ _DOCUMENTS: dict[Mode, str] = {
     "run": "analysis/answer.json in the sweep's directory",
     "resume": "analysis/answer.json in the sweep's directory",
     "compare": "analysis/comparison.json of the comparison",
-    "calibrate": "calibration.json in sweeps_dir",
 }
-ANALYSES = ("import", "analyse", "calibrate", "compare", "next", "recommend")
+ANALYSES = ("import", "analyse", "compare", "next", "recommend")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
@@ -53,7 +51,7 @@ def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
     measures = False
     for config in configs:
         actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
-        measures |= config.mode in ("calibrate", "difficulty")
+        measures |= config.mode == "difficulty"
     return _launched_together(actions) if len(actions) > 1 else actions
 
 

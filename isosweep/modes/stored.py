@@ -31,6 +31,7 @@ from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
+from isosweep.plan.calibration import planned_times
 from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.document import OverlapPlan
@@ -257,13 +258,15 @@ def store_runs(study: Study, paths: SweepPaths) -> list[str]:
     """
     vouch(study.specs.values())
     closed = note_uses(study, paths)
-    for variant in study.variants:
+    for variant, table in zip(study.variants, study.candidates, strict=True):
         rates = _base_rates(variant, paths)
+        times = planned_times(table, study.plan)
         for run in study.plan.of_axes(variant.axes).runs:
             files = paths.run(run.run_id)
             require_plain(files)
             spec = with_stored_sets(study.specs[run.run_id], files)
             document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
+            document["planned"] = times.get(run.run_id)
             # A data file that was moved makes the same run, and is read where it lies now. What
             # is no spec is written anew: the run's id says what it was.
             stored = None

@@ -41,7 +41,6 @@ MODES = {
     "difficulty": "how often the base model solves each problem",
     "dashboard": "the sweep in MLflow's pages, in a browser",
     "import": "logs of runs trained elsewhere as a sweep, to analyse",
-    "calibrate": "fit each phase of the time model to what a sweep measured",
 }
 
 _MORE = """\

@@ -1,172 +1,116 @@
-"""Measured efficiencies: fitted to the seconds that a sweep recorded, used by the plans after it.
+"""Predicted times, corrected by what runs on the same hardware took: one factor a phase.
 
-`<sweeps_dir>/calibration.json` holds one entry for each hardware, model and generation backend.
+A run's `spec.json` has the seconds that each phase was planned with, before any correction, and its
+records have what they took. The factor of a phase is the median of measured over planned seconds.
+It holds the overheads of a small model and the lengths of its answers as well, so that it counts
+for runs of one model, one generation backend and one trainer on one hardware with its settings.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from statistics import median
 
-import numpy as np
-
+from isosweep.config.hardware import PHASES, MeasuredTimes, Phase
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import RecordError, SettingError
-from isosweep.files import JsonObject, read_json, write_json
+from isosweep.files import JsonObject, read_json
+from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan
-from isosweep.plan.coefficients import (
-    PHASES,
-    SETTINGS,
-    Kept,
-    Measured,
-    PhaseName,
-    Timed,
-    coefficient,
-    coefficients,
-    fit,
-)
-from isosweep.plan.phases import timed_phases
-from isosweep.plan.spec import reached
-from isosweep.reserved import CALIBRATION
-from isosweep.store.paths import SweepPaths
+from isosweep.reserved import RUNS
+from isosweep.store.claims import names
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
 
-# 2: only what the records determine, with intervals. 1: four numbers for the whole step.
-CALIBRATION_VERSION = 2
+# The median of fewer runs is chance.
 _LEAST_RUNS = 4
-# What version 1 fitted, to the whole time of a step: no other overheads were counted beside it.
-_WHOLE_STEP = (
-    *("training_utilization", "generation_utilization", "step_overhead_s", "token_overhead_s"),
-)
-_NONE_BESIDE = dict.fromkeys(
-    ("generation_overhead_s", "update_overhead_s", "pass_overhead_s", "answer_overhead_s"), 0.0
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PhaseError:
-    """How far a phase's predictions are off, as the median of |predicted / measured - 1|; `seconds`
-    were measured in all runs together."""
-
-    seconds: float
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """What `runs` runs of a sweep say of each setting, in place of the values `planned` with.
-
-    `key`: the hardware, model and backend that it holds for; `file`: where it is stored.
-    """
-
-    key: str
-    file: Path
-    runs: int
-    planned: Mapping[str, float]
-    settings: Mapping[str, Measured | Kept]
-    phases: Mapping[PhaseName, PhaseError]
-
-
-def calibrate(config: SweepConfig, plan: Plan, paths: SweepPaths) -> Calibration:
-    """Fit each phase of a sweep's runs to its own seconds, and store what they determine.
-
-    Raises RecordError when fewer than four runs have trained.
-    """
-    rows = timed_phases(config, plan, paths)
-    trained = len({row.run for row in rows if row.phase == "training"})
-    if trained < _LEAST_RUNS:
-        raise RecordError(
-            f"{paths.root}: {trained} runs have trained; calibration takes {_LEAST_RUNS} or more"
-        )
-    assumed = coefficients(reached(config), config.hardware.startup)
-    settings = fit(rows, assumed)
-    fitted = {name: coefficient(name, one.value) for name, one in settings.items()}
-    calibration = Calibration(
-        key=_key(config),
-        file=_file(paths.runs.parent),
-        runs=trained,
-        planned={name: coefficient(name, assumed[name]) for name in SETTINGS},
-        settings=settings,
-        phases=_phase_errors(rows, assumed, fitted),
-    )
-    _store(calibration, paths.root.name)
-    return calibration
-
-
-def _phase_errors(
-    rows: Sequence[Timed], before: Mapping[str, float], after: Mapping[str, float]
-) -> dict[PhaseName, PhaseError]:
-    """Of every phase that was recorded."""
-    errors: dict[PhaseName, PhaseError] = {}
-    for phase in PHASES:
-        own = [row for row in rows if row.phase == phase]
-        if own:
-            measured = np.array([row.seconds for row in own])
-            first, last = (
-                np.abs(np.array([row.predicted(given) for row in own]) / measured - 1)
-                for given in (before, after)
-            )
-            errors[phase] = PhaseError(
-                seconds=float(measured.sum()),
-                before=float(np.median(first)),
-                after=float(np.median(last)),
-            )
-    return errors
-
-
-def _store(calibration: Calibration, sweep: str) -> None:
-    """Put it into its file, beside the entries of other hardware, models and backends."""
-    document = read_json(calibration.file) or {"entries": {}}
-    entries = {key: _current(entry) for key, entry in document["entries"].items()}
-    entries[calibration.key] = {
-        "sweep": sweep,
-        "runs": calibration.runs,
-        "settings": {
-            name: {"value": one.value, "low": one.low, "high": one.high}
-            for name, one in calibration.settings.items()
-            if isinstance(one, Measured)
-        },
-    }
-    write_json(calibration.file, {"version": CALIBRATION_VERSION, "entries": entries})
-
-
-def _current(entry: JsonObject) -> JsonObject:
-    """An entry as version 2 has it; one of version 1 has no intervals."""
-    if "settings" in entry:
-        return entry
-    numbers = {name: float(entry[name]) for name in _WHOLE_STEP} | _NONE_BESIDE
-    settings = {name: {"value": value} for name, value in numbers.items()}
-    return {"sweep": entry["sweep"], "settings": settings}
+# Settings of the hardware by which nothing takes longer.
+_NO_TIME = {"dollars_per_hour": None, "calibrated": True, "calibrated_from": None}
 
 
 def calibrated(config: SweepConfig) -> SweepConfig:
-    """The config with measured efficiencies, where `sweeps_dir` has any for it.
+    """The config with factors of its phases, where four or more of its kind of run have trained.
 
-    Raises RecordError when they cannot be understood.
+    Budgets in device-hours keep the assumed times, which chose their cells: the same command makes
+    the same plan while its runs go on. So do axes of several kinds, and phases that overlap.
     """
-    file = _file(Path(config.sweeps_dir).absolute())
-    if not config.hardware.calibrated or not file.is_file():
+    axes = {axis.partition(".")[0] for axis in config.grid.axes or {}}
+    unmeasured = axes & {*_OF_A_KIND} or config.generation.overlap
+    if not config.hardware.calibrated or config.unit == "device_hours" or unmeasured:
         return config
-    try:
-        entry = (read_json(file) or {})["entries"].get(_key(config))
-        if entry is None:
-            return config
-        entry = _current(entry)
-        numbers: dict[str, Any] = {
-            name: float(one["value"]) for name, one in entry["settings"].items()
+    found = list(_ratios(Path(config.sweeps_dir).absolute() / RUNS, config))
+    if len(found) < _LEAST_RUNS:
+        return config
+    of_phase = {phase: [run[phase] for run in found if phase in run] for phase in PHASES}
+    factors = {phase: median(ratios) for phase, ratios in of_phase.items() if ratios}
+    measured = MeasuredTimes(runs=len(found), **factors)
+    return replace(config, hardware=replace(config.hardware, calibrated_from=measured))
+
+
+def planned_times(table: Candidates, plan: Plan) -> dict[str, JsonObject]:
+    """What `spec.json` has of the planned seconds of each of the table's runs, by run id.
+
+    Of one batch of n x B rollouts its `generation` and its `training`, all else of a step; of one
+    `evaluation`; of the `start`. Nothing of runs whose batches change, or whose phases overlap.
+    """
+    if table.later or table.config.generation.overlap:
+        return {}
+    hardware, at = table.config.hardware, table.phases
+    learning = at.training + at.update + at.overhead
+    planned = {}
+    for run in plan.of_axes(table.variant.axes).runs:
+        pair = table.pair(run.num_generations, run.problems_per_batch)
+        seconds: dict[Phase, float] = {
+            "generation": float(at.generation[pair]),
+            "training": float(learning[pair]),
+            "evaluation": float(table.evaluation_seconds[pair]),
+            "start": hardware.startup,
         }
-        measured = replace(config.hardware, **numbers, calibrated_from=str(entry["sweep"]))
-    except (KeyError, TypeError, ValueError, AttributeError, SettingError) as error:
-        remedy = "remove it, or set hardware.calibrated=false"
-        raise RecordError(f"{file}: not a calibration ({error!r}); {remedy}") from None
-    return replace(config, hardware=measured)
+        assumed = {phase: each / hardware.factor(phase) for phase, each in seconds.items()}
+        planned[run.run_id] = {"kind": _kind(table.config), "seconds": assumed}
+    return planned
 
 
-def _file(sweeps: Path) -> Path:
-    return sweeps / CALIBRATION
+# Groups whose settings tell one kind of run from another, beside the hardware.
+_OF_A_KIND = ("model", "generation", "trainer")
 
 
-def _key(config: SweepConfig) -> str:
-    runs = config.launcher.runs_per_device
-    shared = f", {runs} runs a device" if runs > 1 else ""
-    return f"{config.hardware.name}, {config.model.name}, {config.generation.name}{shared}"
+def _kind(config: SweepConfig) -> str:
+    """Runs of one kind have this in common."""
+    settings = asdict(replace(config.run_hardware, **_NO_TIME))  # type: ignore[arg-type]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+    groups = (getattr(config, group).name for group in _OF_A_KIND)
+    return ", ".join((config.hardware.name, *groups, digest))
+
+
+def _ratios(root: Path, config: SweepConfig) -> Iterator[dict[Phase, float]]:
+    """Measured over planned seconds of each phase, of every run of that kind below `root`."""
+    kind = _kind(config)
+    for name in names(root):
+        run = RunPaths(root / name)
+        # What cannot be read is said by whoever needs the run.
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            planned = (read_json(run.spec) or {})["planned"]
+            if planned["kind"] == kind and (measured := measured_times(run, config.devices)):
+                yield {
+                    phase: seconds / planned["seconds"][phase]
+                    for phase, seconds in measured.items()
+                    if seconds > 0
+                }
+
+
+def measured_times(run: RunPaths, devices: int) -> dict[Phase, float]:
+    """Seconds as `planned_times` has them; none of a run whose phases were not recorded."""
+    first, *more = read_records(run.records).records or (None,)
+    if first is None or not more or not (spent := more[-1].compute).generation_seconds:
+        return {}
+    batches = spent.generations * devices
+    return {
+        "generation": spent.generation_seconds / batches,
+        "training": (spent.device_seconds - spent.generation_seconds) / batches,
+        "evaluation": math.fsum(record.seconds for record in more) / len(more),
+        "start": first.compute.startup_seconds / devices,
+    }

@@ -120,6 +120,9 @@ def _phase(variant: Variant, after: float, n: Ints, B: Ints) -> Candidates:
         n[:, None].astype(float),
     )
     memory, learner, phases = _quickest(config, passes, completions, n)
+    # Micro-batches, which are part of a run's identity, are chosen by assumed times alone.
+    hardware = config.hardware
+    phases = phases.times(hardware.factor("generation"), hardware.factor("training"))
     # Costs of one generation are shared evenly by the updates made with it.
     flops, sampling = (each / updates for each in _flops(config, passes, completions))
     seconds = phases.total / updates

@@ -1,7 +1,7 @@
 """What held-out evaluation takes of a plan: FLOPs and time, once and over all runs.
 
-FLOPs follow from the lengths that the planner assumes, exactly by `costs.flops`; time from
-efficiencies, which are assumed until `mode=calibrate` has measured them.
+FLOPs follow from the lengths that the planner assumes, exactly by `costs.flops`; time from assumed
+efficiencies, corrected by what evaluations of runs on the hardware took.
 """
 
 import math
@@ -59,7 +59,7 @@ def evaluation_seconds(config: SweepConfig, requests: Ints | None = None) -> Flo
     engine of vLLM has at once, None: all that vLLM allows. Arrays follow its shape."""
     at = reached(config)
     each = [_seconds(on, at, requests) for on in evaluations(config)]
-    total: Floats = np.sum(each, axis=0)
+    total: Floats = np.sum(each, axis=0) * config.hardware.factor("evaluation")
     return total
 
 

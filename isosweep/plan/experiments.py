@@ -17,7 +17,7 @@ from isosweep.plan.study import Study, resolve
 
 _COLUMNS = ("`+experiment=`", "figure", "n x B", "also varied", "runs", "device-hours")
 HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
-# Where no calibration lies.
+# Where no runs lie.
 _NOWHERE = "sweeps_dir=/nonexistent"
 _ASSUMED = ("hardware.calibrated=false", "hardware.attention=sdpa")
 

@@ -56,17 +56,16 @@ class Study:
 
 
 def resolve(config: SweepConfig) -> Study:
-    """Work out what a composed config implies: measured efficiencies, attention kernels, the grid
-    of `search=tune`, variants, problems, plan.
+    """Work out what a composed config implies: attention kernels, measured times, the grid of
+    `search=tune`, variants, problems, plan.
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
     a set to analyse that is none, sampling that biases a ratio, and a grid of which nothing is
-    feasible; RecordError for a calibration that cannot be read. Where nothing is to be trained,
-    problems need not be measured.
+    feasible. Where nothing is to be trained, problems need not be measured.
     """
     _require_known_set(config)
     measured = config.mode != "plan"
-    study = resolve_stored(tuned(with_attention(calibrated(config))), measured=measured)
+    study = resolve_stored(tuned(calibrated(with_attention(config))), measured=measured)
     for variant in study.variants:
         _require_unbiased(variant.config)
     return study

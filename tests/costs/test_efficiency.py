@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
-from isosweep.config.hardware import HardwareConfig
+from isosweep.config.hardware import HardwareConfig, MeasuredTimes
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import efficiency
 from isosweep.costs.engine import blocks
@@ -219,6 +219,6 @@ def test_evaluation_takes_less_on_more_devices_and_more_where_engines_hold_less(
 def test_a_calibrated_time_is_surer() -> None:
     assumed = hardware("h100")
     (low, high), (least, most) = (
-        spread(each) for each in (assumed, replace(assumed, calibrated_from="sweep"))
+        spread(each) for each in (assumed, replace(assumed, calibrated_from=MeasuredTimes(runs=4)))
     )
     assert low < least < 1 < most < high

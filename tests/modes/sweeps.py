@@ -84,7 +84,7 @@ def recorded(
 
 
 def write_records(tmp_path: Path) -> None:
-    """Two records for every run of the sweep in `tmp_path`: enough to analyse and calibrate."""
+    """Two records for every run of the sweep in `tmp_path`: enough to analyse."""
     (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
     plan: dict[str, Any] = json.loads(plan_file.read_text())
     for run in plan["runs"]:

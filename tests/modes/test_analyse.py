@@ -1,4 +1,4 @@
-"""What `mode=analyse` takes of its command line, and what `mode=calibrate` shows."""
+"""What `mode=analyse` takes of its command line."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.launchers.queue import RunQueue
 from isosweep.modes.dispatch import prepare
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import printed, sweep_in, terminal
@@ -23,31 +22,6 @@ def test_another_unit_than_the_budgets_is_refused_with_what_analyses_by_it(
     with pytest.raises(SettingError, match=rf"are in {own}.*analysis\.compute_axis={other}"):
         prepare(make_config(*here, f"budget_unit={other}", budget[other]))(terminal())
     assert prepare(make_config(*here))(terminal()) == 0
-
-
-def test_each_setting_is_shown_with_what_was_measured_or_why_it_was_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RunQueue, "add", lambda self, items: None)
-    asked = ("tracking=none", f"sweeps_dir={tmp_path / 'sweeps'}", *SMALL, "grid.seeds=[0,1,2]")
-    console = terminal(160)
-    assert prepare(make_config("mode=plan", *asked))(terminal()) == 0
-    write_records(tmp_path)
-    assert prepare(make_config("mode=calibrate", *asked))(console) == 0
-    lines = printed(console).splitlines()
-
-    def line(start: str) -> str:
-        (found,) = [text for text in lines if text.lstrip("│ ").startswith(start)]
-        return found
-
-    # Its records have the time of whole steps, and what evaluations took.
-    assert "not recorded" in line("start-up")
-    assert "%" in line("evaluation")
-    assert "kept: not measured, since it was not recorded" in line("startup_s")
-    assert "kept: cannot be separated from" in line("generation_overhead_s")
-    assert " to " in line("training_utilization")
-    assert "later plans on this hardware use it" in lines[-1]
-    assert (tmp_path / "sweeps" / "calibration.json").is_file()
 
 
 def test_a_view_is_made_in_wandb_offline_and_the_command_that_sends_it_is_said_once(

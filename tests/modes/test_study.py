@@ -16,7 +16,6 @@ from isosweep.config.axes import combinations
 from isosweep.config.sweep import Mode, SweepConfig
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
-from isosweep.files import write_json
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.dispatch import ANALYSES, FUNCTIONS, prepare, prepare_all
 from isosweep.modes.further import further_n
@@ -24,21 +23,13 @@ from isosweep.plan.calibration import calibrated
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
 from isosweep.plan.study import resolve
-from tests.conftest import SMALL, in_ci, make_config, plan_of
+from tests.conftest import SMALL, in_ci, make_config
 from tests.modes.sweeps import write_records
 
 COUNTED = (calibrated, combinations, choose_variants, enumerate_candidates, make_plan)
 ONCE = {function.__name__: 1 for function in COUNTED}
-# A sweep in device-hours, so that a measured efficiency changes what is planned.
+# A sweep in device-hours, whose plan times decide.
 SWEEP = (*SMALL, "budget_unit=device_hours", "budget=[0.001,0.002]", "grid.tolerance=0.3")
-EFFICIENCY = {
-    "training_utilization": 0.01,
-    "generation_utilization": 0.01,
-    # Of the two budgets the smaller one buys fewer steps than `grid.min_steps`.
-    "step_overhead_s": 0.5,
-    "token_overhead_s": 0.001,
-    "sweep": "another",
-}
 
 
 def test_every_mode_has_a_function_or_plans() -> None:
@@ -78,44 +69,22 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     return asked
 
 
-def calibrate_by_hand(sweeps: Path) -> None:
-    """A calibration of the default hardware, model and generation."""
-    config = make_config()
-    key = f"{config.hardware.name}, {config.model.name}, {config.generation.name}"
-    sweeps.mkdir()
-    write_json(sweeps / "calibration.json", {"version": 1, "entries": {key: EFFICIENCY}})
-
-
 # How often each is executed where that is not once.
 OTHERWISE = {
     # The config that is asked, to find the sweep; and the one that the sweep was stored with.
     "resume": dict.fromkeys(ONCE, 2) | {"calibrated": 1},
-    "calibrate": {"combinations": 2, "enumerate_candidates": 2},
 }
-MODES = (
-    *("plan", "run", "launch", "resume", "status", "cancel"),
-    *("analyse", "recommend", "calibrate"),
-)
+MODES = ("plan", "run", "launch", "resume", "status", "cancel", "analyse", "recommend")
 
 
-@pytest.mark.parametrize(
-    "mode",
-    in_ci(
-        MODES,
-        *("plan", "run", "resume", "status", "calibrate"),
-    ),
-)
+@pytest.mark.parametrize("mode", in_ci(MODES, "plan", "run", "resume", "status"))
 def test_a_mode_resolves_its_config_once(
     mode: str, ask: Callable[..., int], tmp_path: Path
 ) -> None:
-    if mode != "calibrate":
-        calibrate_by_hand(tmp_path / "sweeps")
     ask("plan", "grid.seeds=[0,1]")
     write_records(tmp_path)
-    # The smaller budget is in no plan with that calibration: asking without it names the same one.
-    asked = ("grid.seeds=[0,1]", *([] if mode == "calibrate" else ["budget=0.002"]))
     with counted() as counts:
-        assert ask(mode, *asked) == 0
+        assert ask(mode, "grid.seeds=[0,1]") == 0
     assert counts == ONCE | OTHERWISE.get(mode, {})
 
 
@@ -151,18 +120,6 @@ def test_one_n_more_is_priced_without_a_plan() -> None:
     assert counts == {"combinations": 1, "enumerate_candidates": 1}
 
 
-@pytest.mark.parametrize("mode", in_ci(("status", "resume", "analyse", "cancel"), "resume"))
-def test_a_calibrated_sweep_in_device_hours_is_found_again(
-    mode: str, ask: Callable[..., int], tmp_path: Path
-) -> None:
-    asked = make_config(f"sweeps_dir={tmp_path / 'sweeps'}", *SWEEP)
-    plain = plan_of(asked)
-    calibrate_by_hand(tmp_path / "sweeps")
-    assert plan_of(asked).plan_id != plain.plan_id
-    ask("plan")
-    assert ask(mode) == 0
-
-
 def test_a_job_after_a_measurement_is_planned_when_its_turn_comes(tmp_path: Path) -> None:
     def job(mode: str) -> SweepConfig:
         return make_config(f"mode={mode}", f"sweeps_dir={tmp_path / 'sweeps'}", *SWEEP)
@@ -171,7 +128,7 @@ def test_a_job_after_a_measurement_is_planned_when_its_turn_comes(tmp_path: Path
         prepare_all([job("plan"), job("plan")])
     assert counts["make_plan"] == 2
     with counted() as counts:
-        _, plan = prepare_all([job("calibrate"), job("plan")])
+        _, plan = prepare_all([job("difficulty"), job("plan")])
     assert counts["make_plan"] == 0
     assert plan(Console(quiet=True)) == 0
     assert list(tmp_path.glob("sweeps/*/plan.json"))
