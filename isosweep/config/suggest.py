@@ -61,7 +61,7 @@ _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("seed", "random_seed"), "grid.seeds=[{}]"),
     **dict.fromkeys(("yes", "force", "y"), "confirm=true"),
     **dict.fromkeys(("json",), "format=json"),
-    **dict.fromkeys(("verbose", "debug", "quiet"), "mode=logs, which prints a run's own output"),
+    **dict.fromkeys(("verbose", "debug", "quiet"), "mode=status runs=RUN, which prints its logs"),
     **dict.fromkeys(("sweep",), "sweep_dir={}"),
 }
 _OF_MODELS = ("model_path", "model_dir", "model_name", "model_name_or_path", "pretrained")
@@ -74,9 +74,8 @@ _MODES: Mapping[str, str] = {
     **dict.fromkeys(("train", "start", "go", "sweep"), "run"),
     **dict.fromkeys(("report", "plot", "fit", "analyze", "analysis", "results"), "analyse"),
     **dict.fromkeys(("stop", "kill", "abort"), "cancel"),
-    **dict.fromkeys(("show", "ps", "info", "progress"), "status"),
-    **dict.fromkeys(("ls", "sweeps"), "list"),
-    **dict.fromkeys(("tail", "log", "output"), "logs"),
+    **dict.fromkeys(("show", "ps", "info", "progress", "ls", "list", "sweeps"), "status"),
+    **dict.fromkeys(("tail", "log", "logs", "output"), "status"),
     **dict.fromkeys(("rm", "delete", "remove", "gc"), "clean"),
     **dict.fromkeys(("continue", "restart", "retry"), "resume"),
     **dict.fromkeys(("mlflow", "ui", "tensorboard"), "dashboard"),

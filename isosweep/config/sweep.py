@@ -35,8 +35,6 @@ Mode = Literal[
     "plan",
     "launch",
     "status",
-    "list",
-    "logs",
     "resume",
     "cancel",
     "clean",
@@ -171,13 +169,13 @@ class SweepConfig:
     and `mode=next` take one, `mode=compare` two or more. `mode=import` takes files and directories
     of logs."""
     runs: Listed[str] = field(default_factory=list)
-    """Which runs `mode=status`, `logs` and `cancel` are about; empty: all. Give run ids or parts of
+    """Which runs `mode=status` and `mode=cancel` are about; empty: all. Give run ids or parts of
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add
     runs; words of different kinds must all match."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status`, `mode=list`, `mode=next` and `mode=recommend` print."""
+    """What `mode=status`, `mode=next` and `mode=recommend` print."""
     lines: PositiveInt = 200
-    """Last lines that `mode=logs` prints of a log."""
+    """Last lines of its logs that `mode=status` prints where `runs` chooses one run."""
     forget: Listed[str] = field(default_factory=list)
     """With `mode=clean`: deleted sweeps whose runs need not be kept, by the names that it
     prints."""

@@ -16,9 +16,7 @@ Action = Callable[[Console], int]
 # of each mode that plans nothing to launch.
 FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "resume": ("run", "resume_sweep"),
-    "status": ("status", "sweep_status"),
-    "list": ("listing", "list_sweeps"),
-    "logs": ("logs", "show_logs"),
+    "status": ("listing", "sweep_status"),
     "cancel": ("cancel", "cancel_sweep"),
     "clean": ("clean", "clean_sweeps"),
     "dashboard": ("dashboard", "show_dashboard"),
@@ -30,7 +28,7 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "import": ("importing", "import_runs"),
 }
 # Modes that print a document with format=json, and the files that hold it where others do not.
-JSON_MODES: tuple[Mode, ...] = ("status", "list", "next", "recommend")
+JSON_MODES: tuple[Mode, ...] = ("status", "next", "recommend")
 _DOCUMENTS: dict[Mode, str] = {
     "plan": "plan.json in the sweep's directory",
     "analyse": "analysis/answer.json in the sweep's directory",

@@ -1,4 +1,4 @@
-"""`mode=list`: the sweeps of `sweeps_dir`, the newest first; after them plans that never ran."""
+"""`mode=status`: one sweep, or all of `sweeps_dir`, the newest first; plans that never ran last."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,9 +11,16 @@ from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, read_json
-from isosweep.modes.directory import StoredSweep, never_launched, read_sweep, sweep_roots
+from isosweep.modes.directory import (
+    StoredSweep,
+    never_launched,
+    read_sweep,
+    stored_sweep,
+    sweep_roots,
+)
 from isosweep.modes.display_search import as_searched, stored_search
-from isosweep.modes.status import driver_of, who
+from isosweep.modes.jobs import Jobs
+from isosweep.modes.status import driver_of, show_status, who
 from isosweep.modes.terminal import say, show_json
 from isosweep.plan.shortened import up_to
 from isosweep.plan.tally import Tally
@@ -30,6 +37,15 @@ _UNKNOWN = (
     "fault",
 )
 _LATE = "%Y-%m-%d %H:%M"
+
+
+def sweep_status(config: SweepConfig, console: Console) -> int:
+    """Print how the runs of a sweep stand, or all sweeps where the command names none and no runs;
+    1 if a run has failed or a sweep is broken, else 0."""
+    if config.sweep_dir is None and config.name is None and not config.runs:
+        return list_sweeps(config, console)
+    sweep = stored_sweep(config)
+    return show_status(sweep, config, Jobs(sweep.config), console)
 
 
 def list_sweeps(config: SweepConfig, console: Console) -> int:

@@ -1,4 +1,4 @@
-"""`mode=status`: how every run stands, as the scheduler and the runs' files say at this moment.
+"""How every run of a sweep stands, as the scheduler and the runs' files say at this moment.
 
 A document for programs, whose fields stay, is what the terminal words.
 """
@@ -6,7 +6,7 @@ A document for programs, whose fields stay, is what the terminal words.
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -18,15 +18,16 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.modes.choice import choose
-from isosweep.modes.directory import StoredSweep, stored_sweep
+from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
-from isosweep.modes.jobs import Asked, Jobs
-from isosweep.modes.logs import log_tail
+from isosweep.modes.jobs import Asked
+from isosweep.modes.logs import log_ends, log_tail
 from isosweep.modes.look import Sight, look, of_planned
 from isosweep.modes.terminal import printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
+from isosweep.store.paths import RunPaths, node_of_log
 from isosweep.store.records import read_records
 
 # Raised when a field goes or changes its meaning; fields may be added.
@@ -45,23 +46,23 @@ _LEAST_ROOM = 24
 _QUIET = (Standing.DONE, Standing.NOT_BEGUN)
 
 
-def sweep_status(config: SweepConfig, console: Console) -> int:
-    """Print how the runs of a sweep stand; 1 if one has failed, else 0."""
-    sweep = stored_sweep(config)
-    return show_status(sweep, config, Jobs(sweep.config), console)
-
-
 def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: Console) -> int:
-    """`sweep_status` of `sweep`, whose jobs `jobs` knows; `config` says what is shown, and how."""
+    """Print how the runs of `sweep` stand, whose jobs `jobs` knows; 1 if one has failed, else 0.
+
+    `config` says what is shown, and how: where its `runs` choose one run, with the run's logs.
+    """
     choice = choose(config.runs, sweep.plan)
     search = stored_search(sweep)
     seen = (as_asked(sight, search) for sight in look(sweep, jobs, choice.runs))
     sights = [sight for sight in seen if choice.holds(sight.standing)]
     collapsed = sweep.collapsed()
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
+    logs = log_ends(sights[0].paths, config.lines) if config.runs and len(sights) == 1 else None
     document = status_document(sweep, sights, search, collapsed)
     if config.format == "json":
         document["runs"] = [run_document(sight, sweep, collapsed) for sight in sights]
+        if logs is not None:
+            document["logs"] = {str(path): lines for path, lines in logs.items()}
         show_json(console, document)
         return 1 if failed else 0
     say(console, *words.lines("status", "summary", document))
@@ -77,7 +78,10 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if shown:
         for line in _rows(shown, sweep, collapsed, unanswered, console.width):
             print(printable(line), file=console.file)
-    _quote([sight for sight in shown if _unasked_for(sight)], console)
+    if logs is None:
+        _quote([sight for sight in shown if _unasked_for(sight)], console)
+    else:
+        _show_logs(logs, sights[0].paths, console)
     return 1 if failed else 0
 
 
@@ -248,6 +252,18 @@ def _told(sight: Sight, unanswered: str | None, *, fell: bool) -> str:
     return f"job {sight.job_id}{': ' if note else ''}{note}"
 
 
+def _show_logs(logs: Mapping[Path, list[str]], run: RunPaths, console: Console) -> None:
+    """The ends of a run's logs, each below its path."""
+    if not logs:
+        say(console, f"{run.run_id} has no log yet: {run.logs}")
+    several = any(map(node_of_log, logs))
+    for path, lines in logs.items():
+        node = f" (node {node_of_log(path)})" if several else ""
+        print(printable(f"==> {path}{node} <=="), file=console.file)
+        for line in lines or ["(progress bars alone)"]:
+            print(printable(line), file=console.file)
+
+
 def _quote(sights: list[Sight], console: Console) -> None:
     """The ends of the logs of what failed."""
     quoted = 0
@@ -256,7 +272,7 @@ def _quote(sights: list[Sight], console: Console) -> None:
         if not lines:
             continue
         if quoted == _QUOTED:
-            say(console, "more logs: mode=logs runs=RUN")
+            say(console, "more logs: mode=status runs=RUN")
             return
         quoted += 1
         head = f"{sight.standing}: {sight.run.run_id}, the end of its log:"

@@ -261,7 +261,9 @@ class Commanded:
         if last and schedule.is_over(reached):
             return
         if status:
-            raise TrainerError(f"the command ended with status {status}; mode=logs shows its words")
+            raise TrainerError(
+                f"the command ended with status {status}; mode=status runs=RUN shows its words"
+            )
         if self._unread is not None:
             raise TrainerError(f"the command ended, and its log cannot be read: {self._unread}")
         if not self._recorded:

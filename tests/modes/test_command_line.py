@@ -72,7 +72,7 @@ def test_bad_input_is_reported_and_nothing_is_written(
 def test_help_takes_a_word_and_no_override(tmp_path: Path) -> None:
     whole = in_process(("--help",), tmp_path).stdout
     assert in_process(("mode=plan", "--help"), tmp_path).stdout == whole
-    assert in_process(("--help", "status"), tmp_path).stdout.startswith("mode=status: how every")
+    assert in_process(("--help", "status"), tmp_path).stdout.startswith("mode=status: all sweeps")
     grid = in_process(("--help", "grid"), tmp_path).stdout
     assert "fix_batch, joint, tiny" in grid
     assert "grid.num_generations" in grid

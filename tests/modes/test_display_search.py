@@ -10,11 +10,11 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.display_search import as_asked, described_plan, stored_search, trial_tags
 from isosweep.modes.jobs import Jobs
-from isosweep.modes.listing import list_sweeps, listed_sweep
+from isosweep.modes.listing import list_sweeps, listed_sweep, sweep_status
 from isosweep.modes.look import look
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.run import resume_sweep
-from isosweep.modes.status import show_status, sweep_status
+from isosweep.modes.status import show_status
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.expected import expected_cost
@@ -78,9 +78,9 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(tmp_path: Pa
 
 
 def standings_of(sweep: StoredSweep) -> tuple[str, dict[str, int]]:
-    """How the first run stands by `mode=status`, and what `mode=list` counts."""
+    """How the first run stands by `mode=status`, and what it counts of all sweeps."""
     console = terminal()
-    config = make_config(f"sweeps_dir={sweep.paths.root.parent}", "format=json")
+    config = make_config(f"sweep_dir={sweep.paths.root}", "format=json")
     assert sweep_status(config, console) == 0
     status = json.loads(printed(console))
     assert status["counts"][status["runs"][0]["standing"]] == 1

@@ -12,7 +12,7 @@ from tests.conftest import make_config
 
 @pytest.mark.parametrize("mode", sorted(set(get_args(Mode)) - set(JSON_MODES)))
 def test_a_mode_that_prints_no_document_refuses_to(mode: str) -> None:
-    with pytest.raises(SettingError, match="format=json: is for mode=status, list, ") as caught:
+    with pytest.raises(SettingError, match="format=json: is for mode=status, next, ") as caught:
         prepare(make_config(f"mode={mode}", "format=json"))
     if mode in ("plan", "analyse", "compare"):
         assert ".json" in caught.value.nearest

@@ -1,4 +1,4 @@
-"""`mode=list`, and the sweeps that a name, the beginning of one, or nothing means."""
+"""`mode=status` of all sweeps, and which sweep a name, its beginning, or nothing means."""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""`mode=logs`, and the words by which runs are chosen."""
+"""The logs of a run that `mode=status` shows, and the words by which runs are chosen."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from isosweep.modes.choice import choose
 from isosweep.modes.logs import last_lines, log_tail
 from isosweep.plan.tally import Standing
 from tests.commands import in_process
-from tests.conftest import refused
 from tests.modes.looked_after import logged, submitted, sweep_in
 
 
@@ -21,17 +21,28 @@ def test_the_end_of_both_logs_of_the_newest_submission_is_printed(tmp_path: Path
     logged(run, "1.err", *(f"line {number}" for number in range(500)))
     logged(run, "1.out", "printed")
     words = f"runs=[n:{planned.num_generations},seed:{planned.seed}]"
-    done = in_process(("mode=logs", words, "lines=3"), tmp_path)
+    done = in_process(("mode=status", words, "lines=3"), tmp_path)
     files = run.submission_logs(1)
-    assert done.stdout.splitlines() == [
+    # Below what there is to say of the run.
+    assert f"\n{planned.label}" in done.stdout
+    assert done.stdout.splitlines()[-6:] == [
         f"==> {files / '1.err'} <==",
         *("line 497", "line 498", "line 499"),
         f"==> {files / '1.out'} <==",
         "printed",
     ]
-    several = refused("mode=logs", "runs=seed:0", cwd=tmp_path)
-    assert "runs=[seed:0]: fits 2 runs" in several
-    assert planned.run_id in several
+    document = json.loads(
+        in_process(("mode=status", words, "format=json", "lines=1"), tmp_path).stdout
+    )
+    assert document["logs"] == {
+        str(files / "1.err"): ["line 499"],
+        str(files / "1.out"): ["printed"],
+    }
+    # Of several runs, and where all are shown, there are none.
+    assert "==>" not in in_process(("mode=status", "runs=seed:0"), tmp_path).stdout
+    assert "==>" not in in_process(("mode=status", f"name={sweep.name}"), tmp_path).stdout
+    other = f"runs={sweep.plan.runs[1].run_id}"
+    assert "has no log yet: " in in_process(("mode=status", other), tmp_path).stdout
 
 
 def test_logs_of_several_nodes_say_which(tmp_path: Path) -> None:
@@ -43,8 +54,8 @@ def test_logs_of_several_nodes_say_which(tmp_path: Path) -> None:
         logged(run, f"7_{node}_log.err", *(f"line {number}" for number in range(9)))
     logged(run, "7_10_log.out", "printed")
     files = run.submission_logs(1)
-    done = in_process(("mode=logs", f"runs=[{run.run_id}]", "lines=1"), tmp_path)
-    assert done.stdout.splitlines() == [
+    done = in_process(("mode=status", f"runs=[{run.run_id}]", "lines=1"), tmp_path)
+    assert done.stdout.splitlines()[-8:] == [
         *(f"==> {files / '7_0_log.err'} (node 0) <==", "line 8"),
         *(f"==> {files / '7_2_log.err'} (node 2) <==", "line 8"),
         *(f"==> {files / '7_10_log.err'} (node 10) <==", "line 8"),

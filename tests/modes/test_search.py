@@ -50,10 +50,12 @@ def test_a_search_stops_by_itself_and_a_grid_goes_on_from_there(
         assert trial.user_attrs["compute"] == pytest.approx(
             max(step["milestone"] for step in trial.user_attrs["steps"]), rel=0.05
         )
-    status = in_process((*SEARCH, "mode=status"), tmp_path).stdout
+    status = in_process((*SEARCH, "mode=status", "runs=[seed:0]"), tmp_path).stdout
     assert "search: 2 of 2 runs were chosen; " in status
     assert ": search.max_compute=2e+10" in status
-    document = json.loads(in_process((*GRID, "mode=status", "format=json"), tmp_path).stdout)
+    document = json.loads(
+        in_process((*GRID, "mode=status", "runs=[seed:0]", "format=json"), tmp_path).stdout
+    )
     assert document["search"]["decision"]["stop"].startswith("search.max_compute=2e+10")
     whole = isosweep(*GRID, cwd=tmp_path)
     assert "search:" not in whole.stdout

@@ -140,7 +140,7 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     planned = sweep.plan.runs[0]
     run = sweep.paths.run(planned.run_id)
     close(submitted(run), "refused", "Invalid account")
-    done = in_process(("mode=status", "format=json"), tmp_path)
+    done = in_process(("mode=status", "runs=seed:0", "format=json"), tmp_path)
     assert done.returncode == 1
     document = json.loads(done.stdout)
     assert document["version"] == 1
@@ -148,7 +148,7 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     assert document["counts"]["failed"] == 1
     first = next(entry for entry in document["runs"] if entry["run_id"] == planned.run_id)
     assert (first["standing"], first["note"]) == ("failed", "Invalid account")
-    (listed,) = json.loads(in_process(("mode=list", "format=json"), tmp_path).stdout)["sweeps"]
+    (listed,) = json.loads(in_process(("mode=status", "format=json"), tmp_path).stdout)["sweeps"]
     page = REFERENCE.read_text(encoding="utf-8")
     assert [name for name in {**document, **first, **listed} if f"`{name}" not in page] == []
     # Which sweep it was, where nothing said so.

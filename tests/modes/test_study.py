@@ -74,10 +74,10 @@ OTHERWISE = {
     # The config that is asked, to find the sweep; and the one that the sweep was stored with.
     "resume": dict.fromkeys(ONCE, 2) | {"calibrated": 1},
 }
-MODES = ("plan", "run", "launch", "resume", "status", "cancel", "analyse", "recommend")
+MODES = ("plan", "run", "launch", "resume", "cancel", "analyse", "recommend")
 
 
-@pytest.mark.parametrize("mode", in_ci(MODES, "plan", "run", "resume", "status"))
+@pytest.mark.parametrize("mode", in_ci(MODES, "plan", "run", "resume", "cancel"))
 def test_a_mode_resolves_its_config_once(
     mode: str, ask: Callable[..., int], tmp_path: Path
 ) -> None:

@@ -12,7 +12,6 @@ from rich.table import Table
 from isosweep.files import write_json
 from isosweep.modes.directory import read_sweep
 from isosweep.modes.jobs import Jobs
-from isosweep.modes.logs import show_logs
 from isosweep.modes.status import show_status
 from isosweep.modes.terminal import Terminal, printable, typed
 from isosweep.modes.track import catch_up
@@ -75,7 +74,6 @@ def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
     console = screen()
     config = make_config(f"sweeps_dir={tmp_path}", f"runs=[{run.run_id}]")
     show_status(sweep, config, Jobs(sweep.config), console)
-    show_logs(config, console)
     text = printed(console)
     assert text.count(r"\x1b]0;owned") >= 3
     assert r"\x9b31mname\u202egnp.exe" in text

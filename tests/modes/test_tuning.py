@@ -42,7 +42,7 @@ def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
     assert f"recipe.learning_rate={rate:g}" in page
     assert "What was trained, in order" in page
     attempts = {run.root.name: highest(run.attempts) for run in runs(tmp_path)}
-    listed = in_process(("mode=list",), tmp_path).stdout
+    listed = in_process(("mode=status",), tmp_path).stdout
     assert f"verdict: recipe.learning_rate={rate}" in listed
     said = refused("mode=recommend", "budget=3.2e9", cwd=tmp_path)
     assert "is of search=tune, and mode=recommend is about n*(C)" in said

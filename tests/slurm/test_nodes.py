@@ -76,7 +76,7 @@ def test_two_nodes_train_one_run_and_a_larger_budget_extends_it(
         names = {path.name[-10:] for path in run.submission_logs(1).iterdir()}
         assert names == {f"_{node}_log.{end}" for node in (0, 1) for end in ("err", "out")}
         for node in (0, 1):
-            assert f"(node {node}) <==" in sweep.command("logs", "lines=1").stdout
+            assert f"(node {node}) <==" in sweep.command("status", "runs=seed:0", "lines=1").stdout
 
 
 def test_a_requeue_a_cancel_and_a_warning_reach_both_nodes(

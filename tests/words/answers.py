@@ -483,7 +483,7 @@ PROPOSED = (
 )
 # Of any time zone the same local time.
 _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
-# The document of `mode=status`, without runs, and sweeps of that of `mode=list`.
+# The document of `mode=status` of one sweep, without runs, and sweeps of that of all.
 _COUNTS = {"not begun": 2, "running": 0, "done": 28}
 STATUS = {
     "sweep": "mine",
