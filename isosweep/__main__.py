@@ -46,7 +46,7 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
 from isosweep.modes.terminal import Terminal, printable
-from isosweep.modes.usage import MODES, help_about, help_text, version_text
+from isosweep.modes.usage import MODES, help_text, version_text
 
 _jobs: list[SweepConfig] = []
 
@@ -113,7 +113,7 @@ def _options_and_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Options, with their values, and overrides: argparse takes no option between these."""
     options, overrides = list[str](), list[str]()
     for before, text in zip(["", *words], words, strict=False):
-        if re.fullmatch("--config-(?:dir|name|path)|-c[dnp]", before):
+        if re.fullmatch("--config-(?:dir|name|path)|-c[dnp]?|--cfg|--package|-p", before):
             options[-1] = f"{before}={text}"
         elif text.startswith("-"):
             options.append(text)
@@ -125,11 +125,9 @@ def _options_and_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def main() -> None:
     """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
     if {"-h", "--help"} & set(sys.argv[1:]):
-        return _help([word for word in sys.argv[1:] if not (word.startswith("-") or "=" in word)])
+        return print(help_text(config_directory()))
     if "--version" in sys.argv[1:]:
         return print(version_text())
-    if "--completion" in sys.argv[1:]:
-        return _complete(sys.argv[sys.argv.index("--completion") + 1 :])
     # A service manager's stop is treated as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     worst = 0
@@ -157,23 +155,6 @@ def main() -> None:
         print(printable(f"isosweep: {error.filename or ''}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
-
-
-def _help(words: list[str]) -> None:
-    try:
-        about = [help_about(config_directory(), word) for word in words[:1]]
-        print(*(about or [help_text(config_directory())]))
-    except IsosweepError as error:
-        _leave(error)
-
-
-def _complete(given: list[str]) -> None:
-    from isosweep.modes.completion import completion_script
-
-    try:
-        print(completion_script(given[0] if given else "", config_directory()), end="")
-    except IsosweepError as error:
-        _leave(error)
 
 
 def _with_launcher(config: SweepConfig) -> SweepConfig:

@@ -1,12 +1,9 @@
-"""`--help`: what isosweep is, its modes, examples, and the groups of settings; or one of them."""
+"""`--help`: what isosweep is, its modes, examples, and the groups of settings."""
 
-import re
 import textwrap
 from pathlib import Path
 
-from isosweep.config import suggest
-from isosweep.config.hydra import choices_of, setting_names
-from isosweep.errors import SettingError
+from isosweep.config.hydra import choices_of
 from isosweep.version import __version__
 
 _WHAT = """\
@@ -42,9 +39,8 @@ MODES = {
 }
 
 _MORE = """\
-more: --help WORD shows a mode, a group or settings; --version;
-eval "$(isosweep --completion bash)" (zsh; fish: | source) completes all this;
---cfg job shows all settings as they are composed; --config-dir DIR adds groups of your own;
+more: --cfg job shows all settings as they are composed, --cfg job --package grid those of a group;
+--version; --config-dir DIR adds groups of your own;
 --hydra-help has Hydra's own options. README.md and docs/ say what each setting means."""
 
 # Groups first that a sweep is asked with; the others follow by name.
@@ -64,23 +60,6 @@ def help_text(conf: Path) -> str:
     names = [*_FIRST, *(name for name in names if name not in _FIRST)]
     groups = "".join(_group(conf, name) for name in names)
     return f"{_WHAT}\nmodes:\n{modes}\ngroups, GROUP=CHOICE:\n{groups}\n{_MORE}"
-
-
-def help_about(conf: Path, word: str) -> str:
-    """What `--help WORD` prints of a mode, a group or settings; raises SettingError for others."""
-    if word in MODES:
-        return f"mode={word}: {MODES[word]}. docs/commands.md has its settings"
-    names = list(setting_names())
-    if (conf / word).is_dir():
-        own = ", ".join(each for each in names if each.startswith(f"{word}."))
-        settings = textwrap.fill(f"settings: {own}", _WIDTH, break_on_hyphens=False)
-        return f"choices, {word}=CHOICE:\n{_group(conf, word)}{settings}"
-    asked = set(re.split("[._]", word.casefold()))
-    if found := [each for each in names if asked <= set(re.split("[._]", each))]:
-        return textwrap.fill(f"settings: {', '.join(found)}", _WIDTH, break_on_hyphens=False)
-    nearest = suggest.literal("mode", word, list(MODES))
-    nearest = nearest or ", or ".join(suggest.setting(word, "VALUE", (), names)[: suggest.MANY])
-    raise SettingError("--help", word, "is no mode, group or setting", nearest or "--help")
 
 
 def _group(conf: Path, name: str) -> str:

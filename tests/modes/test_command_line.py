@@ -34,7 +34,6 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
         ("task.rewrd=1", "task.rewrd=1: no such setting"),
         ("budget=[1e20", "budget=[1e20: cannot be read: brackets and quotes are closed"),
         ("--halp", "unrecognized arguments: --halp"),
-        ("--completion tcsh", "must be one of bash, zsh, fish"),
         ("mode=status name=none", "name=none: holds no plan.json"),
         (
             "-m budget=1e10,2e10 modle=tiny",
@@ -69,19 +68,14 @@ def test_bad_input_is_reported_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_takes_a_word_and_no_override(tmp_path: Path) -> None:
+def test_help_stands_anywhere_and_a_group_is_shown_as_it_is_composed(tmp_path: Path) -> None:
     whole = in_process(("--help",), tmp_path).stdout
     assert in_process(("mode=plan", "--help"), tmp_path).stdout == whole
-    assert in_process(("--help", "status"), tmp_path).stdout.startswith("mode=status: all sweeps")
-    grid = in_process(("--help", "grid"), tmp_path).stdout
-    assert "fix_batch, joint, tiny" in grid
-    assert "grid.num_generations" in grid
-    found = in_process(("--help", "temperature"), tmp_path).stdout
-    assert found.startswith("settings: recipe.temperature, evaluation.temperature")
-    refused = in_process(("--help", "lr"), tmp_path)
-    assert refused.returncode == 2
-    assert "--help=lr: is no mode, group or setting" in refused.stderr
-    assert "recipe.learning_rate" in refused.stderr
+    assert "status      all sweeps; how the runs of one stand" in whole
+    options = ("--cfg", "job", "--package", "grid", "grid=joint")
+    assert "name: joint\n" in in_process(options, tmp_path).stdout
+    assert "sweeps_dir: sweeps\n" in in_process(("-c", "job"), tmp_path).stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_names_every_mode_and_choice_and_no_part_of_others(tmp_path: Path) -> None:
