@@ -35,18 +35,16 @@ from isosweep.config.hydra import (
     readable,
     refusal,
     require_public,
-    setting_names,
-    working,
 )
 from isosweep.config.overrides import quoted
 from isosweep.config.secrets import addresses, hidden, without_tokens
-from isosweep.config.suggest import option
+from isosweep.config.suggest import FILE
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
 from isosweep.modes.terminal import Terminal, printable
-from isosweep.modes.usage import MODES, help_text, version_text
+from isosweep.modes.usage import help_text, version_text
 
 _jobs: list[SweepConfig] = []
 
@@ -78,7 +76,7 @@ def _hide_secrets(on_finish: str) -> None:
 def _compose() -> None:
     """Collect the jobs; what Hydra refuses is said in our words."""
     options, typed = _options_and_overrides(sys.argv[1:])
-    given, sys.argv[1:] = sys.argv[1:], [*typed, *options]
+    sys.argv[1:] = [*typed, *options]
     for name, _, directory in (text.partition("=") for text in options):
         if directory and name in ("--config-dir", "-cd"):
             typed.append(f"hydra.searchpath=[{quoted(str(Path(directory).absolute()))}]")
@@ -96,8 +94,8 @@ def _compose() -> None:
         # argparse, of an option that there is not.
         rule = said.getvalue().strip().rpartition("error: ")[2]
         said.truncate(0)
-        nearest = working(option(given, setting_names(), list(MODES)), typed)
-        nearest = nearest or "--help, which shows them"
+        files = any(text.startswith("--config") for text in options)
+        nearest = FILE if files else "SETTING=VALUE without dashes; --help shows them"
         raise SettingError("options", " ".join(options), rule, nearest) from None
     except UNCOMPOSED as error:
         if asked is not None:

@@ -222,20 +222,3 @@ def _numbers(words: Sequence[str]) -> Iterator[str]:
 
 def _joined(words: Iterable[str]) -> str:
     return ",".join(filter(None, (word.strip(", ") for word in words)))
-
-
-def option(words: Sequence[str], known: Iterable[str], modes: Sequence[str]) -> list[str]:
-    """What a word with dashes before it, as other programs take options, is called here."""
-    place = next((i for i, word in enumerate(words) if word.startswith("-")), None)
-    if place is None:
-        return []
-    name, equals, value = words[place].lstrip("-").partition("=")
-    name = name.replace("-", "_")
-    if not equals and words[place + 1 :] and not words[place + 1].startswith("-"):
-        value = "" if "=" in words[place + 1] else words[place + 1]
-    if name in modes or (not value and name in _MODES):
-        return [literal("mode", name, modes)]
-    known = list(known)
-    if name in known:
-        return [f"{name}={value or ('true' if name in ('dry_run', 'confirm') else 'VALUE')}"]
-    return setting(name, value, (), known)

@@ -11,12 +11,11 @@ from typing import Annotated, Any, get_args, get_origin
 import pytest
 from pydantic import BeforeValidator
 
-from isosweep.config import suggest
 from isosweep.config.grid import GridConfig
-from isosweep.config.hydra import config_of, setting_names
+from isosweep.config.hydra import config_of
 from isosweep.config.mixture import MixtureConfig
 from isosweep.config.settings import read
-from isosweep.config.sweep import Mode, SweepConfig, sweep_config
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.task import SortConfig
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec
@@ -538,23 +537,6 @@ def test_what_newcomers_type_is_answered_with_what_to_type(typed: str, nearest: 
     with pytest.raises(SettingError) as caught:
         config_of(shlex.split(typed))
     assert caught.value.nearest.startswith(nearest)
-
-
-@pytest.mark.parametrize(
-    ("words", "nearest"),
-    [
-        (["--plan"], ["mode=plan"]),
-        (["--mode=plan"], ["mode=plan"]),
-        (["--dry-run"], ["mode=plan"]),
-        (["--budget", "1e11"], ["budget=1e11"]),
-        (["--learning-rate=1e-6"], ["recipe.learning_rate=1e-6"]),
-        (["--gibberish"], []),
-    ],
-)
-def test_options_of_other_programs_are_answered_with_what_to_type(
-    words: list[str], nearest: list[str]
-) -> None:
-    assert suggest.option(words, setting_names(), get_args(Mode)) == nearest
 
 
 @pytest.mark.parametrize("name", ["at", "x.y", "ä"])

@@ -33,7 +33,7 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
         ("model=_llm", "is only a part of other choices"),
         ("task.rewrd=1", "task.rewrd=1: no such setting"),
         ("budget=[1e20", "budget=[1e20: cannot be read: brackets and quotes are closed"),
-        ("--halp", "unrecognized arguments: --halp"),
+        ("--halp", "unrecognized arguments: --halp. Nearest choice that works: SETTING=VALUE"),
         ("mode=status name=none", "name=none: holds no plan.json"),
         (
             "-m budget=1e10,2e10 modle=tiny",
