@@ -57,7 +57,6 @@ coverage: setup  ## Measure how often the analysis is right, as docs/simulation.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design ten --worlds lab --processes 2 --check
-	$(BIN)/python benchmarks/laws.py --processes 2 --check
 	$(BIN)/python benchmarks/beyond.py --processes 2 --check
 
 lint: setup  ## Lint, check formatting, type-check.
@@ -104,7 +103,6 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 	$(BIN)/python benchmarks/launch.py --quick --check --goal local=1.2 --goal slurm=1.4
 	$(BIN)/python benchmarks/coverage.py --quick --check
 	$(BIN)/python benchmarks/coverage.py --quick --check --design ten --worlds return,bump
-	$(BIN)/python benchmarks/laws.py --quick --check
 	$(BIN)/python benchmarks/gpu.py --quick --check
 	$(BIN)/python benchmarks/chaos.py --quick --check
 

@@ -26,7 +26,6 @@ SMALLEST = {
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "alone": (("--sweeps", "1", "--worlds", "flat", "--of", "verdicts"), "false=-1"),
     "forecasts": (("--sweeps", "1", "--worlds", "flat"), "better=0"),
-    "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "beyond": (("--sweeps", "1", "--worlds", "constant"), "turned=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
     "proposals": (("--sweeps", "1", "--worlds", "unstable"), "false=-1"),

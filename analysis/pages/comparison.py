@@ -6,20 +6,13 @@ from types import MappingProxyType
 
 from isosweep import words
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span
-from isosweep.analysis.effects import effect_table
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.across import Parameter
 from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.moves import Shift
-from isosweep.analysis.statistics.needs import BestBatch, SumLaw
-from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
-from isosweep.analysis.statistics.sizes import SizeLaw
-from isosweep.analysis.statistics.updates import JointLaw, Needs, UpdatesLaw
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -45,8 +38,6 @@ def write_comparison(
     figures = comparison_figures(comparison, entries)
     write_figures(figures, paths.figures, formats, width)
     write_json(paths.comparison, to_json(asdict(comparison)))
-    table = effect_table(comparison)
-    write_text(paths.table(table.name), table.to_csv())
     page = render(
         "comparison.html",
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),
@@ -57,11 +48,6 @@ def write_comparison(
         drawn=figures,
         best=_best_table(comparison),
         laws=_law_table(comparison),
-        sizes=[_size_table(law) for law in comparison.size_laws],
-        reuse=[_reuse_table(law) for law in comparison.reuse_laws],
-        updates=[_updates_table(law, comparison) for law in comparison.updates_laws],
-        joint=[_joint_table(law) for law in comparison.joint_laws],
-        moves=_moves_table(comparison) if comparison.moves else None,
     )
     write_text(paths.report, page)
 
@@ -112,16 +98,7 @@ def summarise(comparison: Comparison) -> list[str]:
             reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
             verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
         sentences.append(f"{where}, {at.entry} reaches {_reward(at)}{reached_by}{better}.{verdict}")
-    laws = (
-        *comparison.size_laws,
-        *comparison.reuse_laws,
-        *comparison.updates_laws,
-        *comparison.joint_laws,
-    )
-    one, unit = comparison.one_pair, comparison.unit
-    sentences += [words.line("comparison", "sentence", law, one, unit) for law in laws]
-    last = {law.of: law for law in comparison.moves}
-    return sentences + [words.line("comparison", "moves", law, unit) for law in last.values()]
+    return sentences
 
 
 def _last_shared(comparison: Comparison) -> tuple[float | None, list[AtBudget]]:
@@ -200,81 +177,6 @@ def _law_table(comparison: Comparison) -> PageTable:
         for law in comparison.cells
     ]
     return page_table((*head, "exponent, common A", "C_mid, common A"), rows, left=(0,))
-
-
-def _size_table(law: SizeLaw) -> PageTable:
-    rows = [
-        (name, short(size), _with_interval(slope, ".4f"), _with_interval(level, ".3g"))
-        for name, size, slope, level in zip(
-            law.entries, law.sizes, law.slopes, law.levels, strict=True
-        )
-    ]
-    return page_table(("entry", "parameters N", "k", "E"), rows, left=(0,))
-
-
-def _reuse_table(law: ReuseLaw) -> PageTable:
-    expected = law.found.rewards if isinstance(law.found, Onset) else [None] * len(law.entries)
-    rows = [
-        (name, f"{passes:.3g}", f"{mean:.4f}", _with_interval(reward, ".4f"))
-        for name, passes, mean, reward in zip(
-            law.entries, law.passes, law.means, expected, strict=True
-        )
-    ]
-    return page_table(("entry", "passes", "reward", "not rising with reuse"), rows, left=(0,))
-
-
-def _updates_table(law: UpdatesLaw, comparison: Comparison) -> PageTable:
-    found = law.found
-    needs: list[Sequence[float | None]] = [[None] * len(law.updates)] * 2
-    if isinstance(found, Needs):
-        needs = [found.rollouts.means, found.compute.means]
-    rows = [
-        (name, updates, *(MISSING if mean is None else short(mean) for mean in means))
-        for name, updates, *means in zip(law.entries, law.updates, *needs, strict=True)
-    ]
-    head = ("entry", "updates", "rollouts", f"compute ({UNITS[comparison.unit]})")
-    return page_table(head, rows, left=(0,))
-
-
-def _joint_table(law: JointLaw) -> PageTable:
-    """A row for every amount of the law."""
-    head = ("amount", "rollouts", "compute", "exponent of the sum", "best B")
-    if not isinstance(found := law.found, Needs):
-        return page_table(head, [], left=(0,))
-    exponents = found.floor.exponents if isinstance(found.floor, SumLaw) else {}
-    moved = found.best_batch.factors if isinstance(found.best_batch, BestBatch) else {}
-    rows = [
-        (
-            words.line("comparison", "amount", name),
-            factor.words,
-            found.compute.factors[name].words,
-            _estimate(exponents.get(name)),
-            MISSING if name not in moved else moved[name].words,
-        )
-        for name, factor in found.rollouts.factors.items()
-    ]
-    return page_table(head, rows, left=(0,))
-
-
-def _moves_table(comparison: Comparison) -> PageTable:
-    rows = [
-        (
-            words.line("comparison", "amount", law.of),
-            short(law.budget),
-            ", ".join(short(amount) for amount in law.amounts),
-            ", ".join(found.words for found in law.n_star),
-            _estimate(law.best),
-            ", ".join(found.words for found in law.n_d),
-            _estimate(law.enough),
-        )
-        for law in comparison.moves
-    ]
-    head = ("amount", f"budget ({UNITS[comparison.unit]})", "values", "n* at each", "factor of n*")
-    return page_table((*head, "n_d at each", "factor of n_d"), rows, left=(0,))
-
-
-def _estimate(found: Parameter | Shift | None) -> str:
-    return MISSING if found is None else words.line("comparison", "estimate", found)
 
 
 def _with_interval(value: Interval | None, form: str) -> str:

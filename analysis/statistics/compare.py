@@ -2,9 +2,7 @@
 
 Recipes are compared as ScaleRL does (arXiv 2510.13786): asymptote A and exponent B of the same
 (n, B) with their errors, and where two A agree within theirs, both refitted with their mean, so
-that what is left of the difference is efficiency. Models of three or more sizes, or as many numbers
-of training problems or of updates on each rollout, give laws (`sizes`, `reuse`, `updates`), and say
-whether n* moves with size or updates (`moves`).
+that what is left of the difference is efficiency.
 """
 
 import math
@@ -22,20 +20,14 @@ from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.moves import Moves, moves
 from isosweep.analysis.statistics.optima import Range
-from isosweep.analysis.statistics.reuse import REUSE, ReuseLaw
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
-from isosweep.analysis.statistics.sizes import SIZES, SizeLaw
-from isosweep.analysis.statistics.updates import JOINT, UPDATES, JointLaw, UpdatesLaw
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 
 Kind = Literal["sweep", "variant"]
-# 2: settings that make entries no match. 3: why a law is not identified is a kind. 4: needs change
-# by a factor for each amount.
-COMPARISON_VERSION: Final = 4
+COMPARISON_VERSION: Final = 5
 # ScaleRL's error of A between seeds, taken where one seed shows none.
 SEED_ERROR = 0.02
 
@@ -94,7 +86,7 @@ class Comparison:
     """What an isosweep comparison.json holds: what sets the entries apart. n: rollouts per problem;
     B: problems per batch. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    version: Literal[4] = COMPARISON_VERSION
+    version: Literal[5] = COMPARISON_VERSION
     """Version of this format. No unit."""
     kind: Kind
     """What an entry is."""
@@ -111,18 +103,6 @@ class Comparison:
     """Entry after entry, by budgets that it has reached, ascending."""
     cells: tuple[LawOfCell, ...]
     """Of every (n, B) that all entries have run, and whose A is identified in all of them."""
-    size_laws: tuple[SizeLaw, ...]
-    """Against model size, one an (n, B); empty with fewer than three sizes."""
-    reuse_laws: tuple[ReuseLaw, ...]
-    """Against passes, one an (n, B); empty with fewer than three numbers of training problems."""
-    updates_laws: tuple[UpdatesLaw, ...]
-    """Against updates on each rollout, one an (n, B); empty with fewer than three numbers."""
-    joint_laws: tuple[JointLaw, ...]
-    """Against two or more of updates, B and model size together, one an n; empty where fewer than
-    two of them differ."""
-    moves: tuple[Moves, ...]
-    """Whether n* moves with updates or with model size, one a budget; empty with fewer than three
-    of them."""
 
 
 def compare(entries: Sequence[Entry], config: AnalysisConfig, kind: Kind = "sweep") -> Comparison:
@@ -135,11 +115,6 @@ def compare(entries: Sequence[Entry], config: AnalysisConfig, kind: Kind = "swee
         verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
         frontiers=_frontiers(entries),
         cells=_cells(entries, config.confidence),
-        size_laws=SIZES.laws(entries, config.margin, config.confidence),
-        reuse_laws=REUSE.laws(entries, config.margin, config.confidence),
-        updates_laws=UPDATES.laws(entries, config.margin, config.confidence),
-        joint_laws=JOINT.laws(entries, config.margin, config.confidence),
-        moves=moves(entries, config.margin, config.confidence),
     )
 
 

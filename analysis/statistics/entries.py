@@ -7,7 +7,6 @@ from typing import Any
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.config.architecture import Architecture
 from isosweep.config.variants import AXIS_GROUPS, stored_settings
 from isosweep.plan.cells import variant_label
 
@@ -26,13 +25,12 @@ _NOT_SCORED = re.compile(
 class Entry:
     """One sweep, or one variant of its `grid.axes`, with what its records show.
 
-    `parameters`: of its model; `settings`: all of its config, by dotted name.
+    `settings`: all of its config, by dotted name.
     """
 
     name: str
     data: SweepData
     findings: Findings
-    parameters: float | None
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -43,14 +41,10 @@ class Entry:
 
         `sweep`: its name, where others are beside it.
         """
-        # Of what was trained elsewhere no costs were predicted.
-        documents = data.plan_document.get("cost_models", ())
-        shapes = [each["architecture"] for each in documents if each["axes"] == axes]
         return cls(
             name=" ".join(filter(None, (sweep, variant_label(axes)))),
             data=data,
             findings=findings,
-            parameters=float(Architecture(**shapes[0]).parameters) if shapes else None,
             settings=stored_settings(data.config_document, axes),
         )
 
@@ -99,16 +93,3 @@ def scored_otherwise(entries: Sequence[Entry], evaluation_set: str | None = None
     # Held-out problems are drawn first (docs/tasks.md), but those of `sort` follow the others.
     kinds = {v for each in entries for n, v in each.settings.items() if n.endswith(".kind")}
     return [n for n in found if "sort" in kinds or not n.endswith("num_train_problems")]
-
-
-def groups_but_for(entries: Sequence[Entry], *varied: str) -> list[list[Entry]]:
-    """The entries whose runs differ in nothing but settings that begin with one of `varied`."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        rest = {
-            name: value
-            for name, value in entry.settings.items()
-            if name.partition(".")[0] in AXIS_GROUPS and not name.startswith(varied)
-        }
-        groups.setdefault(repr(sorted(rest.items())), []).append(entry)
-    return list(groups.values())

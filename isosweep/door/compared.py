@@ -56,14 +56,6 @@ class ComparedSweeps:
         return frame(COMPARED, rows, self.answer.unit)
 
     @property
-    def effects(self) -> "pandas.DataFrame":
-        """A frame of what updates, batch and model size do to the rollouts and the compute that
-        reach a reward, and to n*; empty where the sweeps or variants do not differ in them."""
-        from isosweep.analysis.effects import EFFECTS, effects
-
-        return frame(EFFECTS, rows_of(EFFECTS, effects(self.answer)), self.answer.unit)
-
-    @property
     def figures(self) -> tuple[str, ...]:
         """Names of the figures that `plot` draws."""
         return tuple(self._figures)

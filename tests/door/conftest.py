@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.effects import EFFECTS
 from isosweep.analysis.tables import CELLS, CHOICES, EARLY, FRONTIER, NOISE, TARGETS
 from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
 
@@ -24,7 +23,6 @@ FRAMES = {
     "sweep.verdict.n_star.by_budget": BEST_N,
     "sweep.next_runs().runs": NEXT,
     "isosweep.compare().frontier": COMPARED,
-    "isosweep.compare().effects": EFFECTS,
 }
 # Of those, the ones that every sweep has, by attribute.
 COLUMNS = {

@@ -40,11 +40,6 @@ def comparison(entries: int) -> Comparison:
             for name, budget in product(names, BUDGETS)
         ),
         cells=(),
-        size_laws=(),
-        reuse_laws=(),
-        updates_laws=(),
-        joint_laws=(),
-        moves=(),
     )
 
 

@@ -1,24 +1,17 @@
 """Readings, curves and compared sweeps with planted rewards."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import CellReading, Curve, Reading, SweepData
-from isosweep.analysis.load import load_sweep
-from isosweep.analysis.pages.comparison import write_comparison
-from isosweep.analysis.statistics.compare import Comparison, compare
-from isosweep.analysis.statistics.entries import Entry
-from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun
-from tests.analysis.sweeps import RewardAt, make_plan, paths_in, write_sweep
+from tests.analysis.sweeps import RewardAt, make_plan
 
 CONFIG = AnalysisConfig(name="default")
 # Of n*, which most planted courses are of.
@@ -107,28 +100,3 @@ def curve_of(
         status="finished",
         status_reason=None,
     )
-
-
-def compared(
-    root: Path,
-    entries: Mapping[str, tuple[RewardAt, Mapping[str, Any]]],
-    *,
-    noise: float = 0.004,
-    generations: tuple[int, ...] = (8,),
-    **plan: Any,
-) -> tuple[Comparison, Comparison]:
-    """Sweeps with three seeds and these rewards, whose config documents are as given, as variants
-    beside each other, their page in `root`; and the first two of them."""
-    made = []
-    for place, (name, (reward, config)) in enumerate(entries.items()):
-        planned = make_plan(generations=generations, seeds=(0, 1, 2), **plan)
-        paths = write_sweep(root / name, reward, plan=planned, noise=noise, seed=place)
-        write_json(paths.config, {"grid": {}, **config})
-        data = load_sweep(paths)
-        made.append(Entry.of_variant({}, data, find(data, CONFIG), sweep=name))
-        if "size" in config:
-            settings = {"model.name": name}
-            made[-1] = replace(made[-1], parameters=config["size"], settings=settings)
-    comparison = compare(made, CONFIG, "variant")
-    write_comparison(comparison, made, paths_in(root), ["png"])
-    return comparison, compare(made[:2], CONFIG, "variant")
