@@ -15,7 +15,6 @@ from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.growth import Growth
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.noise_scale import NoiseScale
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.targets import Target
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
@@ -544,9 +543,6 @@ class Answer:
     early: tuple[Early, ...] = ()
     """How well each earlier budget predicts the order of settings at the last, ascending; absent
     in answers of earlier versions."""
-    noise: NoiseScale | None = None
-    """Whether the gradient's noise predicts n*; null where no run measured it; absent in answers of
-    earlier versions."""
 
     def document(self) -> JsonObject:
         """The answer as its file holds it, and as templates read it."""

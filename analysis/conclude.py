@@ -114,7 +114,6 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         next_steps=_next_steps(findings, advice or Advice()),
         targets=findings.targets,
         early=findings.early,
-        noise=findings.noise,
     )
 
 

@@ -14,7 +14,6 @@ from isosweep.analysis.bounds import Positive
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.compute import BudgetUnit, sits_at
-from isosweep.gradient_noise import GradientNoise
 from isosweep.metrics import METRICS, MetricName, Scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
 from isosweep.plan.tally import Standing
@@ -41,13 +40,6 @@ _MOST_APART = 0.5
 _AT_BUDGET = 1.01
 
 
-class Measured(NamedTuple):
-    """The gradient's noise in a run's record, after `compute`, in the curve's unit."""
-
-    compute: float
-    noise: GradientNoise
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
     """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
@@ -65,7 +57,7 @@ class Curve:
     which on the run never again has half of its best gain; None if it keeps it.
     `evaluation_hours`: of its evaluations. `standing`: how far
     the run is by its files, None without any. `broken`: steps of the records that were left out
-    (see `without_broken`). `noise`: of its updates, whatever their records' evaluations are worth.
+    (see `without_broken`).
     """
 
     run: PlannedRun
@@ -89,7 +81,6 @@ class Curve:
     scores: Mapping[str, FloatArray] = field(default_factory=dict)
     broken: tuple[int, ...] = ()
     errors_estimated: bool = False
-    noise: tuple[Measured, ...] = ()
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
-from isosweep.analysis.curves import Curve, Measured, SetReading, collapse
+from isosweep.analysis.curves import Curve, SetReading, collapse
 from isosweep.compute import BudgetUnit
 from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import PlannedRun
@@ -140,7 +140,6 @@ def make_curve(
         errors=errors,
         errors_estimated=errors is not None and any(r.standard_error is None for r in records),
         scores=_scores(records),
-        noise=tuple(Measured(r.compute.spent(unit), r.noise) for r in records if r.noise),
     )
     return replace(curve, collapsed_at=collapse(curve))
 

@@ -31,13 +31,11 @@ from isosweep.analysis.statistics.fits import Estimate, Fit
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.mechanism import ProblemChange
-from isosweep.analysis.statistics.noise_scale import NoiseAt
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.survival import Survival
 from isosweep.analysis.statistics.targets import HALF, Crossing, Reached
 from isosweep.plan.cells import PlannedRun
 from isosweep.words.numbers import UNITS, crossing, few, in_hours
-from isosweep.words.numbers import interval as spanned
 
 
 def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
@@ -48,7 +46,6 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
         optimum_table(data, findings),
         target_table(data, findings),
         early_table(data, findings),
-        noise_table(data, findings),
         survival_table(findings),
         asymptote_table(findings),
         fit_table(data, findings),
@@ -473,96 +470,6 @@ def early_table(data: SweepData, findings: Findings) -> Table[Early]:
     """One row per earlier budget."""
     words = _words(data, findings)
     return Table(name="early", columns=EARLY, rows=findings.early, words=words)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseBeside:
-    """The gradient's noise at a budget, and n* there."""
-
-    at: NoiseAt
-    optimum: BestGenerations
-
-
-def _noise(name: str, text: str, heading: str) -> Column[Any]:
-    """A number of a `NoiseAt`."""
-
-    def show(row: NoiseBeside) -> str:
-        value = getattr(row.at, name)
-        return MISSING if value is None else few(value)
-
-    return number(name, f"at.{name}", text, heading=heading, show=show)
-
-
-def _predicted(row: NoiseBeside) -> str:
-    """The predicted n with its interval, as far as they are known."""
-    at = row.at
-    if at.predicted_low is None:
-        return MISSING if at.predicted_n is None else few(at.predicted_n)
-    if at.predicted_n is None or at.predicted_high is None:
-        return f"{few(at.predicted_low)} or more"
-    return spanned(at.predicted_n, at.predicted_low, at.predicted_high)
-
-
-# Of a `NoiseBeside`.
-NOISE: Columns = (
-    number("budget", "at.budget", BUDGET, heading="budget ({unit})", show=".3g"),
-    count(
-        "updates",
-        "at.updates",
-        "Updates whose noise was measured near this budget. A count.",
-        heading="updates",
-    ),
-    count("runs", "at.runs", "Runs that made these updates. A count.", heading="runs"),
-    _noise(
-        "critical_rollouts",
-        "Critical batch: variance between rollouts over the squared gradient. Rollouts.",
-        "critical batch (rollouts)",
-    ),
-    number(
-        "predicted_n",
-        "at.predicted_n",
-        "The critical batch divided by B. A count.",
-        heading="predicted n ({confidence})",
-        show=_predicted,
-    ),
-    number("predicted_low", "at.predicted_low", "Lower end of its interval. A count."),
-    number(
-        "predicted_high",
-        "at.predicted_high",
-        "Upper end; missing where the gradient cannot be distinguished from 0. A count.",
-    ),
-    _n_star(
-        "n_star",
-        "median",
-        "Median of n*(C), the best n found. A count.",
-        heading="n* ({confidence})",
-        show=lambda row: row.optimum.words,
-    ),
-    _n_star("n_star_low", "low", "Lower end of its interval. A count."),
-    _n_star("n_star_high", "high", "Upper end of its interval. A count."),
-    label(
-        "compared",
-        "at.compared",
-        "predicted_n against n*: compatible, too large, too small, or cannot tell.",
-        heading="prediction",
-        left=True,
-    ),
-    _noise(
-        "crossing_n",
-        "The n up to which noise between rollouts exceeds noise between problems. A count.",
-        "crossing n",
-    ),
-)
-
-
-def noise_table(data: SweepData, findings: Findings) -> Table[NoiseBeside]:
-    """One row per budget; none where no run measured the gradient's noise."""
-    optima = {each.budget: each for each in findings.saturation.optima}
-    rows = tuple(
-        NoiseBeside(at=at, optimum=optima[at.budget])
-        for at in (findings.noise.budgets if findings.noise else ())
-    )
-    return Table(name="noise", columns=NOISE, rows=rows, words=_words(data, findings))
 
 
 _SURVIVALS: Columns = (

@@ -25,7 +25,6 @@ FLOORS = (
         *(
             "devices",
             "evidence",
-            "gradient_noise",
             "health",
             "pricing",
             "reserved",

@@ -3,7 +3,7 @@ n, and over n and B."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,9 +19,8 @@ from isosweep.analysis.figures.axes import (
     reward_axis,
     some_of,
 )
-from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, RED, SCALE, sequential
+from isosweep.analysis.figures.colors import BLUE, GREEN, RED, SCALE, sequential
 from isosweep.analysis.figures.description import (
-    BREAK,
     DOTS,
     NO_BUDGET,
     Axis,
@@ -40,12 +39,10 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
-from isosweep.analysis.statistics.noise_scale import NoiseAt
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.config.analysis import Quantity
-from isosweep.words.numbers import few
 
 # More slices than bands that can be distinguished.
 _MOST_SLICES = 6
@@ -153,61 +150,6 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             ),
         ),
     )
-
-
-def noise_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """The n that the gradient's noise predicts against compute, beside n*."""
-    if findings.noise is None:
-        return LeftOut(reason="no run measured it (evaluation.noise_every)")
-    budgets = findings.noise.budgets
-    y = generations_axis(data.generations)
-    low, high = y.limits or (1.0, 1.0)
-    predicted = _noise_points(data, [(at, at.predicted_n) for at in budgets])
-    if not predicted:
-        return LeftOut(reason="the gradient's square is nowhere above its noise")
-    drawn = [n for _, n, _ in predicted]
-    low, high = min(low, min(drawn) / 1.3), max(high, max(drawn) * 1.3)
-    inside = (at for at in budgets if low <= (at.crossing_n or 0.0) <= high)
-    crossing = _noise_points(data, [(at, at.crossing_n) for at in inside])
-    bars, further = [], []
-    for at in budgets:
-        if at.predicted_low is not None:
-            end = at.predicted_high or math.inf
-            bars += [(at.budget, max(at.predicted_low, low), ""), (at.budget, min(end, high), "")]
-            bars += [BREAK]
-            further += [(at.budget, high / 1.1, "its interval goes on")] if end > high else []
-    grey = Look(label="crossing n", color=GREY, dash="dot", width=1.8)
-    dots = Look(color=RED, dash="solid", marker="diamond", width=1.2)
-    ends = Look(color=RED, dash=None, marker="triangle-up-open", size=9)
-    n_star = [(at.budget, n) for at in findings.saturation.optima if (n := at.of("best"))]
-    return Figure(
-        title="The n that gradient noise predicts, and n*, against compute",
-        caption="Diamonds: the critical batch divided by B. The critical batch is the gradient's "
-        "variance between rollouts of one problem over its squared mean. Thin bars: "
-        f"{findings.frontier.confidence:.0%} interval; a triangle where it goes on. Thick blue "
-        "bars, a little to the right: n*, the best n found. Dotted: the n up to which noise "
-        "between rollouts exceeds noise between problems.",
-        x=budget_axis(data),
-        y=replace(y, limits=(low, high)),
-        series=(
-            *([points_of(crossing, **grey)] if crossing else []),
-            *([points_of(bars, color=RED, width=1.8)] if bars else []),
-            *([points_of(further, **ends)] if further else []),
-            points_of(predicted, label="n predicted by noise", **dots),
-            *_intervals(data, replace(_NAMED["best"], aside=1.06), n_star),
-        ),
-    )
-
-
-def _noise_points(
-    data: SweepData, values: Sequence[tuple[NoiseAt, float | None]]
-) -> list[tuple[float, float, str]]:
-    """Of budgets where the n is known."""
-    return [
-        (at.budget, n, f"n = {few(n)} at {amount(data, at.budget)},\n{at.updates} updates measured")
-        for at, n in values
-        if n is not None
-    ]
 
 
 def _said(findings: Findings) -> str:
@@ -461,7 +403,6 @@ def _left_with(data: SweepData, budget: float) -> dict[Pair, float]:
 
 FIGURES = (
     ReportFigure(name="best_n", section="Answer", describe=best_generations_figure),
-    ReportFigure(name="noise", section="Best n", describe=noise_figure),
     ReportFigure(name="growth", section="Best n", describe=growth_figure),
     ReportFigure(name="slices", section="Best n", describe=slices_figure),
     ReportFigure(name="heat_map", section="Best n", describe=heat_map_figure),

@@ -11,7 +11,6 @@ from isosweep.analysis.statistics.fits import Fit, fit_curves
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.mechanism import ProblemChange, problem_changes
-from isosweep.analysis.statistics.noise_scale import NoiseScale, noise_scale
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.survival import Survival, survivals
@@ -26,7 +25,7 @@ class Findings:
     """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
     `survivals`: one an n, () where no run fell; `batch_laws`: one an n x B, () where it is not
     fixed; `validation`: None with one budget; `targets`: one a reward; `early`: one an earlier
-    budget; `noise`: None where no run measured it; `views`: () unless asked for."""
+    budget; `views`: () unless asked for."""
 
     surface: Surface | None
     frontier: Frontier
@@ -39,7 +38,6 @@ class Findings:
     validation: Validation | None
     targets: tuple[Target, ...]
     early: tuple[Early, ...]
-    noise: NoiseScale | None
     views: tuple[View, ...] = ()
 
 
@@ -60,6 +58,5 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         validation=leave_last_budget_out(data, config, saturation.optima),
         targets=find_targets(data, courses, config.targets, config.confidence),
         early=early_against_final(courses, config.confidence),
-        noise=noise_scale(data.curves, frontier, saturation.optima),
         views=all_views(data, config, frontier, saturation) if views else (),
     )

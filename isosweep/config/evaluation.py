@@ -58,10 +58,6 @@ class EvaluationConfig:
     seed: Whole = 0
     """Random seed of the samples, the same for every run."""
     # No number of training depends on it.
-    noise_every: Annotated[PositiveInt | None, OUTSIDE] = None
-    """Updates from one whose gradient noise is measured to the next, such as 40; null: none is
-    measured (docs/noise_scale.md)."""
-    # They change no number of training, and none of the main evaluation.
     sets: Annotated[dict[str, EvaluationSet] | None, AfterValidator(_named), OUTSIDE] = None
     """Further sets of problems, by name; every record has their results
     (docs/evaluation_sets.md)."""

@@ -264,29 +264,6 @@ def _allocation(c: "SweepConfig") -> Refusals:
         yield SettingError(setting, allocation, rule, "hardware.shared_prompts=false")
 
 
-def _noise(c: "SweepConfig") -> Refusals:
-    """Whether the noise of the runs' gradients can be measured, where that is asked for."""
-    every, hardware, recipe = c.evaluation.noise_every, c.hardware, c.recipe
-    if every is None:
-        return
-    reasons = {
-        f"with hardware.sharding={hardware.sharding} each device has a part of the gradient": (
-            hardware.sharding != "ddp"
-        ),
-        "hardware.compile=true would compile the policy again": hardware.compile,
-        f"recipe.loss_type={recipe.loss_type} may count its calls": ":" in recipe.loss_type,
-        "its equations take groups of one size, recipe.allocation=uniform": (
-            recipe.allocation != "uniform"
-        ),
-        "the load-balancing loss of experts is no sum over rollouts": bool(
-            c.model.architecture.num_experts
-        ),
-        "trainer.name=command computes the gradients": c.trainer.name == "command",
-    }
-    setting = "evaluation.noise_every"
-    yield from _because(setting, every, reasons, f"{setting}=null")
-
-
 def _schedule(c: "SweepConfig") -> Refusals:
     """Whether what trains the runs can change settings within them, at amounts that repeat."""
     if c.recipe.schedule is None:
@@ -370,7 +347,6 @@ _RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
     _overlap,
     _interruption,
     _allocation,
-    _noise,
     _schedule,
     _shared_devices,
     _price,

@@ -147,11 +147,6 @@ RUNS: Columns = (
 )
 
 
-def _noise(name: str) -> Any:
-    """Reads what a record says of the gradient's noise; None where it was not measured."""
-    return lambda row: getattr(row.record.noise, name, None)
-
-
 # Read from a `run` and a `record` of it, with `scores` where single problems are known.
 RECORDS: Columns = (
     *planned("run", "run_id", "n", "B", "seed"),
@@ -212,22 +207,6 @@ RECORDS: Columns = (
         "Mean length of the answers in this evaluation. Tokens.",
     ),
     number("evaluation_seconds", "record.seconds", "Duration of this evaluation. Seconds."),
-    *(
-        number(f"noise_{name}", _noise(name), text)
-        for name, text in (
-            (
-                "rollouts",
-                "Gradient noise scale at this n: variance over noise_gradient. Rollouts.",
-            ),
-            ("problems", "The noise scale in problems of n rollouts. Problems."),
-            ("gradient", "Squared norm of the expected gradient. No unit."),
-            ("between_problems", "Gradient variance between problems. Unit of noise_gradient."),
-            (
-                "within_problems",
-                "Gradient variance between rollouts of one problem. Unit of noise_gradient.",
-            ),
-        )
-    ),
 )
 
 

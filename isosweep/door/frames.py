@@ -162,14 +162,6 @@ def early_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
     return (_row(table.columns, at, _axes(data)) for at in table.rows)
 
 
-def noise_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
-    """One row a budget, as `analysis/noise.csv` has it."""
-    from isosweep.analysis.tables import noise_table
-
-    table = noise_table(data, findings)
-    return (_row(table.columns, at, _axes(data)) for at in table.rows)
-
-
 def _axes(data: "SweepData") -> dict[str, Any]:
     """Values of `grid.axes` of the variant that was read."""
     (axes,) = data.plan.axes

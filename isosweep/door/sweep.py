@@ -19,7 +19,6 @@ from isosweep.door.frames import (
     early_rows,
     frame,
     frontier_rows,
-    noise_rows,
     record_rows,
     run_rows,
     sweep_rows,
@@ -247,19 +246,6 @@ class Sweep:
 
         rows = (early_rows(one.data, one.findings) for one in self.variants.values())
         return self._read_frame(EARLY, rows)
-
-    @property
-    def noise(self) -> "pandas.DataFrame":
-        """A frame of the gradient's noise scale at every budget, beside n*; `attrs["agreement"]`
-        has, by variant, whether n* goes with the n that the noise predicts (docs/noise_scale.md).
-        """
-        from isosweep.analysis.tables import NOISE
-
-        rows = (noise_rows(one.data, one.findings) for one in self.variants.values())
-        made = self._read_frame(NOISE, rows)
-        noise = {name: one.findings.noise for name, one in self.variants.items()}
-        made.attrs["agreement"] = {name: each and each.agreement for name, each in noise.items()}
-        return made
 
     @property
     def verdict(self) -> "Verdict":

@@ -33,7 +33,6 @@ from isosweep.files import (
     read_lines,
     write_text,
 )
-from isosweep.gradient_noise import GradientNoise
 from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
@@ -87,8 +86,7 @@ class Record(Evaluation):
     """One held-out evaluation after `step` optimiser updates.
 
     `unix_time` is when it was taken, and `seconds` what that took, with `sets`, the further sets
-    that were evaluated, by name: no part of the budget. `noise`: of the gradient, where it was
-    measured.
+    that were evaluated, by name: no part of the budget.
     """
 
     step: int
@@ -96,15 +94,12 @@ class Record(Evaluation):
     unix_time: float
     seconds: float = 0.0
     sets: Mapping[str, Evaluation] = field(default_factory=dict)
-    noise: GradientNoise | None = None
 
     def to_json(self) -> JsonObject:
         """The record as its line has it."""
         document = super().to_json() | {"compute": dict(vars(self.compute))}
         if self.sets:
             document["sets"] = {name: own.to_json() for name, own in self.sets.items()}
-        if self.noise is not None:
-            document["noise"] = self.noise.to_json()
         return document
 
     def reproducible(self) -> JsonObject:
@@ -370,7 +365,7 @@ class _Measured(TypedDict, total=False):
 
 
 class _Noise(TypedDict, total=False):
-    """A `GradientNoise` as a file has it."""
+    """The gradient's noise, which records of earlier versions may have and nothing reads."""
 
     updates: Required[_Number]
     num_generations: Required[_Number]
@@ -445,15 +440,7 @@ def _record(line: _RecordLine) -> Record:
         unix_time=line["unix_time"],
         seconds=line.get("seconds", 0.0),
         sets={name: Evaluation(**_measured(own)) for name, own in line.get("sets", {}).items()},
-        noise=_noise(line["noise"]) if "noise" in line else None,
     )
-
-
-def _noise(line: _Noise) -> GradientNoise:
-    known: dict[str, Any] = {**line}
-    # What is worked out of them, the noise scale, is written beside them.
-    measured = {item.name: known.get(item.name) for item in fields(GradientNoise)}
-    return GradientNoise(**measured)  # type: ignore[arg-type]
 
 
 def _measured(line: _Measured) -> dict[str, Any]:

@@ -23,8 +23,6 @@ MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 
 # Columns of a line of metrics.jsonl that say where it belongs and are not metrics.
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
-# What of a record's gradient noise is sent, as `noise/...`.
-_NOISE = ("rollouts", "problems", "gradient", "between_problems", "within_problems")
 # Characters of a tag that every store takes (Databricks' limit is the smallest).
 MAX_TAG = 1000
 
@@ -179,9 +177,6 @@ def held_out_point(
         # What is 0 after a step, nobody has counted.
         **{name: value for name, value in spent.items() if value or not record.step},
     }
-    if record.noise is not None:
-        noise = {name: getattr(record.noise, name) for name in _NOISE}
-        values |= {f"noise/{name}": value for name, value in noise.items() if value is not None}
     computed = record.compute.hardware_flops
     if computed:
         # What devices computed, and the share of it that the model needed.

@@ -28,7 +28,6 @@ from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
-from isosweep.training.noise import NoiseBooks
 from isosweep.training.progress import Progress
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.sets import evaluated_sets
@@ -47,8 +46,7 @@ def make_loop(session: Session, directory: str, beside: Shared | None = None) ->
     further = _prepared(spec, run)
     if rank.leads:
         hold_problems(run, spec.task, further)
-    noise = NoiseBooks(spec)
-    progress = Progress(Ledger(spec), make_stream(spec), session.monitor, noise)
+    progress = Progress(Ledger(spec), make_stream(spec), session.monitor)
     if session.start.checkpoint is not None:
         progress.restore(session.start.checkpoint)
     phase = spec.in_phase(spec.phase_at(progress.ledger.spent))
@@ -65,7 +63,6 @@ def make_loop(session: Session, directory: str, beside: Shared | None = None) ->
         progress.stream,
         checkpoints,
         further,
-        noise,
         beside,
     )
     if rank.count > rank.local:

@@ -26,7 +26,6 @@ from isosweep.tasks.mixing import PartProblem, own_task
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
 from isosweep.training.beside import Shared
 from isosweep.training.ledger import Ledger
-from isosweep.training.noise import NoiseBooks
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
@@ -181,11 +180,10 @@ def make_trainer(
     stream: Stream,
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
-    noise: NoiseBooks | None = None,
     beside: Shared | None = None,
 ) -> CountedGRPOTrainer:
-    """A GRPOTrainer for `spec` that draws from `stream`, counts compute in `ledger`, and measures
-    the gradient's `noise`; `beside` samples for it, with the run's engine.
+    """A GRPOTrainer for `spec` that draws from `stream` and counts compute in `ledger`; `beside`
+    samples for it, with the run's engine.
 
     `further`: the problems of the spec's further evaluation sets, which its sampler has to hold.
     """
@@ -221,7 +219,6 @@ def make_trainer(
             ],
             model=model,
             verify=verification.begin,
-            noise=noise,
             reward_funcs=_rewards(spec, verification),
             args=GRPOConfig(**arguments),
             # TRL asks for a dataset; which problems come next is the stream's to say.

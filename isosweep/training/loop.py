@@ -251,7 +251,6 @@ class TrainingLoop:
                 unix_time=time.time(),
                 seconds=time.monotonic() - began,
                 sets=sets,
-                noise=self.progress.noise.taken(),
             )
         )
         self.recorded.add(step)

@@ -21,7 +21,6 @@ from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
-from isosweep.training.noise import NoiseBooks
 from isosweep.training.stream import Stream
 
 
@@ -111,18 +110,15 @@ def _had_ended(run: RunPaths, attempt: int) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """What has been spent, which problem comes next, how healthy the run is, and how noisy its
-    gradient."""
+    """What has been spent, which problem comes next, and how healthy the run is."""
 
     ledger: Ledger
     stream: Stream
     monitor: HealthMonitor
-    noise: NoiseBooks
 
     def begin_phase(self, spec: RunSpec) -> None:
         """Count and judge batches of n and B of `spec` from now on."""
         self.monitor.begin_phase(spec.problems_per_batch)
-        self.noise.begin_phase(spec.num_generations)
 
     def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
         """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""
@@ -133,7 +129,6 @@ class Progress:
             "recorded": sorted(recorded),
             "compute": asdict(self.ledger.spent),
             "stream": self.stream.to_json(),
-            "noise": self.noise.to_json(),
         }
         write_json(checkpoint / CHECKPOINT_PROGRESS, document, below=below)
 
@@ -145,6 +140,3 @@ class Progress:
         document = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
         self.ledger.spent = Compute(**document["compute"])
         self.stream.restore(document["stream"])
-        # Of sweeps of before, a checkpoint has none.
-        if "noise" in document:
-            self.noise.restore(document["noise"])

@@ -26,7 +26,6 @@ from isosweep.training.lag import Waiting
 from isosweep.training.ledger import Ledger
 from isosweep.training.loss import load_loss
 from isosweep.training.microbatches import Shape, bearing
-from isosweep.training.noise import NoiseBooks
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
 from isosweep.training.trl_adapter import TRLTrainer
@@ -72,8 +71,7 @@ class CountedGRPOTrainer(TRLTrainer):
     """A trainer that draws problems from `stream`, books in `ledger`, and follows `spec.recipe`.
 
     The first reward function's score says what is right; others only shape the reward. `verify` is
-    told of rollouts as soon as they are sampled: numbers of problems, and texts. `noise` is told of
-    the gradient's.
+    told of rollouts as soon as they are sampled: numbers of problems, and texts.
     """
 
     def __init__(
@@ -84,10 +82,9 @@ class CountedGRPOTrainer(TRLTrainer):
         questions: Sequence[Question],
         *,
         verify: Callable[[list[int], list[str]], None],
-        noise: NoiseBooks | None = None,
         **options: Any,
     ) -> None:
-        self._spec, self._ledger, self._stream, self._noise = spec, ledger, stream, noise
+        self._spec, self._ledger, self._stream = spec, ledger, stream
         self.recipe, self.own_loss = spec.recipe, load_loss(spec.recipe, spec.loss_sha256)
         generation = spec.generation
         self.shares_prompts = generation.name == "transformers" and generation.prefix_sharing
@@ -138,15 +135,6 @@ class CountedGRPOTrainer(TRLTrainer):
         """Book what the micro-batches of all processes cost their devices."""
         own = torch.tensor(shapes, device=self.own_device)
         self._ledger.computed(phase, self.of_all(own).tolist())
-
-    def noise_due(self) -> bool:
-        """Every `evaluation.noise_every` updates, where it can be measured."""
-        return self._noise is not None and self._noise.due(self.steps_done)
-
-    def noise_measured(self, sums: list[float]) -> None:
-        """Book an update's noise."""
-        if self._noise is not None:
-            self._noise.add(sums)
 
     # A batch: which problems, sampled how, scored how, weighed how.
 

@@ -41,7 +41,6 @@ from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_fsdp import compute_as_replicated
 from isosweep.training.trl_lean import is_plain, pad
-from isosweep.training.trl_noise import UpdateNoise
 
 
 class _Placeholders:
@@ -78,9 +77,6 @@ class TRLTrainer(CheckpointedTrainer):
     shares_in_training: bool = False
     # Settings of sampling that were looked at last, and whether they are plain.
     _judged: tuple[dict[str, Any], bool] = ({}, False)
-    # The generation's micro-batches before they were packed, and the update that is measured.
-    _made: Sequence[Batch] = ()
-    _measured: UpdateNoise | None = None
 
     # Hooks: what a subclass does where TRL asks.
     make_batch: Callable[[int], Batch]
@@ -99,10 +95,6 @@ class TRLTrainer(CheckpointedTrainer):
     """Entered around the forward and backward pass of a micro-batch."""
     computed: Callable[[Literal["scoring", "training"], Sequence[Shape]], None]
     """Told of the micro-batches that this process computes with."""
-    noise_due: Callable[[], bool]
-    """Whether the noise of the coming update's gradient is to be measured."""
-    noise_measured: Callable[[list[float]], None]
-    """Told of an update whose noise was measured, in `noise`'s sums."""
 
     # What TRL does by itself, for hooks to use.
 
@@ -205,16 +197,10 @@ class TRLTrainer(CheckpointedTrainer):
         inputs: Batch = super()._prepare_inputs(generation_batch)
         if self._buffered_inputs is not before:
             inputs = self._pack()
-        update = self.current_gradient_accumulation_steps
-        at = self._step % self.args.steps_per_generation
-        if self.noise_due() and self._step % update == 0:
-            parts = slice(at, at + update)
-            self._measured = UpdateNoise(self, self._made[parts], self._buffered_inputs[parts])
         return inputs
 
     def _pack(self) -> Batch:
         """Pack the micro-batches of a new generation anew; the one whose turn it is."""
-        self._made = list(self._buffered_inputs)
         steps = self.args.steps_per_generation
         # Micro-batches in succession that are sure to be of one update.
         update = math.gcd(steps, self.args.gradient_accumulation_steps)
@@ -225,13 +211,6 @@ class TRLTrainer(CheckpointedTrainer):
         self._buffered_inputs[:] = with_shares(made, update, self.of_all)
         packed: Batch = self._buffered_inputs[self._step % steps]
         return packed
-
-    def _clip_grad_norm(self, model: Any) -> Any:
-        """TRL's own, of a gradient whose noise is measured where that is due."""
-        if self._measured is not None:
-            self.noise_measured(self._measured.ended())
-            self._measured = None
-        return super()._clip_grad_norm(model)
 
     def _compute_loss(self, model: Any, inputs: Batch) -> Any:
         """TRL's own, or that of the recipe's function; means over tokens are an update's."""

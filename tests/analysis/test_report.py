@@ -21,7 +21,6 @@ from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.schema import GOLDEN
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError
-from isosweep.gradient_noise import GradientNoise
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
@@ -40,7 +39,6 @@ from tests.analysis.sweeps import (
     write_plan,
     write_records,
     write_run,
-    write_sweep,
 )
 
 NO_FIGURES = AnalysisConfig(name="default", formats=[])
@@ -69,7 +67,6 @@ def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
         *(words.lines("answer", "sure", answer) if answer["use"] else ()),
         *words.lines("answer", "targets", answer),
         *words.lines("answer", "early", answer),
-        *words.lines("answer", "noise", answer),
     ):
         assert line in " ".join(page.split())
     return analysis
@@ -262,31 +259,3 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(
     plain = run(small)
     assert plain.data.curves[0].reward.tolist() == main.curves[0].reward.tolist()
     assert "mode=analyse analysis.evaluation_set=easy" in plain.report.read_text()
-
-
-def test_noise_that_records_have_is_in_answer_table_and_page(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-
-    def measured(record: dict[str, Any]) -> dict[str, Any]:
-        noise = GradientNoise(
-            updates=2,
-            num_generations=4,
-            gradient=float(random.normal(1.0, 0.5)),
-            between_problems=0.5,
-            within_problems=float(random.normal(800.0, 40.0)),
-        )
-        return {**record, "noise": noise.to_json()}
-
-    paths = rewrite(write_sweep(tmp_path, REWARD), measured)
-    analysis = run(paths)
-    found = analysis.answer.noise
-    assert found is not None
-    # 200 rollouts a problem are more than any n here.
-    at = found.budgets[-1]
-    assert at.predicted_n == pytest.approx(200, rel=0.3)
-    assert at.compared == "too large"
-    with paths.table("noise").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["compared"] for row in rows] == [each.compared for each in found.budgets]
-    assert float(rows[-1]["predicted_low"]) == at.predicted_low
-    assert "Gradient noise and n*" in html.unescape(analysis.report.read_text())

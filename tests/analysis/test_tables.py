@@ -33,8 +33,6 @@ HEADERS = {
     ),
     "early": "budget,share,last,settings,tau_measured,tau,tau_low,tau_high,pairs,pairs_same,"
     "pairs_opposite,n,B,regret_measured,regret,regret_low,regret_high",
-    "noise": "budget,updates,runs,critical_rollouts,predicted_n,predicted_low,predicted_high,"
-    "n_star,n_star_low,n_star_high,compared,crossing_n",
     "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high,status",
     "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
     "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,best_law,"
@@ -96,8 +94,8 @@ def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: An
     for table in all_tables(full.data, full.findings):
         page = table.to_page()
         assert len(page.rows) == len(table.rows)
-        # No run of this sweep fell, and none measured its gradient's noise.
-        assert (len(table.rows) > 0) != (table.name in ("survival", "noise"))
+        # No run of this sweep fell.
+        assert (len(table.rows) > 0) != (table.name == "survival")
         assert all(page.head)
         assert {len(row) for row in page.rows} <= {len(page.head)}
         if not table.rows:

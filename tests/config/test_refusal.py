@@ -240,10 +240,6 @@ REFUSED = [
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
     (SIXTEEN + "launcher=lsf", "launcher.command.submit", "no {nodes} in submit or options"),
-    # Gradient noise.
-    (EIGHT + "hardware.sharding=fsdp evaluation.noise_every=4", "evaluation.noise_every", "a part"),
-    (GPU + "hardware.compile=true evaluation.noise_every=4", "evaluation.noise_every", "again"),
-    ("recipe.allocation=knapsack evaluation.noise_every=4", "evaluation.noise_every", "one size"),
     # Schedules within a run.
     ("recipe.schedule={beta:{1e9:1}}", "recipe.schedule", "one or more of num_generations"),
     (GROWING + "recipe.rollout_lag=2", "recipe.rollout_lag", "changes problems_per_batch by then"),

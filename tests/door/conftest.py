@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.tables import CELLS, CHOICES, EARLY, FRONTIER, NOISE, TARGETS
+from isosweep.analysis.tables import CELLS, CHOICES, EARLY, FRONTIER, TARGETS
 from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
 
 # By the call that makes the frame, as docs/columns_reference.md has it.
@@ -19,7 +19,6 @@ FRAMES = {
     "sweep.frontier": FRONTIER,
     "sweep.targets": TARGETS,
     "sweep.early": EARLY,
-    "sweep.noise": NOISE,
     "sweep.verdict.n_star.by_budget": BEST_N,
     "sweep.next_runs().runs": NEXT,
     "isosweep.compare().frontier": COMPARED,

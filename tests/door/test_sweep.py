@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,12 @@ from isosweep.door.columns import RUNS
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
-from isosweep.gradient_noise import GradientNoise
 from isosweep.plan.output import plan_csv
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import (
     Evaluation,
     append_record,
     read_records,
-    write_records,
 )
 from tests.analysis.sweeps import (
     REWARD,
@@ -53,16 +50,8 @@ def configured(paths: SweepPaths) -> Path:
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> SweepPaths:
-    """A sweep on disk, with one run that failed; all have measured the gradient's noise."""
+    """A sweep on disk, with one run that failed."""
     paths = write_sweep(tmp_path_factory.mktemp("made"), REWARD, plan=PLAN)
-    noise = GradientNoise(
-        updates=2, num_generations=4, gradient=0.5, between_problems=0.25, within_problems=16.0
-    )
-    for run in PLAN.runs:
-        log = paths.run(run.run_id).records
-        records = read_records(log).records
-        shutil.rmtree(log)
-        write_records(log, [replace(record, noise=noise) for record in records])
     write_end(paths, PLAN.runs[0].run_id, "failed", "RuntimeError: planted")
     configured(paths)
     return paths
@@ -385,16 +374,3 @@ def rows_of_latex(text: str) -> list[list[str]]:
         assert text.count(rule) == 1
     lines = [line.strip() for line in text.splitlines()]
     return [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"\\")]
-
-
-def test_the_noise_of_records_stands_beside_n_star(sweep: Sweep) -> None:
-    found = sweep.noise
-    assert list(found["budget"]) == list(sweep.frontier["budget"])
-    # 32 rollouts at 4 problems a step.
-    assert found[found["updates"] > 0]["predicted_n"].unique().tolist() == [8.0]
-    assert found[found["updates"] > 0]["crossing_n"].unique().tolist() == [64.0]
-    assert found["n_star"].equals(sweep.frontier["n_star"])
-    # A noise that is everywhere the same predicts no change.
-    assert found.attrs["agreement"][""].kind == "cannot tell"
-    records = sweep.records
-    assert (records["noise_rollouts"] == (16 + 4 * 0.25) / 0.5).all()

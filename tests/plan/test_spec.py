@@ -101,7 +101,7 @@ def test_fields_that_change_no_number_are_marked() -> None:
         ),
         "model.architecture.max_position_embeddings",
         *("task.prompt_tokens", "task.completion_tokens", "task.difficulty"),
-        *("evaluation.batch_size", "evaluation.noise_every", "evaluation.sets"),
+        *("evaluation.batch_size", "evaluation.sets"),
         *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
         *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
         "recipe.max_completions_per_step",

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from isosweep.gradient_noise import GradientNoise
 from isosweep.pricing import Pricing
 from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
@@ -286,19 +285,6 @@ def test_a_figure_that_cannot_be_stored_still_ends_the_parent(sweep: Sweep) -> N
     with pytest.raises(StoreError, match="absent"):
         tracker.finish("FINISHED", [sweep.root / "absent.png"], None)
     assert sweep.stored()["parent"].info.status == "FINISHED"
-
-
-def test_mlflow_has_the_gradient_noise_that_a_record_has() -> None:
-    noise = GradientNoise(
-        updates=2, num_generations=4, gradient=-1.0, between_problems=0.5, within_problems=2.0
-    )
-    plain = held_out_point(record(20), None).values
-    shown = held_out_point(replace(record(20), noise=noise), None).values
-    assert {name: shown[name] for name in shown.keys() - plain.keys()} == {
-        "noise/gradient": -1.0,
-        "noise/between_problems": 0.5,
-        "noise/within_problems": 2.0,
-    }
 
 
 def test_further_sets_are_metrics_of_their_own() -> None:

@@ -35,8 +35,8 @@ def spec_of(*overrides: str, n: int = 4, B: int = 4, micro: int | None = None) -
     )
 
 
-def trainer_of(spec: RunSpec, directory: Path, model: Any = None, noise: Any = None) -> Any:
-    """The run's trainer, of `model` or of its own policy, which tells `noise`."""
+def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
+    """The run's trainer, of `model` or of its own policy."""
     import torch
 
     from isosweep.training.grpo import load_policy, make_stream, make_trainer
@@ -47,7 +47,7 @@ def trainer_of(spec: RunSpec, directory: Path, model: Any = None, noise: Any = N
     policy, tokenizer = load_policy(spec, weights(spec.model))
     policy = policy if model is None else model
     books = Ledger(spec), make_stream(spec)
-    trainer = make_trainer(spec, policy, tokenizer, *books, directory, noise=noise)
+    trainer = make_trainer(spec, policy, tokenizer, *books, directory)
     trainer.model.train()
     return trainer
 

@@ -68,7 +68,6 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
     from isosweep.training.evaluate import Evaluator
     from isosweep.training.grpo import load_policy
     from isosweep.training.loop import TrainingLoop
-    from isosweep.training.noise import NoiseBooks
 
     run = spec(*overrides)
     saving = CheckpointConfig(share=1.0, min_interval_s=interval_s, max_interval_s=1e9)
@@ -83,7 +82,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
         began=time.monotonic() - 5,
     )
     recorded = session.reporter.started(session.start)
-    progress = Progress(Ledger(run), ProblemStream(64, 0), session.monitor, NoiseBooks(run))
+    progress = Progress(Ledger(run), ProblemStream(64, 0), session.monitor)
     model, tokenizer = load_policy(run, str(weights(run.model)))
     return TrainingLoop(session, progress, Still(model), Evaluator(run, tokenizer), recorded)
 

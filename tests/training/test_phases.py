@@ -58,7 +58,6 @@ def records(run: RunPaths) -> list[dict[str, Any]]:
             "step": record.step,
             "successes": record.successes,
             "compute": {k: v for k, v in vars(record.compute).items() if "seconds" not in k},
-            "noise": record.noise,
         }
         for record in read_records(run.records).records
     ]

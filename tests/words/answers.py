@@ -15,7 +15,6 @@ from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.noise_scale import Agreement, NoiseAt, NoiseScale
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.targets import Crossing, First, Reached, Target
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
@@ -276,39 +275,6 @@ TARGETS = (
     target(0.3, (1.0, crossing(None, None, None, 0.0)), (1.0, crossing(None, None, 2e18, 0.0))),
     target(0.9, (0.0, crossing(None, 1e20, None, 0.0)), (0.0, crossing(None, 1e20, None, 0.0))),
 )
-_NOISY = NoiseAt(
-    budget=1e18,
-    updates=40,
-    runs=9,
-    critical_rollouts=256.0,
-    predicted_n=16.0,
-    predicted_low=12.0,
-    predicted_high=24.0,
-    crossing_n=6.0,
-    compared="cannot tell",
-)
-NOISE = NoiseScale(
-    budgets=(
-        replace(_NOISY, compared="too large"),
-        replace(_NOISY, budget=1e19, compared="compatible"),
-        replace(_NOISY, budget=1e20, compared="compatible"),
-        replace(_NOISY, budget=3e20),
-    ),
-    agreement=Agreement(budgets=4, tau=2 / 3, chance=1 / 3, kind="cannot tell"),
-)
-OTHER_NOISE = (
-    NoiseScale(
-        budgets=(_NOISY,), agreement=Agreement(budgets=1, tau=None, chance=1.0, kind="cannot tell")
-    ),
-    NoiseScale(
-        budgets=tuple(
-            replace(_NOISY, budget=k * 1e18, compared="too small" if k < 3 else "compatible")
-            for k in range(1, 8)
-        ),
-        agreement=Agreement(budgets=7, tau=1.0, chance=2 / 5040, kind="agrees"),
-    ),
-    replace(NOISE, agreement=Agreement(budgets=5, tau=-1.0, chance=2 / 120, kind="disagrees")),
-)
 EARLY = tuple(
     Early(
         budget=budget,
@@ -418,7 +384,6 @@ ANSWER = Answer(
     next_steps=STEPS,
     targets=TARGETS,
     early=EARLY,
-    noise=NOISE,
 )
 _SPLIT = Recommendation(
     budget=5e19,

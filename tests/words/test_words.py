@@ -27,7 +27,6 @@ from tests.words.answers import (
     END,
     EVALUATION,
     LISTED,
-    OTHER_NOISE,
     OUTLOOKS,
     OVERLAPS,
     PRICING,
@@ -68,12 +67,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *words.lines("answer", "next_steps", document),
             *words.lines("answer", "targets", document),
             *words.lines("answer", "early", document),
-            *words.lines("answer", "noise", document),
-            *(
-                line
-                for noise in OTHER_NOISE
-                for line in words.lines("answer", "noise", replace(ANSWER, noise=noise).document())
-            ),
         ],
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
