@@ -11,12 +11,10 @@ from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Change, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.statistics.best_batch import BatchLaw
-from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.growth import Growth
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.analysis.statistics.targets import Target
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject, to_json
@@ -537,12 +535,6 @@ class Answer:
     pricing: Pricing = field(default_factory=Pricing)
     """By what the plan's device time is priced: of `spent`, and of next steps; absent in answers of
     earlier versions."""
-    targets: tuple[Target, ...] = ()
-    """Which (n, B) reaches a reward first: one per target, ascending; absent in answers of earlier
-    versions."""
-    early: tuple[Early, ...] = ()
-    """How well each earlier budget predicts the order of settings at the last, ascending; absent
-    in answers of earlier versions."""
 
     def document(self) -> JsonObject:
         """The answer as its file holds it, and as templates read it."""

@@ -112,8 +112,6 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         spent=_spent(data),
         runs=runs,
         next_steps=_next_steps(findings, advice or Advice()),
-        targets=findings.targets,
-        early=findings.early,
     )
 
 

@@ -25,17 +25,14 @@ from isosweep.analysis.columns import (
 from isosweep.analysis.curves import CellReading, SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.asymptotes import Asymptote
-from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Estimate, Fit
 from isosweep.analysis.statistics.frontier import Choice
-from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.mechanism import ProblemChange
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.survival import Survival
-from isosweep.analysis.statistics.targets import HALF, Crossing, Reached
 from isosweep.plan.cells import PlannedRun
-from isosweep.words.numbers import UNITS, crossing, few, in_hours
+from isosweep.words.numbers import UNITS
 
 
 def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
@@ -44,8 +41,6 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
         cell_table(data),
         choice_table(data, findings),
         optimum_table(data, findings),
-        target_table(data, findings),
-        early_table(data, findings),
         survival_table(findings),
         asymptote_table(findings),
         fit_table(data, findings),
@@ -313,163 +308,6 @@ def _words(data: SweepData, findings: Findings) -> dict[str, str]:
 
 def _seeds(kept: int, fallen: int) -> str:
     return f"{kept} (and {fallen} fallen)" if fallen else str(kept)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReachedAt:
-    """A target and one (n, B)."""
-
-    reward: float
-    reached: Reached
-
-
-def _crossing(
-    name: str, field: str, heading: str, unit: str, show: Callable[[float], str]
-) -> Columns:
-    """When a target is reached in one unit: `field` of the setting, in columns that begin so."""
-
-    def at(row: ReachedAt) -> Crossing | None:
-        found: Crossing | None = getattr(row.reached, field)
-        return found
-
-    def part(of: str) -> Callable[[ReachedAt], Any]:
-        return lambda row: getattr(at(row), of, None)
-
-    def words(row: ReachedAt) -> str:
-        known = at(row)
-        reached = row.reached.probability >= HALF
-        return MISSING if known is None else crossing(known, reached=reached, show=show)
-
-    return (
-        number(
-            name,
-            part("median"),
-            f"Median; missing where it lies outside the readings. {unit}",
-            heading=heading,
-            show=words,
-        ),
-        number(
-            f"{name}_low",
-            part("low"),
-            f"Lower end of its interval, at analysis.confidence: not before; missing where the "
-            f"first reading may have it already. {unit}",
-        ),
-        number(
-            f"{name}_high",
-            part("high"),
-            f"Upper end; missing where it may lie past the last reading. {unit}",
-        ),
-        number(f"{name}_first_read", part("first_read"), f"First reading of (n, B). {unit}"),
-        number(f"{name}_last_read", part("last_read"), f"Last reading of (n, B). {unit}"),
-        number(
-            f"{name}_probability_first",
-            part("probability_first"),
-            "Probability that no other (n, B) is earlier, at least; missing without a spread "
-            "between seeds. A share.",
-            heading="P(first)",
-            show=".2f",
-        ),
-        other(
-            f"{name}_may_be_first",
-            part("may_be_first"),
-            "Whether (n, B) cannot be distinguished from the first.",
-            heading="may be first",
-        ),
-    )
-
-
-TARGETS: Columns = (
-    number("target", "reward", "Reward to reach. Reward.", heading="target", show=".4g"),
-    *planned("reached", "n", "B"),
-    number(
-        "probability",
-        "reached.probability",
-        "Probability that the mean curve of (n, B) reaches it by the last reading. A share.",
-        heading="P(reached)",
-        show=".2f",
-    ),
-    *_crossing("compute", "compute", "{unit} ({confidence})", "In budget_unit.", few),
-    *_crossing("hours", "device_hours", "device time", "Device-hours of training.", in_hours),
-)
-
-
-def target_table(data: SweepData, findings: Findings) -> Table[ReachedAt]:
-    """One row per target and (n, B)."""
-    rows = tuple(
-        ReachedAt(reward=target.reward, reached=each)
-        for target in findings.targets
-        for each in target.settings
-    )
-    return Table(name="targets", columns=TARGETS, rows=rows, words=_words(data, findings))
-
-
-EARLY: Columns = (
-    number("budget", "budget", BUDGET, heading="budget ({unit})", show=".3g"),
-    number("share", "share", "Of the last budget. A share.", heading="of the last", show=".2g"),
-    number("last", "last", "The last budget. In budget_unit."),
-    count("settings", "num_settings", "Number of (n, B) that were read at both. A count."),
-    number(
-        "tau_measured",
-        "measured",
-        "Kendall's tau between the measured means at both budgets. No unit.",
-        heading="tau, measured",
-        show=".2f",
-    ),
-    number(
-        "tau",
-        lambda row: row.tau and row.tau.median,
-        "Median of Kendall's tau without noise; missing without a spread between seeds. No unit.",
-        heading="tau without noise ({confidence})",
-        show=lambda row: _spanned(row.tau, 2),
-    ),
-    number("tau_low", lambda row: row.tau and row.tau.low, "Lower end of its interval. No unit."),
-    number("tau_high", lambda row: row.tau and row.tau.high, "Upper end of its interval. No unit."),
-    count("pairs", "num_pairs", "Pairs of these settings. A count.", heading="pairs"),
-    number(
-        "pairs_same", "num_same", "Pairs that surely keep their order. A count.", heading="keep"
-    ),
-    number(
-        "pairs_opposite",
-        "num_opposite",
-        "Pairs that surely swap it. A count.",
-        heading="swap",
-    ),
-    *planned("", "n", "B"),
-    number(
-        "regret_measured",
-        "measured_regret",
-        "What n and B, the best by then, lose at the last budget by measured means. Reward.",
-    ),
-    number(
-        "regret",
-        lambda row: row.regret and row.regret.median,
-        "Median of the same by expected rewards; missing without a spread. Reward.",
-        heading="it loses at the end ({confidence})",
-        show=lambda row: _spanned(row.regret, 4),
-    ),
-    number(
-        "regret_low",
-        lambda row: row.regret and row.regret.low,
-        "Lower end of its interval. Reward.",
-    ),
-    number(
-        "regret_high",
-        lambda row: row.regret and row.regret.high,
-        "Upper end of its interval. Reward.",
-    ),
-)
-
-
-def _spanned(at: Interval | None, digits: int) -> str:
-    if at is None:
-        return MISSING
-    return f"{at.median:.{digits}f} ({at.low:.{digits}f} to {at.high:.{digits}f})"
-
-
-def early_table(data: SweepData, findings: Findings) -> Table[Early]:
-    """One row per earlier budget."""
-    words = _words(data, findings)
-    return Table(name="early", columns=EARLY, rows=findings.early, words=words)
 
 
 _SURVIVALS: Columns = (

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.asymptotes import Asymptote, asymptotes
 from isosweep.analysis.statistics.best_batch import BatchLaw, batch_laws
-from isosweep.analysis.statistics.courses import courses_of
-from isosweep.analysis.statistics.early import Early, early_against_final
 from isosweep.analysis.statistics.fits import Fit, fit_curves
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
@@ -14,7 +12,6 @@ from isosweep.analysis.statistics.mechanism import ProblemChange, problem_change
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.survival import Survival, survivals
-from isosweep.analysis.statistics.targets import Target, find_targets
 from isosweep.analysis.statistics.validation import Validation, leave_last_budget_out
 from isosweep.analysis.statistics.views import View, all_views
 from isosweep.config.analysis import AnalysisConfig
@@ -24,8 +21,7 @@ from isosweep.config.analysis import AnalysisConfig
 class Findings:
     """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
     `survivals`: one an n, () where no run fell; `batch_laws`: one an n x B, () where it is not
-    fixed; `validation`: None with one budget; `targets`: one a reward; `early`: one an earlier
-    budget; `views`: () unless asked for."""
+    fixed; `validation`: None with one budget; `views`: () unless asked for."""
 
     surface: Surface | None
     frontier: Frontier
@@ -36,8 +32,6 @@ class Findings:
     survivals: tuple[Survival, ...]
     batch_laws: tuple[BatchLaw, ...]
     validation: Validation | None
-    targets: tuple[Target, ...]
-    early: tuple[Early, ...]
     views: tuple[View, ...] = ()
 
 
@@ -45,7 +39,6 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
     """Analyse the sweep as far as its runs have come; with `views`, by other metrics as well."""
     surface, frontier, saturation = judge(data, config)
     fits = fit_curves([curve.until_collapse() for curve in data.curves])
-    courses = courses_of(frontier, surface)
     return Findings(
         surface=surface,
         frontier=frontier,
@@ -56,7 +49,5 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),
         validation=leave_last_budget_out(data, config, saturation.optima),
-        targets=find_targets(data, courses, config.targets, config.confidence),
-        early=early_against_final(courses, config.confidence),
         views=all_views(data, config, frontier, saturation) if views else (),
     )

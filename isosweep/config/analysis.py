@@ -60,9 +60,6 @@ class AnalysisConfig:
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Only held-out problems with these success rates before training: a name (`hard`) or [low,
     high]; null: all."""
-    targets: Listed[Annotated[float, Gt(0), Lt(1)]] | None = None
-    """Rewards whose time to target is told: the compute and device-hours at which each (n, B)
-    reaches them; null: half, three quarters and nine tenths of the sweep's gain; []: none."""
     formats: Listed[Format] = field(default_factory=lambda: list(get_args(Format)))
     """Files of every figure: NAME.png and so on; `dark_png` is NAME-dark.png. Empty: none. The
     report has its figures in any case."""

@@ -146,22 +146,6 @@ def frontier_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
     return (_row(table.columns, at, _axes(data)) for at in table.rows)
 
 
-def target_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
-    """One row a target and (n, B), as `analysis/targets.csv` has it."""
-    from isosweep.analysis.tables import target_table
-
-    table = target_table(data, findings)
-    return (_row(table.columns, at, _axes(data)) for at in table.rows)
-
-
-def early_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
-    """One row an earlier budget, as `analysis/early.csv` has it."""
-    from isosweep.analysis.tables import early_table
-
-    table = early_table(data, findings)
-    return (_row(table.columns, at, _axes(data)) for at in table.rows)
-
-
 def _axes(data: "SweepData") -> dict[str, Any]:
     """Values of `grid.axes` of the variant that was read."""
     (axes,) = data.plan.axes

@@ -16,13 +16,11 @@ from isosweep.door.frames import (
     candidate_rows,
     cell_rows,
     choice_rows,
-    early_rows,
     frame,
     frontier_rows,
     record_rows,
     run_rows,
     sweep_rows,
-    target_rows,
 )
 from isosweep.door.selection import Selection, selection
 from isosweep.errors import SettingError
@@ -228,24 +226,6 @@ class Sweep:
 
         rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
         return self._read_frame(FRONTIER, rows)
-
-    @property
-    def targets(self) -> "pandas.DataFrame":
-        """A frame of when every (n, B) reaches each reward of `analysis.targets`, in compute and in
-        device-hours, and which is first; `view(targets=[0.5, 0.6])` names the rewards."""
-        from isosweep.analysis.tables import TARGETS
-
-        rows = (target_rows(one.data, one.findings) for one in self.variants.values())
-        return self._read_frame(TARGETS, rows)
-
-    @property
-    def early(self) -> "pandas.DataFrame":
-        """A frame of how well earlier budgets predict the last one: the order of settings, and
-        what the best by then loses."""
-        from isosweep.analysis.tables import EARLY
-
-        rows = (early_rows(one.data, one.findings) for one in self.variants.values())
-        return self._read_frame(EARLY, rows)
 
     @property
     def verdict(self) -> "Verdict":

@@ -75,7 +75,6 @@ def environment(*, autoescape: bool) -> "Environment":
         "amount": numbers.amount,
         "unit": numbers.UNITS.__getitem__,
         "interval": _interval,
-        "crossing": numbers.crossing,
         "duration": numbers.duration,
         "predicted_time": _predicted_time,
         "price": _price,

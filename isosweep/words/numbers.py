@@ -1,8 +1,7 @@
 """Numbers as people read them: amounts with units, intervals, durations, lists and shares."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from isosweep.compute import BudgetUnit
 from isosweep.pricing import Pricing
@@ -41,26 +40,6 @@ def interval(
 def few(value: float) -> str:
     """A number whose interval says how sure it is: 76, else as `short`."""
     return f"{value:.0f}" if 10 <= abs(value) < 1000 else short(value)
-
-
-def crossing(at: Any, *, reached: bool, show: Callable[[float], str] = few) -> str:
-    """When a target is reached, as `interval`: 76 (54 to 128+); "not before 54" where it may lie
-    past all that was read, "4 or less" where it may lie below.
-
-    `at`: a `Crossing`, or a mapping as a document has it; `reached`: whether the target is reached
-    by the last reading, more likely than not.
-    """
-    of = at if isinstance(at, Mapping) else vars(at)
-    median, low, high, first, last = (
-        of[name] for name in ("median", "low", "high", "first_read", "last_read")
-    )
-    if median is None:
-        return f"{show(first)} or less" if reached else f"not before {show(low or last)}"
-    if of["probability_first"] is None:
-        return show(median)
-    start = f"{show(first)} or less" if low is None else show(low)
-    end = f"{show(last)}+" if high is None else show(high)
-    return f"{show(median)} ({start} to {end})"
 
 
 def duration(seconds: float) -> str:

@@ -22,17 +22,6 @@ HEADERS = {
     "loss,loss_upper,probability_best,may_be_best",
     "optima": "budget,n,B,T,n_star,n_star_low,n_star_high,open_below,open_above,candidates,"
     "measured,expected,low,high,n_d,n_d_low,n_d_high,n_d_open_below,n_d_open_above",
-    "targets": "target,n,B,probability,"
-    + ",".join(
-        f"{unit}{part}"
-        for unit in ("compute", "hours")
-        for part in (
-            *("", "_low", "_high", "_first_read", "_last_read"),
-            *("_probability_first", "_may_be_first"),
-        )
-    ),
-    "early": "budget,share,last,settings,tau_measured,tau,tau_low,tau_high,pairs,pairs_same,"
-    "pairs_opposite,n,B,regret_measured,regret,regret_low,regret_high",
     "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high,status",
     "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
     "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,best_law,"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.tables import CELLS, CHOICES, EARLY, FRONTIER, TARGETS
+from isosweep.analysis.tables import CELLS, CHOICES, FRONTIER
 from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
 
 # By the call that makes the frame, as docs/columns_reference.md has it.
@@ -17,8 +17,6 @@ FRAMES = {
     "sweep.cells": CELLS,
     "sweep.choices": CHOICES,
     "sweep.frontier": FRONTIER,
-    "sweep.targets": TARGETS,
-    "sweep.early": EARLY,
     "sweep.verdict.n_star.by_budget": BEST_N,
     "sweep.next_runs().runs": NEXT,
     "isosweep.compare().frontier": COMPARED,

@@ -11,12 +11,10 @@ from isosweep.analysis.outlook import Change, Lack, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable, Odds
-from isosweep.analysis.statistics.early import Early
 from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations, Range
-from isosweep.analysis.statistics.targets import Crossing, First, Reached, Target
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan, OverlapPlan, SplitOfN
@@ -219,81 +217,6 @@ STEPS = (
 )
 
 
-def crossing(median: float | None, low: float | None, high: float | None, first: float) -> Crossing:
-    return Crossing(
-        median=median,
-        low=low,
-        high=high,
-        first_read=1e18,
-        last_read=1e20,
-        probability_first=first,
-        may_be_first=first >= 0.1,
-    )
-
-
-def target(reward: float, *reached: tuple[float, Crossing], asked: bool = False) -> Target:
-    """`reached`: of n = 4, 16, ... the probability to reach it and when; the first of them, if it
-    may be, is first in compute, and the last in device-hours."""
-    settings = tuple(
-        Reached(
-            num_generations=4 ** (i + 1),
-            problems_per_batch=16,
-            probability=share,
-            compute=at,
-            device_hours=replace(at, first_read=0.1, last_read=10.0),
-        )
-        for i, (share, at) in enumerate(reached)
-    )
-    first, *_, last = (
-        First(
-            num_generations=each.num_generations,
-            problems_per_batch=16,
-            probability=each.compute.probability_first,
-            at=each.compute,
-            as_early=tuple(NamedCell.of(o) for o in settings[1:] if o.compute.may_be_first),
-        )
-        for each in settings
-    )
-    known = first.at.may_be_first
-    return Target(
-        reward=reward,
-        asked=asked,
-        first=first if known else None,
-        first_in_hours=last if known else None,
-        settings=settings,
-    )
-
-
-TARGETS = (
-    target(
-        0.5,
-        (1.0, crossing(4e18, 3e18, 6e18, 0.8)),
-        (1.0, crossing(7e18, 5e18, 9e18, 0.2)),
-        asked=True,
-    ),
-    target(0.6, (0.97, crossing(4e19, 3e19, None, 0.9)), (0.2, crossing(None, 5e19, None, 0.0))),
-    target(0.3, (1.0, crossing(None, None, None, 0.0)), (1.0, crossing(None, None, 2e18, 0.0))),
-    target(0.9, (0.0, crossing(None, 1e20, None, 0.0)), (0.0, crossing(None, 1e20, None, 0.0))),
-)
-EARLY = tuple(
-    Early(
-        budget=budget,
-        share=budget / 1e20,
-        nearest_to_a_tenth=budget == 1e19,
-        last=1e20,
-        num_settings=3,
-        num_pairs=3,
-        measured=1 / 3,
-        tau=Interval(median=1 / 3, low=-1 / 3, high=1.0),
-        num_same=1,
-        num_opposite=0,
-        num_generations=4,
-        problems_per_batch=16,
-        measured_regret=0.012,
-        regret=Interval(median=0.01, low=0.0, high=0.03),
-    )
-    for budget in (1e18, 1e19)
-)
 ANSWER = Answer(
     pricing=PRICING,
     plan_id="0123abcd",
@@ -382,8 +305,6 @@ ANSWER = Answer(
         seeds=3,
     ),
     next_steps=STEPS,
-    targets=TARGETS,
-    early=EARLY,
 )
 _SPLIT = Recommendation(
     budget=5e19,

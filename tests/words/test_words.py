@@ -65,8 +65,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
         "answer": [
             words.line("verdict", "headline", document),
             *words.lines("answer", "next_steps", document),
-            *words.lines("answer", "targets", document),
-            *words.lines("answer", "early", document),
         ],
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
