@@ -103,9 +103,6 @@ class RecipeConfig:
         Positive, ForTRL("vllm_importance_sampling_clip_max"), _CORRECTED
     ] = 2.0
     """Largest ratio of the learner's to the sampler's probability in that correction."""
-    allocation: Annotated[Literal["uniform", "knapsack"], ADDED] = "uniform"
-    """Rollouts of each problem of a step, n on average: `uniform` n, or by `knapsack` more for
-    those that teach more (arXiv 2509.25849; docs/allocation.md)."""
     aggregation: Literal["loss", "problem"] = "loss"
     """Average over the batch: `loss` as TRL's `loss_type` does, `problem` with equal weight for
     every problem."""
@@ -202,10 +199,6 @@ class RecipeConfig:
                 "a problem's mean needs a loss summed over tokens: recipe.loss_type=dapo or cispo"
             )
             raise SettingError("recipe.aggregation", self.aggregation, rule)
-        if self.allocation != "uniform" and self.zero_variance == "resample":
-            rule = "with recipe.zero_variance=resample fills a step with groups of n rollouts each"
-            nearest = "recipe.zero_variance=drop, or recipe.allocation=uniform"
-            raise SettingError("recipe.allocation", self.allocation, rule, nearest)
         resized = set(self.schedule or ()) - {"learning_rate"}
         if self.rollout_lag and resized:
             rule = (

@@ -249,21 +249,6 @@ def _interruption(c: "SweepConfig") -> Refusals:
         yield SettingError("recipe.interruption", c.recipe.interruption, rule)
 
 
-def _allocation(c: "SweepConfig") -> Refusals:
-    """Whether what trains the runs can have groups of many sizes."""
-    setting, allocation = "recipe.allocation", c.recipe.allocation
-    if allocation == "uniform":
-        return
-    if c.trainer.name == "command":
-        yield SettingError(setting, allocation, _OWN_TRAINER, "recipe.allocation=uniform")
-    if c.hardware.shared_prompts:
-        rule = (
-            "needs hardware.shared_prompts=false, which pads the prompts of a micro-batch to the "
-            "largest group"
-        )
-        yield SettingError(setting, allocation, rule, "hardware.shared_prompts=false")
-
-
 def _schedule(c: "SweepConfig") -> Refusals:
     """Whether what trains the runs can change settings within them, at amounts that repeat."""
     if c.recipe.schedule is None:
@@ -346,7 +331,6 @@ _RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
     _vllm,
     _overlap,
     _interruption,
-    _allocation,
     _schedule,
     _shared_devices,
     _price,

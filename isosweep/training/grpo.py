@@ -22,7 +22,7 @@ from isosweep.models.checkpoints import load_difference
 from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
-from isosweep.tasks.mixing import PartProblem, own_task
+from isosweep.tasks.mixing import PartProblem
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
 from isosweep.training.beside import Shared
 from isosweep.training.ledger import Ledger
@@ -213,7 +213,6 @@ def make_trainer(
                     p.problem_id,
                     tuple(ids),
                     p.part if isinstance(p, PartProblem) else None,
-                    own_task(spec.task, p).success_at,
                 )
                 for p, ids in zip(problems, tokens, strict=True)
             ],

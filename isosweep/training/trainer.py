@@ -14,13 +14,11 @@ import torch
 from accelerate.utils import gather_object
 
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, read_json, write_json
+from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
-from isosweep.training.allocation import Knapsack
 from isosweep.training.arguments import batch_arguments
 from isosweep.training.beside import Shared
 from isosweep.training.draws import Draws
-from isosweep.training.groups import Groups
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
 from isosweep.training.ledger import Ledger
@@ -29,22 +27,18 @@ from isosweep.training.microbatches import Shape, bearing
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
 from isosweep.training.trl_adapter import TRLTrainer
-from isosweep.training.trl_callback import PART_METRICS, SIZE_METRICS
-from isosweep.training.weights import advantage_weights, by_their_spread, group_advantages
-
-# Of a checkpoint: what `Knapsack` knows.
-_ALLOCATION = "isosweep-allocation.json"
+from isosweep.training.trl_callback import PART_METRICS
+from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
 
 @dataclass(frozen=True)
 class Question:
-    """A training problem as the trainer sees it: what the model reads, as text and as tokens, the
-    part of a mixture that it is of, and the lowest score that is a success."""
+    """A training problem as the trainer sees it: what the model reads, as text and as tokens, and
+    the part of a mixture that it is of."""
 
     text: str
     tokens: tuple[int, ...]
     part: str | None = None
-    success_at: float = 1.0
 
 
 class _Group(NamedTuple):
@@ -61,10 +55,6 @@ class _Chosen(NamedTuple):
 
     rollouts: Rollouts
     rewards: Any
-
-
-def _allocation(spec: RunSpec) -> Knapsack | None:
-    return Knapsack(spec.num_generations) if spec.recipe.allocation == "knapsack" else None
 
 
 class CountedGRPOTrainer(TRLTrainer):
@@ -106,11 +96,8 @@ class CountedGRPOTrainer(TRLTrainer):
             raise SettingError("hardware.shared_prompts", True, rule)
         # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
         self._chosen: _Chosen | None = None
-        # Rewards of everyone's rollouts that were scored last (rollouts, functions), and how these
-        # come in groups.
+        # Rewards of everyone's rollouts that were scored last (rollouts, functions).
         self._rewards = torch.empty(0)
-        self._groups = Groups([])
-        self._allocation = _allocation(spec)
         # Tokens of prompt and completion of this process's rollouts.
         self._lengths: list[tuple[int, int]] = []
         self._interruption: Interruption | None = None
@@ -124,7 +111,7 @@ class CountedGRPOTrainer(TRLTrainer):
 
     def begin_phase(self, spec: RunSpec) -> None:
         """Take batches, micro-batches and rate of `spec` when `train` is called next."""
-        self._spec, self._allocation = spec, _allocation(spec)
+        self._spec = spec
         self.trl_begin_phase(batch_arguments(spec))
 
     def timing_update(self) -> AbstractContextManager[None]:
@@ -192,8 +179,6 @@ class CountedGRPOTrainer(TRLTrainer):
             else:
                 problems = self._drawn_problems()
             fresh = self.trl_batch(self._rows(problems, count))
-            if self._allocation is not None:
-                self._correct_for_sizes(fresh)
             if self._chosen is None:
                 self._note_scores(problems)
             self._chosen = None
@@ -209,30 +194,22 @@ class CountedGRPOTrainer(TRLTrainer):
 
     def sampling_state(self) -> JsonObject:
         """What the next generation follows from, besides the policy and the step."""
-        sizes = None if self._allocation is None else self._allocation.to_json()
-        spent = self._ledger.of_sampling()
-        return {"stream": self._stream.to_json(), "allocation": sizes, "spent": spent}
+        return {"stream": self._stream.to_json(), "spent": self._ledger.of_sampling()}
 
     def restore_sampling(self, state: JsonObject) -> None:
         """Go on where `sampling_state` was called, here or in another process."""
         self._stream.restore(state["stream"])
-        if self._allocation is not None:
-            self._allocation.restore(state["allocation"])
         self._ledger.restore_sampling(state["spent"])
 
     def save_beside(self, checkpoint: Path) -> None:
-        """Write the batches that wait, and what sizes of groups follow from, beside it."""
+        """Write the batches that wait beside it."""
         if self.recipe.rollout_lag:
             self._waiting.save(self._waiting_file(checkpoint))
-        if self._allocation is not None and self.process == 0:
-            write_json(checkpoint / _ALLOCATION, self._allocation.to_json())
 
     def restore_from(self, checkpoint: Path) -> None:
         """Read back what `save_beside` wrote."""
         if self.recipe.rollout_lag:
             self._waiting.restore(self._waiting_file(checkpoint), self.own_device)
-        if self._allocation is not None:
-            self._allocation.restore(read_json(checkpoint / _ALLOCATION) or {})
 
     def _waiting_file(self, checkpoint: Path) -> Path:
         return checkpoint / f"waiting-{self.process}.safetensors"
@@ -247,41 +224,30 @@ class CountedGRPOTrainer(TRLTrainer):
         start = self.process * count
         return [
             {"prompt": self._questions[problem].text, "problem": problem}
-            for problem in self._groups.each(problems)[start : start + count]
+            for problem in self._repeated(problems)[start : start + count]
         ]
 
+    def _repeated(self, problems: Sequence[int]) -> list[int]:
+        """Every problem n times, once for each of its rollouts."""
+        return [problem for problem in problems for _ in range(self._spec.num_generations)]
+
     def _drawn_problems(self) -> list[int]:
-        """The next B problems, whose groups the coming rollouts are."""
-        problems = self._stream.draw(self._spec.problems_per_batch)
-        uniform = [self._spec.num_generations] * len(problems)
-        sizes = self._allocation.sizes(problems) if self._allocation is not None else uniform
-        self._groups = Groups(sizes)
-        return problems
+        """The next B problems."""
+        return self._stream.draw(self._spec.problems_per_batch)
 
     def _note_scores(self, problems: Sequence[int]) -> None:
         """Retires those of the problems just scored that are solved, and notes successes."""
-        scores = [own.tolist() for own in self._groups.split(self._scores)]
+        scores = self._scores.view(len(problems), -1).tolist()
         self._stream.scored(zip(problems, scores, strict=True))
-        if self._allocation is not None:
-            least = [self._questions[problem].success_at for problem in problems]
-            outcomes = [[s >= at for s in own] for own, at in zip(scores, least, strict=True)]
-            self._allocation.scored(zip(problems, outcomes, strict=True))
 
     @property
     def _scores(self) -> Any:
         """Scores of the rollouts scored last: (rollouts,)."""
         return self._rewards[:, 0]
 
-    def _correct_for_sizes(self, batch: Batch) -> None:
-        """Put what is right for groups of many sizes in the place of TRL's of groups of n.
-
-        Advantages; and the mean reward in the log, of problems alike, however often each was
-        sampled: it would fall whenever the harder ones are sampled more.
-        """
-        rewards = self.total_rewards(self._rewards)
-        everyones = group_advantages(rewards, self._groups, self.recipe.scale_rewards)
-        batch["advantages"] = self.own_rows(everyones, len(batch["advantages"]))
-        self.log_reward(self._groups.means(self._scores).mean().item())
+    def _varied(self) -> Any:
+        """Which of the groups scored last teach something: (groups,) bool."""
+        return varied(self._scores, self._spec.num_generations)
 
     def _weigh_groups(self, batch: Batch) -> None:
         """Puts the recipe's weights of groups and problems on the advantages."""
@@ -290,10 +256,10 @@ class CountedGRPOTrainer(TRLTrainer):
         if recipe.zero_variance == "keep" and not by_problem:
             return
         tokens = self.of_all(bearing(batch).sum(1)).float()
-        kept = self._groups.varied(self._scores)
+        kept = self._varied()
         if recipe.zero_variance == "keep":
             kept = torch.ones_like(kept)
-        weights = advantage_weights(self._groups, kept, tokens, recipe.loss_type, by_problem)
+        weights = advantage_weights(kept, tokens, recipe.loss_type, by_problem)
         self.weigh(batch, weights)
 
     # Dynamic sampling.
@@ -334,7 +300,7 @@ class CountedGRPOTrainer(TRLTrainer):
                 problem, everyones[at * n : (at + 1) * n], rewards[at * n : (at + 1) * n], teaches
             )
             for at, (problem, teaches) in enumerate(
-                zip(problems, self._groups.varied(self._scores).tolist(), strict=True)
+                zip(problems, self._varied().tolist(), strict=True)
             )
         ]
 
@@ -379,15 +345,13 @@ class CountedGRPOTrainer(TRLTrainer):
         later = interruption.later if interruption else [0] * len(self._lengths)
         first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
         prompts, completions = zip(*gather_object(first), strict=True)
-        self._ledger.sampled(prompts, completions, self._groups.each(self._groups.sizes))
+        together = [self._spec.num_generations] * len(prompts)
+        self._ledger.sampled(prompts, completions, together)
         if interruption and (continued := gather_object(interruption.continued)):
             self._ledger.continued(*zip(*continued, strict=True))
 
     def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
         """Completions of `prompt_ids`, interrupted as the recipe asks."""
-        if self._allocation is not None:
-            # A server is sent each n-th prompt for n rollouts: here every rollout's.
-            num_generations = 1
         if self._interruption is None:
             return self.trl_sample(prompt_ids, num_generations)
         return self._interruption.sample(self, prompt_ids, num_generations)
@@ -399,21 +363,10 @@ class CountedGRPOTrainer(TRLTrainer):
             return self._rewards
         with self._ledger.timing("reward"):
             self._rewards = self.trl_rewards(rows, texts, ids)
-        teaching = self._groups.varied(self._scores).float()
-        self.log_mean("zero_variance_share", 1 - teaching.mean().item())
-        if self._allocation is not None:
-            self._log_sizes(teaching)
+        self.log_mean("zero_variance_share", 1 - self._varied().float().mean().item())
         if self._spec.task.parts:
             self._log_parts(rows)
         return self._rewards
-
-    def _log_sizes(self, teaching: Any) -> None:
-        """Log the groups' sizes, and the share of rollouts whose group teaches nothing."""
-        sizes = torch.tensor(self._groups.sizes, dtype=torch.float32)
-        of_rollouts = self._groups.spread(teaching)
-        found = sizes.min(), sizes.max(), sizes.std(correction=0), 1 - of_rollouts.mean()
-        for name, number in zip(SIZE_METRICS, found, strict=True):
-            self.log_mean(name, number.item())
 
     def _log_parts(self, rows: list[Row]) -> None:
         """Log each part's share of the rollouts just scored, and the mean score of those."""

@@ -377,10 +377,6 @@ class TRLTrainer(CheckpointedTrainer):
         self._metrics["train"].clear()
         return noted
 
-    def log_reward(self, value: float) -> None:
-        """Have the log say this of the mean score, in the place of what was logged last."""
-        self._metrics["train"]["rewards/correctness/mean"][-1] = value
-
     def ends_answer(self, token: int) -> bool:
         """Whether `token` ends a completion."""
         return token in self.eos_token_ids
@@ -389,16 +385,9 @@ class TRLTrainer(CheckpointedTrainer):
 
     def weigh(self, batch: Batch, weights: Any) -> None:
         """Multiply advantages by this process's part of `weights` (n x B)."""
-        own = self.own_rows(weights, len(batch["advantages"]))
+        count = len(batch["advantages"])
+        own = weights[self.process * count : (self.process + 1) * count]
         batch["advantages"] = batch["advantages"] * own
-
-    def own_rows(self, everyones: Any, count: int) -> Any:
-        """This process's `count` of all processes' rows."""
-        return everyones[self.process * count : (self.process + 1) * count]
-
-    def total_rewards(self, rewards: Any) -> Any:
-        """The weighted sum of the `rewards` (rollouts, functions) of each rollout: (rollouts,)."""
-        return (rewards * self.reward_weights.to(rewards.device)).nansum(1)
 
     def remember_policy(self, batch: Batch) -> None:
         """Put today's log-probabilities into a batch that has none: it will be trained on later."""

@@ -9,10 +9,6 @@ from transformers import TrainerCallback
 from isosweep.training.protocols import Observer
 from isosweep.training.trl_checkpoints import checkpoint_directory, written_by_all
 
-# Where groups have many sizes: the smallest, the largest, their standard deviation, and the share
-# of rollouts whose group teaches nothing. Ours from the start.
-SIZE_METRICS = ("group_size_min", "group_size_max", "group_size_sd", "zero_variance_rollout_share")
-
 # Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
 # TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
 # the share of groups without spread is logged beside it.
@@ -32,7 +28,6 @@ METRICS = {
     "zero_variance_share": "zero_variance_share",
     "sampling/sampling_logp_difference/mean": "logp_difference",
     "sampling/sampling_logp_difference/max": "logp_difference_max",
-    **dict(zip(SIZE_METRICS, SIZE_METRICS, strict=True)),
 }
 
 # Beginnings of metrics of a part of a mixture, whose name follows, ours from the start: its share

@@ -9,8 +9,6 @@ entropy terms keep TRL's own mean.
 from collections.abc import Callable
 from typing import Any
 
-from isosweep.training.groups import Groups
-
 # TRL's own, in its division by the rewards' spread (grpo_trainer.py).
 _LEAST_SPREAD = 1e-4
 
@@ -25,27 +23,13 @@ def by_their_spread(advantages: Any, of_all: Callable[[Any], Any]) -> Any:
     return advantages / (of_all(advantages).std() + _LEAST_SPREAD)
 
 
-def group_advantages(rewards: Any, groups: Groups, scale: str) -> Any:
-    """Advantages (rollouts,) of `rewards` (rollouts,) within groups of any sizes.
-
-    As TRL's of groups of one size: less the group's mean, divided by the standard deviation over
-    `scale`, the rewards' of each `group` or of the `batch`; by nothing for `none`.
-    """
-    centred = rewards - groups.spread(groups.means(rewards))
-    match scale:
-        case "group":
-            freedom = groups.sums(rewards.new_ones(len(rewards))) - 1
-            spread = groups.spread((groups.sums(centred**2) / freedom).sqrt())
-        case "batch":
-            spread = rewards.std()
-        case _:
-            return centred
-    return centred / (spread + _LEAST_SPREAD)
+def varied(scores: Any, n: int) -> Any:
+    """Which groups of `n` rollouts have different `scores` (rollouts,): (groups,) bool."""
+    groups = scores.view(-1, n)
+    return (groups != groups[:, :1]).any(1)
 
 
-def advantage_weights(
-    groups: Groups, kept: Any, tokens: Any, loss_type: str, by_problem: bool
-) -> Any:
+def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) -> Any:
     """Factors (rollouts,) on the advantages that leave out groups and set their weights.
 
     `kept`: (groups,) bool; `tokens`: (rollouts,) that bear loss. The result makes TRL's mean over
@@ -53,12 +37,12 @@ def advantage_weights(
     makes it the mean over kept problems of the mean over their tokens, as ScaleRL does
     (arXiv 2510.13786). Zero everywhere where nothing is kept.
     """
-    problems = kept.sum()
-    kept = groups.spread(kept.to(tokens.dtype))
+    problems, n = kept.sum(), len(tokens) // len(kept)
+    kept = kept.to(tokens.dtype).repeat_interleave(n)
     if not problems:
         return kept
     if by_problem:
-        own = groups.spread(groups.sums(tokens)).clamp(min=1)
+        own = tokens.view(-1, n).sum(1).repeat_interleave(n).clamp(min=1)
         return kept * tokens.sum() / (problems * own)
     match loss_type:
         case "dapo" | "cispo":

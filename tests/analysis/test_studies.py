@@ -1,8 +1,5 @@
 """Pages of studies say what the records that are shipped say."""
 
-import re
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -45,20 +42,6 @@ def test_the_table_of_a_study_is_what_its_records_show(
             setting = file.parent.name.partition("=")[2] or sweep
             written = next(line for line in lines if line.startswith(f"| `{setting}`"))
             assert row(setting, document, small) == written
-
-
-@pytest.mark.slow
-def test_adaptive_and_uniform_n_differ_as_their_study_says(tmp_path: Path) -> None:
-    with tarfile.open(DOCS / "studies" / "allocation.tar.xz") as records:
-        records.extractall(tmp_path, filter="data")
-    command = [sys.executable, str(DOCS / "studies" / "allocation.py"), "sweep"]
-    shown = subprocess.run(
-        [*command, str(tmp_path / "allocation")], capture_output=True, text=True, check=True
-    )
-    lines = (DOCS / "study_allocation.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in shown.stdout.splitlines() if re.match(r"\| \d.*e\+1[01] ", line)]
-    assert len(rows) == 9
-    assert set(rows) <= set(lines)
 
 
 def row(setting: str, document: dict[str, Any], small: float) -> str:

@@ -89,7 +89,7 @@ def test_processes_of_one_engine_sample_at_the_places_of_all_of_them(tmp_path: P
 
 def test_two_ranks_sample_what_one_process_does(tmp_path: Path) -> None:
     steps = 3
-    kinds = ("", "recipe.zero_variance=resample", "recipe.allocation=knapsack")
+    kinds = ("", "recipe.zero_variance=resample")
     both = trained_by_two(tmp_path, steps, *kinds, more=[LAG])
     for kind, (first, second) in zip(kinds, both, strict=True):
         trainer = lagging(tmp_path / "one", *filter(None, [kind]))

@@ -31,7 +31,7 @@ SMALL = ("task.num_train_problems=64", "task.num_eval_problems=8", "recipe.learn
 # What the next generation can follow from besides the weights and the step.
 FEATURES = {
     "draws": ("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
-    "sizes": ("recipe.allocation=knapsack", "recipe.zero_variance=drop", "recipe.beta=0.04"),
+    "groups": ("recipe.zero_variance=drop", "recipe.beta=0.04"),
     "adapters": ("recipe.lora_rank=4", "recipe.scale_advantages=true", "recipe.scale_rewards=none"),
 }
 

@@ -114,7 +114,7 @@ def test_rollouts_are_those_of_the_plan_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_killed_at_ten_points_is_the_one_that_was_not(tmp_path: Path) -> None:
-    _, spec = planned(GROWTH, "recipe.allocation=knapsack", "evaluation.records_per_decade=20")
+    _, spec = planned(GROWTH, "evaluation.records_per_decade=20")
     straight = trained(spec, tmp_path / "straight", BUDGETS)
     killed = prepared(spec, tmp_path / "killed")
     job = TrainRun(str(killed.root), BUDGETS, "flops", HealthConfig(), OFTEN)

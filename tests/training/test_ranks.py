@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +111,6 @@ def test_two_processes_train_one_policy(both: list[list[dict[str, Any]]]) -> Non
     # A loss of one's own is of the rollouts of both.
     for theirs, ours in zip(*both, strict=True):
         assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-4, abs=1e-6)
-
-
-def test_two_processes_give_every_problem_the_same_number_of_rollouts(tmp_path: Path) -> None:
-    more = ("recipe.allocation=knapsack", "task.num_train_problems=8", "task.sort.levels=[5,9]")
-    (both,) = trained_by_two(tmp_path, STEPS, "", more=more)
-    assert both[0]["weights"] == both[1]["weights"]
-    sizes = []
-    for first, second in zip(both[0]["problems"], both[1]["problems"], strict=True):
-        together = [list(own) for _, own in groupby([*first, *second])]
-        sizes.append([len(own) for own in together])
-        # A group may be begun by one process and ended by the other.
-        assert len({own[0] for own in together}) == len(together) == 8
-        assert sum(sizes[-1]) == 4 * 8
-    assert sizes[0] == [4] * 8
-    assert sizes[-1] != sizes[0]
 
 
 @pytest.mark.long

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from isosweep.training.trl_callback import SIZE_METRICS
-
 pytestmark = pytest.mark.train
 
 TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
@@ -53,7 +51,7 @@ COMPOSED = {
     "rewards/correctness/mean": "rewards/{}/mean",
     "rewards/correctness/std": "rewards/{}/std",
 }
-OWN_METRICS = {"zero_variance_share", *SIZE_METRICS}
+OWN_METRICS = {"zero_variance_share"}
 
 
 @cache

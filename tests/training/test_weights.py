@@ -11,44 +11,40 @@ pytestmark = pytest.mark.train
 def test_groups_that_are_left_out_are_left_out_of_a_mean_over_rollouts(loss_type: str) -> None:
     import torch
 
-    from isosweep.training.groups import Groups
     from isosweep.training.weights import advantage_weights
 
-    kept, groups = torch.tensor([True, False, True, True]), Groups([3, 4, 2, 5])
-    losses = torch.rand(14, generator=torch.Generator().manual_seed(0))
-    weights = advantage_weights(groups, kept, torch.ones(14), loss_type, by_problem=False)
-    left = losses[groups.spread(kept)]
+    kept = torch.tensor([True, False, True, True])
+    losses = torch.rand(12, generator=torch.Generator().manual_seed(0))
+    weights = advantage_weights(kept, torch.ones(12), loss_type, by_problem=False)
+    left = losses[kept.repeat_interleave(3)]
     assert (losses * weights).mean().item() == pytest.approx(left.mean().item())
 
 
-def test_every_kept_problem_weighs_the_same_whatever_its_rollouts() -> None:
+def test_every_kept_problem_weighs_the_same_whatever_its_tokens() -> None:
     import torch
 
-    from isosweep.training.groups import Groups
     from isosweep.training.weights import advantage_weights
 
-    kept, groups = torch.tensor([True, False, True]), Groups([2, 3, 4])
-    tokens = torch.tensor([1.0, 3.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 5.0])
-    weights = advantage_weights(groups, kept, tokens, "dapo", by_problem=True)
-    shares = groups.sums(weights * tokens) / tokens.sum()
+    kept = torch.tensor([True, False, True])
+    tokens = torch.tensor([1.0, 3.0, 2.0, 4.0, 3.0, 5.0])
+    weights = advantage_weights(kept, tokens, "dapo", by_problem=True)
+    shares = (weights * tokens).view(3, 2).sum(1) / tokens.sum()
     assert shares.tolist() == pytest.approx([0.5, 0.0, 0.5])
-    of_tokens = advantage_weights(groups, kept, tokens, "dapo", by_problem=False)
-    shares = groups.sums(of_tokens * tokens) / tokens.sum()
+    of_tokens = advantage_weights(kept, tokens, "dapo", by_problem=False)
+    shares = (of_tokens * tokens).view(3, 2).sum(1) / tokens.sum()
     assert shares.tolist() == pytest.approx([4 / 12, 0.0, 8 / 12])
 
 
 def test_where_nothing_is_kept_nothing_weighs() -> None:
     import torch
 
-    from isosweep.training.groups import Groups
-    from isosweep.training.weights import advantage_weights
+    from isosweep.training.weights import advantage_weights, varied
 
-    scores, groups = torch.tensor([1.0, 1.0, 0.0, 0.0]), Groups([2, 2])
-    kept = groups.varied(scores)
+    kept = varied(torch.tensor([1.0, 1.0, 0.0, 0.0]), 2)
     assert not kept.any()
     means: list[tuple[str, bool]] = [("grpo", False), ("dapo", False), ("cispo", True)]
     for loss_type, by_problem in means:
-        weights = advantage_weights(groups, kept, torch.ones(4), loss_type, by_problem)
+        weights = advantage_weights(kept, torch.ones(4), loss_type, by_problem)
         assert (weights == 0).all()
 
 
