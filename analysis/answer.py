@@ -80,9 +80,6 @@ class Use:
     """The n of which all runs had fallen by this budget, ascending."""
     one_batch: bool
     """Whether no other B was tried."""
-    mean_num_generations: Positive | None = None
-    """n averaged over the rollouts, where recipe.schedule changes it within a run and
-    num_generations is the n that a run starts with; null without a schedule. A count."""
 
 
 @dataclass(frozen=True, kw_only=True)

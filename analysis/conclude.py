@@ -249,14 +249,6 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
         missing=at.missing,
         fell=at.fell,
         one_batch=len(data.batches) == 1,
-        mean_num_generations=next(
-            (
-                planned.mean_num_generations
-                for planned in data.plan.cells
-                if Pair.of(planned) == Pair.of(cell) and planned.budget == at.budget
-            ),
-            None,
-        ),
     )
 
 

@@ -8,7 +8,6 @@ from pydantic import AfterValidator
 
 from isosweep.config.identity import ADDED, OUTSIDE, Identity
 from isosweep.config.own_function import OwnFunction, import_path
-from isosweep.config.schedule import checked
 from isosweep.config.settings import settings
 from isosweep.config.values import (
     NonNegative,
@@ -63,8 +62,8 @@ _RETIRING = Identity(when=lambda run: run.recipe.retire_at is not None)
 class RecipeConfig:
     """How one GRPO step is trained, with TRL's names. The learning rate is constant after warm-up.
 
-    Rules for the learning rate and the micro-batch, and the schedule, are outside a run's identity;
-    the values that result from them are inside.
+    Rules for the learning rate and the micro-batch are outside a run's identity; the values that
+    result from them are inside.
     """
 
     name: Annotated[str, OUTSIDE]
@@ -138,9 +137,6 @@ class RecipeConfig:
     """Completions of an update for which `learning_rate` is meant."""
     max_completions_per_step: Annotated[PositiveInt, OUTSIDE] = 65536
     """Largest n x B for which the recipe was studied; the limit of `grid=joint`."""
-    schedule: Annotated[dict[str, dict[Any, Any]] | None, AfterValidator(checked), OUTSIDE] = None
-    """Changes of `num_generations`, `problems_per_batch` and `learning_rate` at amounts of compute
-    spent, in the sweep's budget unit; null: none (docs/schedules.md)."""
     warmup_steps: Annotated[NonNegativeInt, _TRL]
     """Updates of warm-up: update k uses k / `warmup_steps` of the learning rate."""
     temperature: Annotated[Positive, _TRL]
@@ -199,16 +195,6 @@ class RecipeConfig:
                 "a problem's mean needs a loss summed over tokens: recipe.loss_type=dapo or cispo"
             )
             raise SettingError("recipe.aggregation", self.aggregation, rule)
-        resized = set(self.schedule or ()) - {"learning_rate"}
-        if self.rollout_lag and resized:
-            rule = (
-                f"keeps rollouts waiting, and recipe.schedule changes {', '.join(resized)} by then"
-            )
-            nearest = "recipe.rollout_lag=0, or a schedule of learning_rate alone"
-            raise SettingError("recipe.rollout_lag", self.rollout_lag, rule, nearest)
-        if self.retire_at is not None and "problems_per_batch" in resized:
-            rule = "keeps problems for one batch, and recipe.schedule changes problems_per_batch"
-            raise SettingError("recipe.retire_at", self.retire_at, rule, "recipe.retire_at=null")
         if self.scale_advantages and self.scale_rewards != "none":
             rule = "must be none where recipe.scale_advantages=true scales them"
             raise SettingError("recipe.scale_rewards", self.scale_rewards, rule)

@@ -249,26 +249,6 @@ def _interruption(c: "SweepConfig") -> Refusals:
         yield SettingError("recipe.interruption", c.recipe.interruption, rule)
 
 
-def _schedule(c: "SweepConfig") -> Refusals:
-    """Whether what trains the runs can change settings within them, at amounts that repeat."""
-    if c.recipe.schedule is None:
-        return
-    hardware = c.hardware
-    reasons = {
-        "needs amounts that a second execution spends alike, budget_unit=flops, rollouts or "
-        "tokens, and budget_unit=device_hours is measured time": c.unit == "device_hours",
-        _OWN_TRAINER: c.trainer.name == "command",
-        f"needs hardware.sharding=ddp, and hardware.sharding={hardware.sharding}": (
-            hardware.sharding != "ddp"
-        ),
-        "needs hardware.compile=false: batches of another shape are compiled again": (
-            hardware.compile
-        ),
-    }
-    setting, value = "recipe.schedule", ", ".join(c.recipe.schedule)
-    yield from _because(setting, value, reasons, f"{setting}=null")
-
-
 def _because(setting: str, value: object, reasons: dict[str, bool], nearest: str = "") -> Refusals:
     """The setting, refused for each of the `reasons` that applies."""
     for reason, applies in reasons.items():
@@ -331,7 +311,6 @@ _RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
     _vllm,
     _overlap,
     _interruption,
-    _schedule,
     _shared_devices,
     _price,
     _model,

@@ -4,7 +4,7 @@ Shape suffixes: N values of n, M values of B, K budgets. Seeds only repeat candi
 here depends on them. `enumerate.py` fills these arrays, `rules.py` says what they break.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit
-from isosweep.costs.steps import Floats, Ints, budget_of, steps_for, steps_in_phases
+from isosweep.costs.steps import Floats, Ints, budget_of, steps_for
 from isosweep.costs.timing import StepSeconds
 
 Bools = NDArray[np.bool_]
@@ -36,8 +36,7 @@ class Candidate:
     `num_generations` is n and `problems_per_batch` is B; `num_steps` is the whole number of steps
     that comes nearest to the budget, `spent` what they spend, in the budget's unit. `run_seconds`:
     from start to budget, evaluation included; `memory_bytes`: what a device needs at least;
-    `epochs`: passes over the training problems. n, B and memory are those from `after` on, an
-    amount of `recipe.schedule`.
+    `epochs`: passes over the training problems.
     """
 
     config: SweepConfig
@@ -49,7 +48,6 @@ class Candidate:
     run_seconds: float
     memory_bytes: float
     epochs: float
-    after: float = 0.0
 
     @property
     def completions(self) -> int:
@@ -59,8 +57,7 @@ class Candidate:
     @property
     def product(self) -> str:
         """The product n x B in words."""
-        product = f"n x B = {self.num_generations} x {self.problems_per_batch} = {self.completions}"
-        return f"{product}, from {self.after:g} on," if self.after else product
+        return f"n x B = {self.num_generations} x {self.problems_per_batch} = {self.completions}"
 
     @property
     def num_batches(self) -> int:
@@ -81,11 +78,10 @@ class Candidates:
     unit, hardware FLOPs with what the learner pads and computes twice; `steps`, `records` (held-out
     evaluations from start to budget) and `run_seconds` (from start to budget, evaluation included):
     (N, M, K); `evaluation_flops` and `evaluation_seconds`, (N, M): of one evaluation; `broken`:
-    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M). `later`: the
-    same of each phase of `recipe.schedule`, whose n, B and costs are those from its amount `after`
-    on, while `steps`, `records` and `run_seconds` are the whole run's. Of devices that are split
-    between a generator and its trainer, `splits` has `seconds` by the number that generate, and
-    `in_turn` those of all devices doing both in turn: (N, M), infinite where no budget is feasible.
+    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M). Of devices that
+    are split between a generator and its trainer, `splits` has `seconds` by the number that
+    generate, and `in_turn` those of all devices doing both in turn: (N, M), infinite where no
+    budget is feasible.
     """
 
     variant: Variant
@@ -105,15 +101,8 @@ class Candidates:
     evaluation_seconds: Floats
     run_seconds: Floats
     broken: Ints
-    later: tuple["Candidates", ...] = ()
-    after: float = 0.0
     splits: Mapping[int, Floats] = field(default_factory=dict)
     in_turn: Floats | None = None
-
-    @property
-    def phases_of_run(self) -> tuple["Candidates", ...]:
-        """The first phase of a run and the later ones."""
-        return (self, *self.later)
 
     @property
     def config(self) -> SweepConfig:
@@ -126,22 +115,13 @@ class Candidates:
         return self.num_generations[:, None] * self.problems_per_batch[None, :]
 
     @cached_property
-    def steps_in_phases(self) -> list[Ints]:
-        """Steps of each phase up to every budget: (N, M, K) each."""
-        later = [(phase.after, phase.cost[..., None]) for phase in self.later]
-        return steps_in_phases(self.steps, self.cost[..., None], self._updates, later)
-
-    @cached_property
     def spent(self) -> Floats:
         """Planned compute at the nearest whole number of steps, in the budget's unit: (N, M, K)."""
-        return self.total(lambda phase: phase.cost)
+        return self.total(self.cost)
 
-    def total(self, of_update: Callable[["Candidates"], Floats]) -> Floats:
-        """What all steps come to up to every budget, of what an update takes in a phase, (N, M):
-        (N, M, K)."""
-        pairs = zip(self.steps_in_phases, self.phases_of_run, strict=True)
-        parts = [budget_of(steps, of_update(phase)[..., None]) for steps, phase in pairs]
-        return sum(parts[1:], parts[0])
+    def total(self, of_update: Floats) -> Floats:
+        """What all steps come to up to every budget, of what an update takes, (N, M): (N, M, K)."""
+        return budget_of(self.steps, of_update[..., None])
 
     @property
     def _updates(self) -> int:
@@ -151,46 +131,17 @@ class Candidates:
 
     def steps_to(self, place: Place, budget: float) -> int:
         """T at any `budget`."""
-        cost, later = self._costs(place)
-        return int(steps_for(np.array([budget]), cost, self._updates, later)[0])
+        return steps_for(budget, float(self.cost[place[:2]]), self._updates)
 
     def budget_at(self, place: Place, steps: int) -> float:
         """What `steps` spend, in the budget's unit."""
-        parts = [budget_of(made, phase.cost[place[:2]]) for made, phase in self._made(place, steps)]
-        return float(sum(parts[1:], parts[0]))
+        return budget_of(steps, float(self.cost[place[:2]]))
 
     def epochs(self, place: Place, steps: int) -> float:
         """Passes over the training problems that `steps` make, with all that their batches draw."""
         recipe, problems = self.config.recipe, self.config.task.epoch_draws
-        drawn = sum(
-            made / self._updates * int(phase.problems_per_batch[place.j])
-            for made, phase in self._made(place, steps)
-        )
+        drawn = steps / self._updates * int(self.problems_per_batch[place.j])
         return drawn * recipe.planned_draws / problems
-
-    def mean_generations(self, place: Place) -> float | None:
-        """n, averaged over a candidate's rollouts; None where no phase changes n or B."""
-        i, j, _ = place
-        sizes = [
-            (int(phase.num_generations[i]), int(phase.problems_per_batch[j]))
-            for phase in self.phases_of_run
-        ]
-        if len(set(sizes)) == 1:
-            return None
-        made = [steps for steps, _ in self._made(place, int(self.steps[place]))]
-        rollouts = [steps * n * B for steps, (n, B) in zip(made, sizes, strict=True)]
-        total = sum(count * n for count, (n, _) in zip(rollouts, sizes, strict=True))
-        return total / sum(rollouts)
-
-    def _costs(self, place: Place) -> tuple[Floats, list[tuple[float, Floats]]]:
-        later = [(phase.after, phase.cost[place[:2]]) for phase in self.later]
-        return self.cost[place[:2]], later
-
-    def _made(self, place: Place, steps: int) -> Iterator[tuple[int, "Candidates"]]:
-        """How many of `steps` are made in each phase, and the phase."""
-        cost, later = self._costs(place)
-        made = steps_in_phases(np.array(steps), cost, self._updates, later)
-        return zip(map(int, made), self.phases_of_run, strict=True)
 
     @cached_property
     def feasible(self) -> Bools:
@@ -236,7 +187,6 @@ class Candidates:
             run_seconds=float(self.run_seconds[place]),
             memory_bytes=float(self.memory.needed[i, j]),
             epochs=self.epochs(place, int(self.steps[place])),
-            after=self.after,
         )
 
     def places(self, where: Bools) -> list[Place]:

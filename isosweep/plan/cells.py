@@ -83,9 +83,6 @@ class Cell:
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
-    mean_num_generations: Annotated[float, Ge(2)] | None = None
-    """n averaged over the rollouts up to this budget, where recipe.schedule changes it within the
-    run and num_generations is the n that it starts with; null without a schedule. A count."""
 
     @property
     def cost_of_step(self) -> float:

@@ -7,7 +7,6 @@ from typing import Any, assert_never
 import numpy as np
 
 from isosweep.config.axes import Variant
-from isosweep.config.schedule import amounts, value_at
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.fit import MemoryFit, quickest
@@ -69,44 +68,21 @@ def _checked(candidates: Candidates) -> Candidates:
 
 def _costed(variant: Variant) -> Candidates:
     """One variant's candidates with what they cost; what they break is not judged yet."""
-    config = variant.config
-    first, *later = (_phase(variant, *begun) for begun in _phases_of(config))
-    pairs = [(phase.after, phase.cost[..., None]) for phase in later]
+    config, table = variant.config, _of_updates(variant)
     updates = config.recipe.updates_per_generation
-    first = replace(first, later=tuple(later))
-    first = replace(first, steps=steps_for(first.budgets, first.cost[..., None], updates, pairs))
-    records = _records(first)
-    seconds = first.total(lambda phase: phase.seconds)
-    run_seconds = seconds + first.evaluation_seconds[..., None] * records + config.hardware.startup
-    whole: dict[str, Any] = {"steps": first.steps, "records": records, "run_seconds": run_seconds}
-    return replace(first, later=tuple(replace(phase, **whole) for phase in later), **whole)
+    table = replace(table, steps=steps_for(table.budgets, table.cost[..., None], updates))
+    records = _records(table)
+    evaluating = table.evaluation_seconds[..., None] * records
+    run_seconds = table.total(table.seconds) + evaluating + config.hardware.startup
+    return replace(table, records=records, run_seconds=run_seconds)
 
 
-def _phases_of(config: SweepConfig) -> list[tuple[float, Ints, Ints]]:
-    """Where each phase of the runs begins, in the budget's unit, with its n (N,) and B (M,)."""
-    grid, planned = config.grid, config.recipe.schedule or {}
-    n, B = sorted(grid.num_generations), sorted(grid.problems_per_batch)
-    rate = config.recipe.learning_rate
-    starts: dict[str, list[Any]] = {
-        "num_generations": n,
-        "problems_per_batch": B,
-        "learning_rate": [rate],
-    }
-
-    def at(setting: str, amount: float) -> Ints:
-        values = [value_at(planned, setting, start, amount) for start in starts[setting]]
-        return np.array(values).astype(np.int64)
-
-    return [
-        (amount, at("num_generations", amount), at("problems_per_batch", amount))
-        for amount in (0.0, *amounts(planned, starts))
-    ]
-
-
-def _phase(variant: Variant, after: float, n: Ints, B: Ints) -> Candidates:
-    """One phase of a variant's candidates, with what an update costs in it."""
+def _of_updates(variant: Variant) -> Candidates:
+    """One variant's candidates with what an update costs in each."""
     config = variant.config
     grid, updates = config.grid, config.recipe.updates_per_generation
+    n = np.array(sorted(grid.num_generations), dtype=np.int64)
+    B = np.array(sorted(grid.problems_per_batch), dtype=np.int64)
     budgets = np.array(config.budgets)
     completions = n[:, None] * B[None, :]
     listed = np.ones(completions.shape, dtype=bool)
@@ -146,7 +122,6 @@ def _phase(variant: Variant, after: float, n: Ints, B: Ints) -> Candidates:
         evaluation_seconds=evaluation,
         run_seconds=whole,
         broken=whole.astype(np.int64),
-        after=after,
     )
 
 
@@ -263,14 +238,12 @@ def _cost(
 def _records(table: Candidates) -> Ints:
     """Held-out evaluations up to every budget: (N, M, K).
 
-    One at step 0, at each milestone, at each change of a schedule, and at each point of the
-    log-spaced grid of compute. Runs of a model share the one at step 0, but each may be the first,
-    or wait for it.
+    One at step 0, at each milestone, and at each point of the log-spaced grid of compute. Runs of a
+    model share the one at step 0, but each may be the first, or wait for it.
     """
     flops = table.flops[..., None]
-    decades = np.log10(table.total(lambda p: p.flops)) - np.maximum(np.log10(flops), 0)
+    decades = np.log10(table.total(table.flops)) - np.maximum(np.log10(flops), 0)
     milestones = np.arange(1, len(table.budgets) + 1)
-    changed = [phase.after < table.budgets for phase in table.later]
     between = np.floor(table.config.evaluation.records_per_decade * decades)
-    records: Ints = 1 + milestones + sum(changed) + between.astype(np.int64)
+    records: Ints = 1 + milestones + between.astype(np.int64)
     return records

@@ -1,12 +1,11 @@
 """The iso-compute plan: every (n, B, T) that spends a budget, and the runs that serve them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from isosweep.config.schedule import value_at
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes, run_bytes, written
 from isosweep.costs.spread import spread
@@ -15,13 +14,12 @@ from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
 from isosweep.plan.rules import (
     RULES,
-    breaking,
     budget_that_works,
     memories_that_work,
     nearest,
     rules_of,
 )
-from isosweep.plan.spec import Phase, RunSpec, resolve_learning_rate, run_spec
+from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.pricing import Pricing
 
 
@@ -85,8 +83,7 @@ class _Parts:
 
 
 def _engine(table: Candidates, i: int, j: int) -> dict[str, Any]:
-    """What is planned of vLLM, as a spec and a planned run have it: for the largest n x B."""
-    table = _largest(table, i, j)
+    """What is planned of vLLM, as a spec and a planned run have it."""
     engine = table.memory.engine
     if engine is None:
         return {}
@@ -100,47 +97,13 @@ def _engine(table: Candidates, i: int, j: int) -> dict[str, Any]:
     }
 
 
-def _largest(table: Candidates, i: int, j: int) -> Candidates:
-    return max(table.phases_of_run, key=lambda phase: int(phase.completions[i, j]))
-
-
-def _micro_batch(run: Candidates, phase: Candidates, i: int, j: int) -> int:
-    """Completions of a forward pass in a phase; beside an engine no more than fit with it, whose
-    memory is that of the largest n x B."""
-    own = int(phase.memory.micro_batch[i, j])
-    if phase.memory.engine is None:
-        return own
-    most = min(own, int(_largest(run, i, j).memory.micro_batch[i, j]))
-    return next(size for size in range(most, 0, -1) if own % size == 0)
-
-
-def _phases(table: Candidates, i: int, j: int) -> list[Phase] | None:
-    """The later phases of a run that change something; None where none does."""
-    phases: list[Phase] = []
-    recipe, before = table.config.recipe, None
-    for each in table.phases_of_run:
-        rate = value_at(recipe.schedule or {}, "learning_rate", recipe.learning_rate, each.after)
-        changed = replace(recipe, learning_rate=rate)
-        values: dict[str, Any] = {
-            "num_generations": int(each.num_generations[i]),
-            "problems_per_batch": int(each.problems_per_batch[j]),
-            "learning_rate": resolve_learning_rate(changed, int(each.completions[i, j])),
-            "micro_batch": _micro_batch(table, each, i, j),
-        }
-        if before is not None and values != before:
-            phases.append(Phase(after=each.after, unit=table.config.unit, **values))
-        before = values
-    return phases or None
-
-
 def _spec(table: Candidates, i: int, j: int, seed: int) -> RunSpec:
     return run_spec(
         table.config,
         num_generations=int(table.num_generations[i]),
         problems_per_batch=int(table.problems_per_batch[j]),
         seed=seed,
-        micro_batch=_micro_batch(table, table, i, j),
-        phases=_phases(table, i, j),
+        micro_batch=int(table.memory.micro_batch[i, j]),
         **_engine(table, i, j),
     )
 
@@ -161,10 +124,9 @@ def _cell(table: Candidates, place: Place, spec: RunSpec) -> Cell:
     return Cell(
         **_described(table, place, spec.seed),
         planned_compute=float(table.spent[place]),
-        planned_flops=float(table.total(lambda phase: phase.flops)[place]),
+        planned_flops=float(table.total(table.flops)[place]),
         device_hours=float(table.run_seconds[place]) * table.config.devices_taken / 3600,
         run_id=spec.run_id,
-        mean_num_generations=table.mean_generations(place),
     )
 
 
@@ -173,7 +135,7 @@ def _rejection(table: Candidates, place: Place, seed: int) -> Rejection:
     return Rejection(
         **_described(table, place, seed),
         rule=rules[0].setting,
-        reason=rules[0].reason(breaking(table, rules[0], place).at(place)),
+        reason=rules[0].reason(table.at(place)),
         rules=tuple(rule.setting for rule in rules),
     )
 
@@ -195,8 +157,8 @@ def _run(
         learning_rate=spec.learning_rate,
         milestones=milestones,
         num_steps=steps,
-        planned_flops=float(table.total(lambda phase: phase.flops)[last]),
-        planned_hardware_flops=float(table.total(lambda phase: phase.hardware_flops)[last]),
+        planned_flops=float(table.total(table.flops)[last]),
+        planned_hardware_flops=float(table.total(table.hardware_flops)[last]),
         seconds=seconds,
         micro_batch=spec.micro_batch,
         **_engine(table, i, j),
@@ -221,7 +183,7 @@ def _mends(config: SweepConfig, tables: Sequence[Candidates]) -> dict[str, tuple
             count += int(alone.sum()) * seeds
             if alone.any() and not remedy:
                 place = nearest(table, rule, alone)
-                remedy = rule.remedy(breaking(table, rule, place), place)
+                remedy = rule.remedy(table, place)
         if count:
             mends[rule.setting] = (count, remedy)
     return mends
@@ -241,10 +203,10 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     memory = [rule for rule in rules if rule.setting == "hardware.memory_gb"]
     steps = [rule for rule in rules if rule.steps is not None]
     budget = budget_that_works(table, place) if steps else ""
-    works = memories_that_work(breaking(table, memory[0], place), place) if memory else ("",)
+    works = memories_that_work(table, place) if memory else ("",)
     total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)
     candidate = table.at(place)
-    reasons = [rule.reason(breaking(table, rule, place).at(place)) for rule in rules]
+    reasons = [rule.reason(candidate) for rule in rules]
     return SettingError(
         "budget",
         ",".join(f"{budget:g}" for budget in config.budgets),

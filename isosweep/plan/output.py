@@ -38,17 +38,12 @@ def plan_csv(plan: Plan) -> str:
     """One line per candidate, by axes, budget, B, n and seed; write it with `newline=""`.
 
     `budget` and `planned_compute` are in the plan's budget unit. Every axis has a column of its
-    own name, and where a schedule changes n within runs so has its mean over their rollouts. A
-    column that does not apply is blank: costs and run of a rejected candidate (whose
+    own name. A column that does not apply is blank: costs and run of a rejected candidate (whose
     `num_steps` is the nearest to the budget), rule and reason of a planned one.
     """
     axes = sorted({name for item in _candidates(plan) for name in item.axes})
-    scheduled = any(cell.mean_num_generations is not None for cell in plan.cells)
-    means = ("mean_num_generations",) if scheduled else ()
     text = io.StringIO()
-    writer = csv.DictWriter(
-        text, (*_COLUMNS, *means, *axes), extrasaction="ignore", lineterminator="\n"
-    )
+    writer = csv.DictWriter(text, (*_COLUMNS, *axes), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for row in plan_rows(plan):
         writer.writerow({**row, **_axis_columns(row["axes"])})

@@ -25,7 +25,6 @@ def stuck_after(study: Study) -> dict[str, float]:
         for run in study.plan.of_axes(table.variant.axes).runs:
             i = int(np.searchsorted(table.num_generations, run.num_generations))
             j = int(np.searchsorted(table.problems_per_batch, run.problems_per_batch))
-            generation = max(float(phase.phases.total[i, j]) for phase in table.phases_of_run)
-            longest = max(generation, float(table.evaluation_seconds[i, j]))
+            longest = max(float(table.phases.total[i, j]), float(table.evaluation_seconds[i, j]))
             patience[run.run_id] = max(LEAST_S, TIMES * longest)
     return patience

@@ -5,7 +5,6 @@ rules are reported.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,24 +68,14 @@ def _jobs_seconds(table: Candidates) -> float:
 def _passes_too_often(table: Candidates) -> Any:
     """Whether the steps draw more problems than `grid.max_epochs` passes hold: (N, M, K)."""
     recipe, problems = table.config.recipe, table.config.task.epoch_draws
-    drawn = table.total(_batch) * recipe.planned_draws
+    drawn = table.steps * table.problems_per_batch[None, :, None] * recipe.planned_draws
     return drawn > table.config.grid.max_epochs * problems * recipe.updates_per_generation
-
-
-def _batch(table: Candidates) -> Any:
-    return table.problems_per_batch[None, :]
 
 
 def most_steps_within(table: Candidates, place: Place, passes: float) -> int:
     """Update steps of the whole generations that make `passes` over the problems at most."""
     updates = table.config.recipe.updates_per_generation
-    most = math.floor(passes / table.epochs(place, updates))
-    if table.later:
-        # Later batches may be smaller, or larger.
-        first, *later = (int(p.problems_per_batch[place.j]) for p in table.phases_of_run)
-        tried = range(1, math.ceil(most * first / min(first, *later)) + 1)
-        most = bisect_right(tried, passes, key=lambda k: table.epochs(place, k * updates))
-    return most * updates
+    return math.floor(passes / table.epochs(place, updates)) * updates
 
 
 def _uneven(c: Candidate) -> str:
@@ -415,21 +404,11 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken_bits(table: Candidates) -> Ints:
-    """Bit r is set where a candidate breaks RULES[r], in any phase: (N, M, K)."""
+    """Bit r is set where a candidate breaks RULES[r]: (N, M, K)."""
     broken = np.zeros(table.steps.shape, dtype=np.int64)
     for bit, rule in enumerate(RULES):
-        for phase in table.phases_of_run if rule.steps is None else (table,):
-            broken |= np.where(rule.broken(phase), 1 << bit, 0)
+        broken |= np.where(rule.broken(table), 1 << bit, 0)
     return broken
-
-
-def breaking(table: Candidates, rule: Rule, place: Place) -> Candidates:
-    """The first phase of a candidate in which it breaks `rule`; the run itself where none does."""
-    if rule.steps is not None:
-        return table
-    breaks = (np.broadcast_to(rule.broken(p), p.steps.shape)[place] for p in table.phases_of_run)
-    pairs = zip(breaks, table.phases_of_run, strict=True)
-    return next((phase for broken, phase in pairs if broken), table)
 
 
 def rules_of(bits: int) -> tuple[Rule, ...]:

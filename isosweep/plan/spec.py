@@ -7,13 +7,12 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Annotated, Any, assert_never
 
-from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Shared
-from isosweep.config.identity import ADDED, OUTSIDE, Identity, identity
+from isosweep.config.identity import ADDED, OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.settings import read, settings
@@ -38,24 +37,6 @@ _SHARDING_VERSION = 2
 _LAG_VERSION = 3
 # Answers that are sampled at once, at most: more fill no device any better.
 _MOST_AT_ONCE = 2048
-
-
-@settings("spec.phases")
-class Phase:
-    """A part of a run, from an amount of compute on, to the next phase."""
-
-    after: Positive
-    """Compute that the run has spent when it begins, to the nearest generation."""
-    unit: BudgetUnit
-    """Unit of `after`."""
-    num_generations: PositiveInt
-    """n from then on."""
-    problems_per_batch: PositiveInt
-    """B from then on."""
-    learning_rate: Positive
-    """Learning rate from then on."""
-    micro_batch: PositiveInt
-    """Completions per device and forward pass from then on."""
 
 
 @settings("spec")
@@ -111,9 +92,6 @@ class RunSpec:
     """Learning rate after warm-up, by the recipe's rule for this n x B."""
     micro_batch: PositiveInt
     """Completions per device and forward pass."""
-    phases: Annotated[list[Phase] | None, Identity(by="phase_values", unless_default=True)] = None
-    """Later parts of a run whose recipe has a schedule, all of them, whatever its budgets; what is
-    said above is the first part's."""
     evaluation_batch: Annotated[PositiveInt, OUTSIDE] = _MOST_AT_ONCE
     """Completions of an evaluation that transformers samples at once on a device."""
     vllm_share: Annotated[float, OUTSIDE] = 0.0
@@ -144,23 +122,6 @@ class RunSpec:
     def completions_per_step(self) -> int:
         """n x B: TRL's `generation_batch_size`, which counts completions."""
         return self.num_generations * self.problems_per_batch
-
-    @property
-    def phase_values(self) -> list[dict[str, Any]] | None:
-        """The phases as plain dictionaries."""
-        return None if self.phases is None else [asdict(each) for each in self.phases]
-
-    def phase_at(self, spent: Compute) -> int:
-        """Number of the phase that a run is in with `spent` behind it; 0: the first."""
-        phases = self.phases or []
-        return sum(spent.has_reached(each.after, each.unit) for each in phases)
-
-    def in_phase(self, number: int) -> "RunSpec":
-        """The run as that phase trains it."""
-        if number == 0:
-            return self
-        values = asdict((self.phases or [])[number - 1])
-        return replace(self, **{name: values[name] for name in values.keys() - {"after", "unit"}})
 
     @cached_property
     def passes(self) -> Passes:
@@ -262,8 +223,7 @@ def run_spec(
     micro_batch: int,
     **further: Any,
 ) -> RunSpec:
-    """The run that serves every budget of one (n, B, seed); `further`: fields of its engine, and
-    its later phases."""
+    """The run that serves every budget of one (n, B, seed); `further`: fields of its engine."""
     hardware = config.run_hardware
     return RunSpec(
         model=config.model,

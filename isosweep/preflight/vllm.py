@@ -15,7 +15,6 @@ import numpy as np
 from packaging.version import Version
 
 from isosweep.config.axes import Variant
-from isosweep.config.schedule import largest
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.plan.evaluation import evaluations
@@ -97,10 +96,8 @@ class ServerNeeds:
 def server_needs(config: SweepConfig) -> ServerNeeds:
     """What the largest batch of `config` needs of its server."""
     generation, grid = config.generation, config.grid
-    planned = config.recipe.schedule
-    n = largest(planned, "num_generations", grid.num_generations)
-    B = largest(planned, "problems_per_batch", grid.problems_per_batch)
-    fit = planned_memory(config, np.array([min(n * B, grid.max_completions_per_step)]))
+    largest = max(grid.num_generations) * max(grid.problems_per_batch)
+    fit = planned_memory(config, np.array([min(largest, grid.max_completions_per_step)]))
     assert fit.engine is not None
     tasks = [on.task for on in evaluations(config)]
     return ServerNeeds(

@@ -40,13 +40,18 @@ def trl_arguments(
     model's own. Without `engine` another process has it.
     """
     penalised = spec.recipe.overlong_share is not None
+    micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
     return {
         "seed": spec.seed,
         **spec.recipe.for_trl(),
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
         "loss_type": "grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
         **(_generation(spec, context, stop) if engine else {}),
-        **batch_arguments(spec),
+        "num_generations": spec.num_generations,
+        "per_device_train_batch_size": spec.micro_batch,
+        "gradient_accumulation_steps": micro_batches // spec.recipe.mini_batches,
+        "steps_per_generation": micro_batches,
+        "learning_rate": spec.learning_rate,
         "max_completion_length": spec.task.completion_limit,
         "top_k": 0,
         "reward_weights": [spec.recipe.reward_scale, *([1.0] if penalised else [])],
@@ -121,18 +126,6 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
         "enable_prefix_caching": spec.generation.prefix_sharing,
         # Compiling takes longer than a run of a model that a CPU can train.
         "enforce_eager": cpu,
-    }
-
-
-def batch_arguments(spec: RunSpec) -> dict[str, Any]:
-    """Settings of GRPOConfig that a phase of a run may change."""
-    micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
-    return {
-        "num_generations": spec.num_generations,
-        "per_device_train_batch_size": spec.micro_batch,
-        "gradient_accumulation_steps": micro_batches // spec.recipe.mini_batches,
-        "steps_per_generation": micro_batches,
-        "learning_rate": spec.learning_rate,
     }
 
 

@@ -49,14 +49,12 @@ def make_loop(session: Session, directory: str, beside: Shared | None = None) ->
     progress = Progress(Ledger(spec), make_stream(spec), session.monitor)
     if session.start.checkpoint is not None:
         progress.restore(session.start.checkpoint)
-    phase = spec.in_phase(spec.phase_at(progress.ledger.spent))
-    progress.begin_phase(phase)
     recorded = session.reporter.started(session.start)
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
     trainer = make_trainer(
-        phase,
+        spec,
         model,
         tokenizer,
         progress.ledger,

@@ -43,10 +43,6 @@ class HealthMonitor:
             for rule, active in state.get("standing", {}).items()
         }
 
-    def begin_phase(self, problems_per_batch: int) -> None:
-        """Judge batches of so many problems from now on."""
-        self._seen.problems_per_batch = problems_per_batch
-
     def to_json(self) -> JsonObject:
         """The monitor's state, for a checkpoint."""
         return {

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from isosweep.compute import Compute
-from isosweep.costs.flops import PhaseFlops, attention_pairs, hardware_flops, rollout_flops
+from isosweep.costs.flops import Count, PhaseFlops, attention_pairs, hardware_flops, rollout_flops
 from isosweep.plan.spec import RunSpec
 
 Phase = Literal["generation", "reward", "scoring", "training"]
@@ -44,15 +44,10 @@ class Ledger:
         # Of this process, times its devices, in blocks within the one that is timed.
         self._inner = 0.0
 
-    def sampled(
-        self,
-        prompt_tokens: Sequence[int],
-        completion_tokens: Sequence[int],
-        together: Sequence[int],
-    ) -> None:
-        """Rollouts that were sampled, each with how many there are of its prompt `together`; all
-        (rollouts,)."""
-        flops = self._flops(prompt_tokens, completion_tokens, together)
+    def sampled(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
+        """Rollouts that were sampled, n of every prompt; both (rollouts,)."""
+        sharing = self._passes.prompt_sharing
+        flops = self._flops(prompt_tokens, completion_tokens, sharing)
         self.spent += Compute(
             rollouts=len(prompt_tokens),
             prompt_tokens=sum(prompt_tokens),
@@ -137,14 +132,9 @@ class Ledger:
         self._inner = outer + seconds
 
     def _flops(
-        self,
-        prompts: Sequence[int],
-        completions: Sequence[int],
-        together: Sequence[int] | None = None,
+        self, prompts: Sequence[int], completions: Sequence[int], sharing: Count = 1.0
     ) -> PhaseFlops:
-        """Of rollouts; a prompt is read for the rollouts `together` that share it, or for each."""
-        shared = together is not None and self._spec.generation.prefix_sharing
-        sharing = np.asarray(together, dtype=np.float64) if shared else 1.0
+        """Of rollouts; a prompt is read once for `sharing` of them."""
         return rollout_flops(
             self._architecture,
             np.asarray(prompts, dtype=np.float64),

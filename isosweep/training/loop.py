@@ -44,7 +44,6 @@ class TrainingLoop:
     base: BaseEvaluation | None = None
     sets: Mapping[str, EvaluatedSet] = field(default_factory=dict)
     _previous: Compute = field(init=False)
-    _phase: int = field(init=False)
     # When training stood still last, and what for.
     _still: tuple[Literal["startup", "checkpoint"], float] = field(init=False)
     _saver: Saver = field(init=False)
@@ -52,7 +51,7 @@ class TrainingLoop:
     def __post_init__(self) -> None:
         self._previous = self.spent
         session = self.session
-        self._phase, self._still = session.spec.phase_at(self.spent), ("startup", session.began)
+        self._still = "startup", session.began
         start, leave = session.start.checkpoint, session.reporter.leave
         self._saver = Saver(session.job.saving, session.attempt, start, leave)
 
@@ -74,8 +73,6 @@ class TrainingLoop:
         checkpoint = self.session.start.checkpoint
         try:
             self.learner.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-            while self._phase_ended():
-                self.learner.train(resume_from_checkpoint=str(self._begin_phase()))
         except StoppedError:
             pass
         except RuntimeError:
@@ -83,27 +80,6 @@ class TrainingLoop:
             # so before any loss is.
             if not self._ended_by_its_logits():
                 raise
-
-    def _phase_ended(self) -> bool:
-        """Whether the run left its trainer for a later phase alone."""
-        session = self.session
-        asked = session.stop.reason is not None or self.progress.monitor.verdict is not None
-        left = session.schedule.is_over(self.spent) or asked
-        return session.rank.agree(not left and session.spec.phase_at(self.spent) > self._phase)
-
-    def _begin_phase(self) -> Path:
-        """Begin the phase that the run has come to; the checkpoint that it goes on from, as an
-        attempt would that started there."""
-        session, self._still = self.session, ("checkpoint", time.monotonic())
-        self._saver.finish()
-        # The others wait for the first, which has completed it.
-        step = session.rank.agree(session.reporter.step)
-        self._phase = session.spec.phase_at(self.spent)
-        spec = session.spec.in_phase(self._phase)
-        self.progress.begin_phase(spec)
-        self.learner.begin_phase(spec)
-        checkpoints = session.attempt.run.attempt_checkpoints(session.attempt.number)
-        return checkpoints / f"checkpoint-{step}"
 
     def tidy(self) -> None:
         """Leave of the checkpoints what is to be kept, now that the run is over."""
@@ -196,7 +172,6 @@ class TrainingLoop:
 
     def _save_or_stop(self, step: int, spent: Compute) -> Decision:
         stop = self.session.schedule.is_over(spent) or self.session.stop.reason is not None
-        stop = stop or self.session.spec.phase_at(spent) > self._phase
         due = stop or self._saver.due
         # The step that training starts from has a checkpoint, or is the model itself.
         return Decision(save=due and step > self.session.start.step, stop=stop)

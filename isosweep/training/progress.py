@@ -8,7 +8,6 @@ from pathlib import Path
 from isosweep.compute import Compute
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json, write_json
-from isosweep.plan.spec import RunSpec
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import (
     CHECKPOINT_FOREIGN,
@@ -115,10 +114,6 @@ class Progress:
     ledger: Ledger
     stream: Stream
     monitor: HealthMonitor
-
-    def begin_phase(self, spec: RunSpec) -> None:
-        """Count and judge batches of n and B of `spec` from now on."""
-        self.monitor.begin_phase(spec.problems_per_batch)
 
     def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
         """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""

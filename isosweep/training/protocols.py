@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from isosweep.plan.spec import RunSpec
-
 # A tokenizer and a language model of transformers.
 Tokenizer = Any
 Policy = Any
@@ -58,9 +56,6 @@ class Learner(Protocol):
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""
-
-    def begin_phase(self, spec: RunSpec) -> None:
-        """Take batches, micro-batches and rate of `spec` when `train` is called next."""
 
     def whole_policy(self) -> AbstractContextManager[Policy]:
         """The policy with all its weights in this process, while the context lasts."""

@@ -16,29 +16,27 @@ def share_of_rate(updates: int, warmup_steps: int) -> float:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Budgets of a run in `unit`, least first, how many records it has a decade of FLOPs, and the
-    amounts at which its later phases begin."""
+    """Budgets of a run in `unit`, least first, and how many records it has a decade of FLOPs."""
 
     milestones: tuple[float, ...]
     unit: BudgetUnit
     records_per_decade: int
-    changes: tuple[tuple[float, BudgetUnit], ...] = ()
 
     def is_over(self, spent: Compute) -> bool:
         """Whether the largest budget is reached."""
         return spent.has_reached(self.milestones[-1], self.unit)
 
     def record_due(self, previous: Compute, spent: Compute) -> bool:
-        """Whether going from `previous` to `spent` meets a milestone, a change, or a log-spaced
-        grid point.
+        """Whether going from `previous` to `spent` meets a milestone or a log-spaced grid point.
 
         The grid is in FLOPs and independent of budgets: extending a run changes no record.
         """
         if self._grid_points(spent) > self._grid_points(previous):
             return True
         return any(
-            spent.has_reached(amount, unit) and not previous.has_reached(amount, unit)
-            for amount, unit in (*((m, self.unit) for m in self.milestones), *self.changes)
+            spent.has_reached(milestone, self.unit)
+            and not previous.has_reached(milestone, self.unit)
+            for milestone in self.milestones
         )
 
     def _grid_points(self, spent: Compute) -> int:

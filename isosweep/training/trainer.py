@@ -16,7 +16,6 @@ from accelerate.utils import gather_object
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
-from isosweep.training.arguments import batch_arguments
 from isosweep.training.beside import Shared
 from isosweep.training.draws import Draws
 from isosweep.training.interruption import Interruption
@@ -108,11 +107,6 @@ class CountedGRPOTrainer(TRLTrainer):
                 spec.recipe.interruption_tokens,
                 spec.task.completion_limit,
             )
-
-    def begin_phase(self, spec: RunSpec) -> None:
-        """Take batches, micro-batches and rate of `spec` when `train` is called next."""
-        self._spec = spec
-        self.trl_begin_phase(batch_arguments(spec))
 
     def timing_update(self) -> AbstractContextManager[None]:
         """Count what runs inside as seconds of training."""
@@ -345,8 +339,7 @@ class CountedGRPOTrainer(TRLTrainer):
         later = interruption.later if interruption else [0] * len(self._lengths)
         first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
         prompts, completions = zip(*gather_object(first), strict=True)
-        together = [self._spec.num_generations] * len(prompts)
-        self._ledger.sampled(prompts, completions, together)
+        self._ledger.sampled(prompts, completions)
         if interruption and (continued := gather_object(interruption.continued)):
             self._ledger.continued(*zip(*continued, strict=True))
 

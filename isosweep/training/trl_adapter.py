@@ -174,18 +174,6 @@ class TRLTrainer(CheckpointedTrainer):
             self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
         return self.lr_scheduler
 
-    def _load_optimizer_and_scheduler(self, checkpoint: str) -> None:
-        """TRL's own; a schedule's rate is that of the phase, and not of the checkpoint's."""
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if self.recipe.schedule is None:
-            return
-        scheduler, rate = self.lr_scheduler, self.args.learning_rate
-        scheduler.base_lrs = [rate] * len(scheduler.base_lrs)
-        now = rate * share_of_rate(scheduler.last_epoch, self.args.warmup_steps)
-        for group in scheduler.optimizer.param_groups:
-            group["initial_lr"], group["lr"] = rate, now
-        scheduler._last_lr = [now] * len(scheduler.base_lrs)
-
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
         """TRL's own, timed."""
         with self.timing_update():
@@ -334,17 +322,6 @@ class TRLTrainer(CheckpointedTrainer):
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Any:
         return self.score(inputs, completions, completion_ids_list)
-
-    def trl_begin_phase(self, arguments: Mapping[str, Any]) -> None:
-        """Take these settings of batches when `train` is called next, as a new trainer would."""
-        for name, value in arguments.items():
-            setattr(self.args, name, value)
-        micro_batch, micro_batches = self.args.train_batch_size, self.args.steps_per_generation
-        processes = self.accelerator.num_processes
-        self.args.generation_batch_size = micro_batch * micro_batches * processes
-        self._train_batch_size = micro_batch
-        self.num_generations = self.args.num_generations
-        self._step, self._buffered_inputs = 0, None
 
     # Names for what TRL's attributes say.
 

@@ -137,8 +137,7 @@ class Session:
     def schedule(self) -> Schedule:
         """How far the run goes, and when it is recorded."""
         per_decade = self.spec.evaluation.records_per_decade
-        changes = tuple((phase.after, phase.unit) for phase in self.spec.phases or ())
-        return Schedule(self.job.milestones, self.job.unit, per_decade, changes)
+        return Schedule(self.job.milestones, self.job.unit, per_decade)
 
     @cached_property
     def monitor(self) -> HealthMonitor:

@@ -26,7 +26,6 @@ CONFIG = make_config()
 
 # What rows below begin with.
 GPU = "model=qwen-0.5b budget=1e18 "
-GROWING = "recipe.schedule={problems_per_batch:{1e9:8}} "
 EIGHT = (
     GPU + "hardware.devices_per_run=8 hardware.sharding=fsdp hardware.optimizer=adamw_torch_8bit "
 )
@@ -240,23 +239,6 @@ REFUSED = [
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
     (SIXTEEN + "launcher=lsf", "launcher.command.submit", "no {nodes} in submit or options"),
-    # Schedules within a run.
-    ("recipe.schedule={beta:{1e9:1}}", "recipe.schedule", "one or more of num_generations"),
-    (GROWING + "recipe.rollout_lag=2", "recipe.rollout_lag", "changes problems_per_batch by then"),
-    (GROWING + "recipe.retire_at=0.9", "recipe.retire_at", "keeps problems for one batch"),
-    (GROWING + "budget_unit=device_hours", "recipe.schedule", "budget_unit=device_hours is meas"),
-    (GROWING + EIGHT + "hardware.sharding=fsdp", "recipe.schedule", "needs hardware.sharding=ddp"),
-    *(
-        (f"recipe.schedule={{num_generations:{{{changes}}}}}", "recipe.schedule", rule)
-        for changes, rule in [
-            ("1e9:1", "whole numbers of 2 or more"),
-            ("-1:8", "amounts of compute are numbers above 0"),
-            ("from:1e9,times:2", "has from, times, every, to"),
-            ("from:1e9,times:1.0001,every:2,to:8", "`times` of 1.1 or more, or of 0.9 or less"),
-            ("from:1e9,times:-2,every:2,to:8", "`times` of 1.1 or more, or of 0.9 or less"),
-            ("from:1e9,times:2,every:1,to:8", "`every` above 1"),
-        ]
-    ),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     # Launchers.

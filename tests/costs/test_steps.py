@@ -6,13 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isosweep.compute import has_reached
-from isosweep.costs.steps import (
-    budget_of,
-    phase_ends,
-    steps_for,
-    steps_in_phases,
-    whole_generations,
-)
+from isosweep.costs.steps import budget_of, steps_for, whole_generations
 
 COSTS = st.floats(min_value=1e-3, max_value=1e18)
 UPDATES = st.integers(min_value=1, max_value=16)
@@ -66,32 +60,3 @@ def test_arrays_are_rounded_as_numbers_are() -> None:
 
 def test_whole_generations_are_rounded_up() -> None:
     assert [whole_generations(steps, 4) for steps in (1, 4, 4.5, 9)] == [4, 4, 8, 12]
-
-
-@given(
-    st.integers(min_value=2, max_value=60),
-    st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=1, max_size=3),
-    UPDATES,
-)
-def test_a_run_of_phases_ends_and_changes_where_it_was_planned(
-    generations: int, factors: list[float], updates: int
-) -> None:
-    # Amounts and budgets that no generation sums up to: a tie could fall on either side.
-    amounts = [7.3 * 2.3**k for k in range(len(factors))]
-    costs = [1.0, *np.cumprod(factors)]
-    later = [(amount, np.array(c / updates)) for amount, c in zip(amounts, costs[1:], strict=True)]
-    budget = generations + 0.137
-    spent, k, phase, began = 0.0, 0, 0, []
-    while not has_reached(budget, spent, k):
-        spent, k = spent + costs[phase], k + 1
-        while phase < len(amounts) and has_reached(amounts[phase], spent, k):
-            began.append(k)
-            phase += 1
-    planned = steps_for(np.array([budget]), 1 / updates, updates, later)
-    assert planned.tolist() == [k * updates]
-    ends = [int(end) for end in phase_ends(1 / updates, updates, later)[0]]
-    assert [end for end in ends if end <= k][: len(began)] == began
-    parts = steps_in_phases(planned, 1 / updates, updates, later)
-    assert sum(int(part[0]) for part in parts) == k * updates
-    made = zip(parts, np.array(costs) / updates, strict=True)
-    assert sum(float(budget_of(part, cost)[0]) for part, cost in made) == pytest.approx(spent)

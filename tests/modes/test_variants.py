@@ -1,6 +1,5 @@
 """Variants of one sweep: each analysed by itself, and all of them side by side in one report."""
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -76,27 +75,3 @@ def test_variants_with_problems_of_their_own_are_not_called_better(tmp_path: Pat
     in_process(("mode=analyse", "analysis.formats=[]", *QUIET), tmp_path)
     (report,) = tmp_path.glob("sweeps/*/analysis/report.html")
     assert "not comparable: the variants differ" in report.read_text()
-
-
-@pytest.mark.train
-def test_runs_that_grow_are_set_beside_those_that_do_not(tmp_path: Path) -> None:
-    growth = "recipe.schedule:{num_generations:{from:128,times:2,every:2,to:4}}"
-    axes = f"grid.axes={{growth:{{none:{{}},doubled:{{{growth}}}}}}}"
-    budget = ("budget_unit=rollouts", "budget=[128,512]")
-    asked = (*budget, *SMALL, "grid.min_steps=2", axes, "launcher.max_parallel=1")
-    done = isosweep(*asked, *QUIET, cwd=tmp_path)
-    # With n = 4 from the start both are one run.
-    assert "training 3 runs" in done.stdout
-    assert "growth=doubled; n and B are those of a run's start (recipe.schedule):" in done.stdout
-    (report,) = tmp_path.glob("sweeps/*/analysis/report.html")
-    for name in ("none", "doubled"):
-        assert re.search(rf"At \S+ rollouts, {name} reaches 0\.\d+", done.stdout)
-        assert name in report.read_text()
-    with (report.parents[1] / "plan.csv").open() as lines:
-        rows = list(csv.DictReader(lines))
-    means = {(r["growth"], r["num_generations"], r["budget"]): r for r in rows}
-    grown = means["doubled", "2", "512.0"]
-    assert (grown["num_steps"], grown["mean_num_generations"]) == ("40", "3.5")
-    assert means["doubled", "4", "512.0"]["mean_num_generations"] == ""
-    own = report.parent / "growth=doubled" / "report.html"
-    assert "recipe.schedule.num_generations.from" in own.read_text()

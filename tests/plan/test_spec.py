@@ -96,7 +96,6 @@ def test_fields_that_change_no_number_are_marked() -> None:
             "model.converted",
             "task.name",
             "recipe.name",
-            "recipe.schedule",
             "vllm_share",
         ),
         "model.architecture.max_position_embeddings",

@@ -53,9 +53,6 @@ class Still:
     def whole_policy(self) -> Iterator[Policy]:
         yield self.model
 
-    def begin_phase(self, spec: RunSpec) -> None:
-        raise AssertionError("the run has one phase")
-
     def write_whole(self, checkpoint: Path) -> None:
         raise AssertionError("nothing was saved")
 
@@ -90,7 +87,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
 def generate(loop: "TrainingLoop") -> None:
     """Book one generation."""
     rollouts = [8] * ROLLOUTS, [4] * ROLLOUTS
-    loop.progress.ledger.sampled(*rollouts, [4] * ROLLOUTS)
+    loop.progress.ledger.sampled(*rollouts)
     loop.progress.ledger.trained(*rollouts)
 
 

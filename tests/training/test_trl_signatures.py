@@ -25,7 +25,7 @@ OVERRIDDEN = (
     *("_compute_loss", "_get_per_token_logps_and_entropies", "_generate_and_score_completions"),
     *("_tokenize_prompts", "_generate", "_generate_single_turn", "_calculate_rewards"),
     *("_save_checkpoint", "_save", "_save_optimizer_and_scheduler"),
-    *("create_accelerator_and_postprocess", "_load_optimizer_and_scheduler"),
+    "create_accelerator_and_postprocess",
 )
 CALLED_BY_ISOSWEEP = ("train",)
 # Attributes that an override sets as the method that it replaces does.

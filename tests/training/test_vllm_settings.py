@@ -228,7 +228,7 @@ def test_plans_and_records_count_a_prompt_that_no_block_shares_n_times() -> None
     for run in list(study.specs.values())[:3]:
         count = run.completions_per_step
         ledger = Ledger(run)
-        ledger.sampled([8] * count, [7] * count, [run.num_generations] * count)
+        ledger.sampled([8] * count, [7] * count)
         assert ledger.spent.prefill_flops == pytest.approx(count * float(prefill_flops(arch, 8)))
         (table,) = study.candidates
         i = table.num_generations.tolist().index(run.num_generations)
@@ -237,7 +237,7 @@ def test_plans_and_records_count_a_prompt_that_no_block_shares_n_times() -> None
         assert ledger.spent.flops == pytest.approx(float(table.flops[i, 0]))
     shared = replace(next(iter(study.specs.values())), device="cuda")
     ledger = Ledger(shared)
-    ledger.sampled([40] * 16, [7] * 16, [shared.num_generations] * 16)
+    ledger.sampled([40] * 16, [7] * 16)
     n, cached = shared.num_generations, float(prefill_flops(arch, 32)) - head_flops_per_token(arch)
     whole = 16 * float(prefill_flops(arch, 40))
     assert ledger.spent.prefill_flops == pytest.approx(whole - 16 * (1 - 1 / n) * cached)
