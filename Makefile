@@ -57,7 +57,6 @@ coverage: setup  ## Measure how often the analysis is right, as docs/simulation.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design ten --worlds lab --processes 2 --check
-	$(BIN)/python benchmarks/beyond.py --processes 2 --check
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .

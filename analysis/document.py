@@ -25,7 +25,6 @@ from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.mechanism import ProblemChange
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.survival import Survival
-from isosweep.analysis.statistics.validation import Validation
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.statistics.views import View
 from isosweep.compute import BudgetUnit
@@ -35,7 +34,7 @@ from isosweep.metrics import MetricName
 from isosweep.version import __version__
 
 # 4: what was concluded is in answer.json; saturation.reason is a kind with its numbers.
-FITS_VERSION: Final = 4
+FITS_VERSION: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +82,7 @@ class Settings:
     method: Literal["isosweep", "playbook"]
     """Method that the verdict rests on."""
     extrapolate: bool
-    """Whether recommendations may go further than forecasts were checked."""
+    """Whether recommendations may go beyond the largest budget."""
     compute_axis: BudgetUnit | None
     """Unit of compute asked for; null is the budgets' own."""
     difficulty: tuple[Share, Share] | None
@@ -102,7 +101,7 @@ class FitsDocument:
     """What an isosweep fits.json holds. n: rollouts per problem; B: problems per batch; T: update
     steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    version: Literal[4] = FITS_VERSION
+    version: Literal[5] = FITS_VERSION
     """Version of this format. No unit."""
     plan_id: str | None
     """Hash of the plan that was analysed; null where the plan has none."""
@@ -133,8 +132,6 @@ class FitsDocument:
     or more."""
     views: tuple[View, ...]
     """The answer by other metrics and on problems of other difficulty."""
-    validation: Validation | None
-    """Forecasts of the last budget against its records; null with one budget."""
     collapsed: tuple[str, ...]
     """Ids of the runs that lost for good more than half of what they had gained, in the plan's
     order. No unit."""
@@ -165,7 +162,6 @@ def fits_document(
         survivals=findings.survivals,
         batch_laws=findings.batch_laws,
         views=findings.views,
-        validation=findings.validation,
         collapsed=collapsed_runs(data),
         problems=data.problems,
     )

@@ -1,8 +1,7 @@
 """How to split a budget: n, B, T and learning rate, the reward to expect, and how sure that is.
 
-Inside the budgets that were measured it rests on the reward surface; beyond them n*(C) comes from
-the laws, the reward from forecasts of the runs' own curves, and only as far as leaving the last
-budget out has shown forecasts to be right.
+Inside the budgets that were measured it rests on the reward surface. Beyond them nobody has seen
+n*: only where that is asked for, it goes on as at the largest budgets, and no reward is given.
 """
 
 import math
@@ -12,18 +11,15 @@ from typing import Literal
 
 import numpy as np
 
-from isosweep import words
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData, updates_per_generation
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
-from isosweep.analysis.statistics.growth import Growth, describe_growth
+from isosweep.analysis.statistics.growth import end_rates
 from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface, smallest_within
-from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Cell, predicted
@@ -31,8 +27,6 @@ from isosweep.words.numbers import short
 
 # Budgets are written in rounded factors.
 _ROUNDING = 1.01
-# Intervals of forecasts may cover this much less than they promise and still be trusted.
-_SHORTFALL = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +34,13 @@ class Basis:
     """What a recommendation rests on.
 
     `kind`: means, the best mean at the nearest budget, without intervals; surface, the reward
-    surface at `budgets`, over `num_cells` (n, B); laws, n* by the laws of n*(C) weighed on budgets
-    up to that of `budgets`; last n, the best n there, where no law could be weighed or n* may have
-    turned. The last two forecast the reward from the curves of `num_runs` runs.
+    surface at `budgets`, over `num_cells` (n, B); growth, n* that goes on from that of `budgets` as
+    it grows there; last n, the best n there, where its growth is not known.
     """
 
-    kind: Literal["means", "surface", "laws", "last n"]
+    kind: Literal["means", "surface", "growth", "last n"]
     budgets: tuple[float, ...]
     num_cells: int = 0
-    num_runs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +52,7 @@ class Recommendation:
     were not read at the budgets of `basis`; `alternatives`: other n that cannot be distinguished
     from the chosen one, measured at the nearest budget; `reward`: expected held-out reward, with
     interval (None where the sweep gives none). `factor`: budget over the largest one reached, above
-    1 where this extrapolates; `supported`: the factor to which the validation goes.
-    `basis`: what it rests on.
+    1 where this extrapolates; `basis`: what it rests on.
     """
 
     budget: float
@@ -80,53 +71,7 @@ class Recommendation:
     interval: tuple[float, float] | None
     base_reward: float | None
     factor: float
-    supported: float
     basis: Basis
-
-
-# Why nothing is recommended beyond the last budget: no reward could be forecast for a check; the
-# forecasts cover too little or are no better than "it stays where it is"; no n* could be forecast,
-# or it was not where the laws had it; n* grew and may be falling at the end: how far it comes back
-# no record just past a peak shows.
-Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "turned"]
-
-
-def doubt_beyond(findings: Findings) -> Doubt | None:
-    """Why nothing is to be recommended beyond the last budget; None where something is."""
-    checked, growth = findings.validation, growth_of_best(findings)
-    confidence = findings.frontier.confidence
-    if checked is None:
-        return "unchecked"
-    # A fall, or a rest, that no growth came before goes on as the laws have it.
-    if growth is not None and growth.rate.low < 0 and growth.grew >= 1 - confidence:
-        return "turned"
-    if growth is None or checked.best_n is None:
-        return "unchecked n"
-    honest = checked.covered >= confidence - _SHORTFALL
-    if not honest or checked.rmse > checked.persistence_rmse:
-        return "rewards"
-    return None if checked.best_n.held else "n"
-
-
-def growth_of_best(findings: Findings) -> Growth | None:
-    """Growth of n*, whichever n is judged; None where the sweep is too small for it."""
-    surface, growth, frontier = findings.surface, findings.saturation.growth, findings.frontier
-    if surface is None or growth is None or findings.saturation.quantity == "best":
-        return growth
-    grid = np.log2(frontier.measured)
-    of = grid, frontier.confidence, growth.bound
-    return describe_growth(surface.best_n, surface.budgets, *of)
-
-
-def supported_factor(findings: Findings) -> float:
-    """How far beyond the last budget forecasts have been shown to be right: a factor, or 1.
-
-    The distance from the last budget but one to the last.
-    """
-    checked = findings.validation
-    if checked is None or doubt_beyond(findings) is not None:
-        return 1.0
-    return checked.budget / checked.known
 
 
 def recommend(
@@ -134,8 +79,8 @@ def recommend(
 ) -> Recommendation:
     """The best split of `budget` that the sweep knows of.
 
-    Raises SettingError below the smallest budget and, unless `extrapolate`, beyond what the
-    validation supports; and where nothing has been measured.
+    Raises SettingError below the smallest budget and, unless `extrapolate`, beyond the largest; and
+    where nothing has been measured.
     """
     budgets = findings.frontier.budgets
     if not budgets and findings.frontier.fell:
@@ -151,10 +96,9 @@ def recommend(
         raise SettingError("budget", f"{budget:g}", rule, f"budget={first:g}")
     _require_no_gap(findings, budget)
     factor = budget / last
-    supported = supported_factor(findings)
-    if factor > supported * _ROUNDING and not extrapolate:
-        raise _too_far(budget, last, supported, findings)
-    chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(data, findings, budget)
+    if factor > _ROUNDING and not extrapolate:
+        raise _too_far(budget, last, findings)
+    chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(findings, budget)
     pair = Pair.of(chosen.cell)
     # Of the plan's own cells: those read between its budgets have a rounded T.
     runs = {run.run_id: run for run in data.plan.runs if Pair.of(run) == pair}
@@ -170,7 +114,6 @@ def recommend(
         device_hours=_device_hours([c for c in own if c.run_id == planned.run_id], planned, steps),
         base_reward=data.base_reward,
         factor=factor,
-        supported=supported,
         **{name: value for name, value in vars(chosen).items() if name != "cell"},
     )
 
@@ -203,14 +146,10 @@ class _Choice:
     enough: Range | None = None
 
 
-def _too_far(budget: float, last: float, supported: float, findings: Findings) -> SettingError:
-    doubt, checked = doubt_beyond(findings), findings.validation
-    growth = growth_of_best(findings)
-    why = words.line("recommend", "doubt", doubt, checked, growth, supported)
-    times = short(budget / last)
+def _too_far(budget: float, last: float, findings: Findings) -> SettingError:
     reached = "at which a run still has what it gained" if findings.frontier.lost else "reached"
-    rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"
-    nearest = f"budget={last * supported:.4g} (or analysis.extrapolate=true, at your own risk)"
+    rule = f"lies {short(budget / last)} times beyond {short(last)}, the largest budget {reached}"
+    nearest = f"budget={last:.4g} (or analysis.extrapolate=true, at your own risk)"
     return SettingError("budget", f"{budget:g}", rule, nearest)
 
 
@@ -315,52 +254,38 @@ def _chosen(
     )
 
 
-def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
-    """Past the last budget: n by the laws, or as there if n* may have turned; B as there, the
-    reward by forecasts."""
-    last, surface = findings.frontier.budgets[-1], findings.surface
-    confidence = findings.frontier.confidence
-    choice, best_n, below, above, enough = last.best, None, False, False, None
-    kind: Literal["laws", "last n"] = "last n"
-    if surface is not None and findings.saturation.laws is not None:
-        ahead_of = ahead_n(surface, findings.frontier, budget, 0.0)
-        if (margin := findings.saturation.reason.margin) is not None:
-            enough = ahead_n(surface, findings.frontier, budget, margin)
-        best_n, below, above = ahead_of.interval, ahead_of.open_below, ahead_of.open_above
-        # Of an n* that turned, the middle of all laws loses more than the n that was best last.
-        if doubt_beyond(findings) != "turned":
-            wanted = math.log2(best_n.median)
-            choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-            kind = "laws"
-    cell = choice.cell
-    ahead = _forecasts(data, Pair.of(cell), budget, confidence)
-    median, low, high = _mean(ahead) if ahead else (None, None, None)
+def _beyond(findings: Findings, budget: float) -> _Choice:
+    """Past the last budget: n* as it goes on from there, the n next to it, and B as there."""
+    frontier, surface, saturation = findings.frontier, findings.surface, findings.saturation
+    last = frontier.budgets[-1]
+    choice, best, enough = last.best, None, None
+    if surface is not None and saturation.growth is not None:
+        best = _ahead(surface, findings, budget, 0.0)
+        if (margin := saturation.reason.margin) is not None:
+            enough = _ahead(surface, findings, budget, margin)
+        wanted = math.log2(best.interval.median)
+        choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
     return _Choice(
-        cell=cell,
-        best_n=best_n,
-        alternatives=tuple(n for n in last.candidates if n != cell.num_generations),
-        reward=median,
-        interval=None if low is None or high is None else (low, high),
-        basis=Basis(kind=kind, budgets=(last.budget,), num_runs=len(ahead)),
+        cell=choice.cell,
+        best_n=None if best is None else best.interval,
+        alternatives=tuple(n for n in last.candidates if n != choice.num_generations),
+        reward=None,
+        interval=None,
+        basis=Basis(kind="growth" if best else "last n", budgets=(last.budget,)),
         missing=last.missing,
-        open_below=below,
-        open_above=above,
+        open_below=best is not None and best.open_below,
+        open_above=best is not None and best.open_above,
         enough=enough,
     )
 
 
-def _forecasts(data: SweepData, pair: Pair, budget: float, confidence: float) -> list[Forecast]:
-    """Forecasts at `budget` by the curves of one (n, B) that have records enough."""
-    curves = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
-    at = np.array([budget])
-    ahead = [
-        forecast(c.compute[c.compute > 0], c.reward[c.compute > 0], at, confidence) for c in curves
-    ]
-    return [one for one in ahead if one is not None]
-
-
-def _mean(ahead: Sequence[Forecast]) -> tuple[float, float, float]:
-    """Median and ends, each averaged over forecasts of one point."""
-    parts = np.array([(one.median[0], one.low[0], one.high[0]) for one in ahead])
-    median, low, high = parts.mean(axis=0).tolist()
-    return median, low, high
+def _ahead(surface: Surface, findings: Findings, budget: float, loss: float) -> Range:
+    """The smallest n that loses at most `loss` of reward, at a budget past the last one: draw by
+    draw at its rate at the largest budgets, and inside the grid."""
+    frontier = findings.frontier
+    drawn = surface.smallest_n(loss).log2_n
+    rates = end_rates(drawn, surface.budgets, frontier.whole_from)
+    grid = np.log2(frontier.measured)
+    log2_n = drawn[:, -1] + rates * math.log10(budget / surface.budgets[-1])
+    found = interval_of_n(np.clip(log2_n, grid[0], grid[-1]), grid, frontier.confidence)
+    return on_grid(found, 2.0**grid)

@@ -25,8 +25,6 @@ SMALLEST = {
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "alone": (("--sweeps", "1", "--worlds", "flat", "--of", "verdicts"), "false=-1"),
-    "forecasts": (("--sweeps", "1", "--worlds", "flat"), "better=0"),
-    "beyond": (("--sweeps", "1", "--worlds", "constant"), "turned=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
     "proposals": (("--sweeps", "1", "--worlds", "unstable"), "false=-1"),
     "tune": (("--sweeps", "1", "--worlds", "parabola"), "compute=0"),
@@ -309,8 +307,3 @@ def test_the_benchmark_of_single_changes_has_a_row_for_each(tmp_path: Path) -> N
     lines = missed("alone", tmp_path)
     changes = [line.split(" | ")[1] for line in lines if line.startswith("| all")]
     assert changes == ["n_d is judged", "n* is judged"]
-
-
-def test_the_benchmark_of_forecasts_has_a_row_for_each_part_and_way(tmp_path: Path) -> None:
-    lines = missed("forecasts", tmp_path)
-    assert sum(line.startswith("| simulated, 10 ") for line in lines) == 3 * 4

@@ -10,7 +10,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures import (
     batch,
     checks,
-    forecasts,
+    curves,
     health,
     mechanism,
     optima,
@@ -22,7 +22,7 @@ from isosweep.analysis.statistics.findings import Findings
 
 REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
     figure
-    for topic in (optima, batch, reward, forecasts, search, health, mechanism, checks)
+    for topic in (optima, batch, reward, curves, search, health, mechanism, checks)
     for figure in topic.FIGURES
 )
 

@@ -14,6 +14,7 @@ from isosweep.analysis.figures.axes import (
     level,
     record_texts,
 )
+from isosweep.analysis.figures.curves import fitted
 from isosweep.analysis.figures.description import (
     DOTS,
     NO_BUDGET,
@@ -25,7 +26,6 @@ from isosweep.analysis.figures.description import (
     Series,
     points_of,
 )
-from isosweep.analysis.figures.forecasts import fitted
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit
 

@@ -194,7 +194,7 @@ NO_BUDGET = LeftOut(reason="no run has reached a budget yet")
 
 # Sections of the report's page that have figures, in the page's order.
 Section = Literal[
-    "Answer", "Best n", "Reward", "Forecasts", "Fits", "Search", "Training", "Problems", "Cells"
+    "Answer", "Best n", "Reward", "Curves", "Fits", "Search", "Training", "Problems", "Cells"
 ]
 
 

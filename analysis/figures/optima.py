@@ -82,8 +82,8 @@ _NAMED: dict[Quantity, _Named] = {
 
 
 def best_generations_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """n* and the smallest n that is good enough against compute, with the law of the one that is
-    judged, on an axis with a tick at every n of the grid."""
+    """n* and the smallest n that is good enough against compute, on an axis with a tick at
+    every n of the grid."""
     saturation = findings.saturation
     if not saturation.optima:
         return NO_BUDGET
@@ -91,7 +91,6 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
     x, y = budget_axis(data), generations_axis(generations)
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
     edges = [level(ends, float(n), None) for n in sorted({generations[0], generations[-1]})]
-    bands, lines = _law(saturation)
     plateau_bands, plateau_lines = _saturation_point(data, saturation, ends, y.limits or (1.0, 1.0))
     ranges = {
         quantity: [(at.budget, found) for at in saturation.optima if (found := at.of(quantity))]
@@ -103,10 +102,9 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
         caption=_best_generations_caption(findings),
         x=x,
         y=y,
-        bands=(*bands, *plateau_bands),
+        bands=tuple(plateau_bands),
         series=(
             *edges,
-            *lines,
             *plateau_lines,
             *(bar for q, found in ranges.items() for bar in _intervals(data, _NAMED[q], found)),
             *_open_ends(ranges),
@@ -178,27 +176,9 @@ def _best_generations_caption(findings: Findings) -> str:
         )
     text += ". A triangle at an end: it may lie further out. Dashed: the edges of the grid."
     named = _NAMED[saturation.quantity]
-    if saturation.curve:
-        text += (
-            f" Line and band: the fitted trend of {named.symbol}, the laws of the table below "
-            f"weighed by their probabilities, median and {confidence} interval. No verdict rests "
-            "on the trend."
-        )
     if saturation.plateau is not None:
         text += f" Green: the plateau of {named.symbol}, and the compute from which on it stays."
     return text
-
-
-def _law(saturation: Saturation) -> tuple[list[Band], list[Series]]:
-    """The n that is judged by the laws, and its interval."""
-    if not saturation.curve:
-        return [], []
-    named = _NAMED[saturation.quantity]
-    at, medians = saturation.compute, tuple(value.median for value in saturation.curve)
-    line = Series(
-        x=at, y=medians, label=f"fitted trend of {named.symbol}", color=named.color, width=1.4
-    )
-    return [band_of(at, saturation.curve, color=named.color)], [line]
 
 
 def _saturation_point(

@@ -15,12 +15,10 @@ from isosweep.analysis.figures.description import Figure, Section
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import (
     all_fallen,
-    law_table,
     missing_runs,
     set_table,
     view_table,
 )
-from isosweep.analysis.recommend import doubt_beyond, growth_of_best, supported_factor
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
@@ -58,17 +56,12 @@ def render_report(
         first=_first_numbers(drawn),
         left_out=_by_reason(figures.left_out),
         frontier=findings.frontier,
-        laws=law_table(findings.saturation.laws, findings.saturation.quantity),
         tables={table.name: table.to_page() for table in tables},
         cells=cell_page(data),
         unit=UNITS[data.plan.budget_unit],
         views=view_table(findings.views),
         sets=set_table(data),
         changed=CHANGED,
-        validation=findings.validation,
-        reach=supported_factor(findings),
-        doubt=doubt_beyond(findings),
-        growth_of_best=growth_of_best(findings),
         essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,

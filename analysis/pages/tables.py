@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from isosweep.analysis.columns import PageTable, page_table, written
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.laws import LAWS, Laws
 from isosweep.analysis.statistics.views import View
-from isosweep.config.analysis import Quantity
 from isosweep.plan.tally import Standing
 from isosweep.words.numbers import short
 
@@ -83,18 +81,6 @@ def set_table(data: SweepData) -> PageTable:
     ]
     head = ("set", "report", "problems", "k", "runs", "avg@k before", "avg@k at the end")
     return page_table(head, rows if len(rows) > 1 else [], left=(0, 1))
-
-
-def law_table(laws: Laws | None, quantity: Quantity) -> PageTable | None:
-    """The probability of each law of the n that is judged; None where the records compare none."""
-    if laws is None:
-        return None
-    symbol = "n*" if quantity == "best" else "n_d"
-    rows = [
-        (name, LAWS[name].words.replace("n*", symbol), f"{p:.0%}")
-        for name, p in laws.probabilities.items()
-    ]
-    return page_table(("law", f"{symbol} against compute C", "probability"), rows, left=(0, 1))
 
 
 def missing_runs(data: SweepData) -> PageTable:

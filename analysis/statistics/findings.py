@@ -12,7 +12,6 @@ from isosweep.analysis.statistics.mechanism import ProblemChange, problem_change
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.survival import Survival, survivals
-from isosweep.analysis.statistics.validation import Validation, leave_last_budget_out
 from isosweep.analysis.statistics.views import View, all_views
 from isosweep.config.analysis import AnalysisConfig
 
@@ -21,7 +20,7 @@ from isosweep.config.analysis import AnalysisConfig
 class Findings:
     """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
     `survivals`: one an n, () where no run fell; `batch_laws`: one an n x B, () where it is not
-    fixed; `validation`: None with one budget; `views`: () unless asked for."""
+    fixed; `views`: () unless asked for."""
 
     surface: Surface | None
     frontier: Frontier
@@ -31,7 +30,6 @@ class Findings:
     changes: tuple[ProblemChange, ...]
     survivals: tuple[Survival, ...]
     batch_laws: tuple[BatchLaw, ...]
-    validation: Validation | None
     views: tuple[View, ...] = ()
 
 
@@ -48,6 +46,5 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         changes=problem_changes(data, frontier),
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),
-        validation=leave_last_budget_out(data, config, saturation.optima),
         views=all_views(data, config, frontier, saturation) if views else (),
     )

@@ -24,6 +24,8 @@ from isosweep.analysis.statistics.surface import DrawnN
 _END_SHARE, END_DECADES, _END_BUDGETS = 1 / 3, 1.0, 3
 # A change of n* by less, in doublings, is none.
 LEAST_CHANGE = 1.0
+# n* has settled from where on it stays so near to where it ends, in doublings.
+SETTLED_WITHIN = 0.5
 # What a known n*(C) may do, as a verdict words it.
 COURSES = ("fell", "constant", "growing", "saturated")
 # Budgets in a factor of ten that show n* apart from each other: what nearer ones show is the same.
@@ -60,6 +62,19 @@ def end_rates(log2_n: FloatArray, budgets: tuple[float, ...], whole_from: int = 
     away = decades[inside] - decades[inside].mean()
     # Rounded, or an n* that stays would change by what floating point leaves over.
     return np.asarray(np.round(log2_n[..., inside] @ away / (away @ away), 9) + 0.0)
+
+
+def settled_from(log2_n: FloatArray, budgets: tuple[float, ...], confidence: float) -> Interval:
+    """Budget from which on n* stays within half a doubling of that at the last one.
+
+    `log2_n`: (draws, budgets). What lies between two budgets is not known: the low end is the
+    budget before the first that may be it.
+    """
+    far = np.abs(log2_n - log2_n[:, -1:]) > SETTLED_WITHIN
+    first = np.where(far.any(axis=1), len(budgets) - np.argmax(far[:, ::-1], axis=1), 0)
+    shares = (0.5, 0.5 - confidence / 2, 0.5 + confidence / 2)
+    median, low, high = np.quantile(first, shares, method="higher").astype(int).tolist()
+    return Interval(median=budgets[median], low=budgets[max(low - 1, 0)], high=budgets[high])
 
 
 def num_starts(budgets: tuple[float, ...]) -> int:

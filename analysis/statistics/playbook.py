@@ -23,9 +23,8 @@ from scipy import special
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.growth import LEAST_CHANGE
+from isosweep.analysis.statistics.growth import LEAST_CHANGE, SETTLED_WITHIN
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
-from isosweep.analysis.statistics.laws import SETTLED_WITHIN
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
@@ -43,7 +42,7 @@ _LEAST_POINTS = 3
 class PlaybookFit:
     """One pass of the method. `best_n`: (budgets,); the law's parameters as in the paper.
 
-    `asymptotes`: A by n, where the sigmoid could be fitted; `curve`: n* by the law at `compute`.
+    `asymptotes`: A by n, where the sigmoid could be fitted.
     """
 
     asymptotes: dict[int, float]
@@ -52,8 +51,6 @@ class PlaybookFit:
     settles_at: float
     verdict: Verdict
     on_bound: bool
-    compute: FloatArray
-    curve: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +221,6 @@ def _described(
         plateau=float(2.0**plateau),
         settles_at=float(10.0**turn),
         verdict=verdict,
-        compute=compute,
-        curve=2.0**curve,
         **more,
     )
 
@@ -263,6 +258,4 @@ def playbook_saturation(playbook: Playbook | None, frontier: Frontier) -> Satura
         ),
         plateau=plateau if fit.verdict == "saturated" else None,
         settles_at=settles_at if fit.verdict == "saturated" else None,
-        compute=tuple(fit.compute.tolist()),
-        curve=tuple(playbook.intervals(lambda fit: fit.curve, confidence)),
     )

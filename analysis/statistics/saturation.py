@@ -1,8 +1,7 @@
 """Where the best n stops growing with compute, or why the data do not show it.
 
 Two claims are kept apart: that n* grew (or fell, or did not change), and that it has stopped. Each
-is a share of the draws of the reward surface's n*(C), by `growth`; no law takes part. Laws describe
-what is claimed: they say where n* settled, and what curve it followed.
+is a share of the draws of the reward surface's n*(C), by `growth`.
 """
 
 from dataclasses import dataclass
@@ -16,9 +15,8 @@ from isosweep.analysis.statistics.frontier import (
     harmless,
     worst_losses,
 )
-from isosweep.analysis.statistics.growth import Growth, describe_growth
+from isosweep.analysis.statistics.growth import Growth, describe_growth, settled_from
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.laws import Laws, weigh_laws
 from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.verdict import Reason, ReasonKind, Verdict, judge
@@ -48,12 +46,6 @@ class Saturation:
     """n at which it settled: that of the largest budgets; null unless (probably) saturated."""
     settles_at: Interval | None = None
     """Compute from which on it has, in budget_unit; null unless (probably) saturated."""
-    compute: tuple[float, ...] = ()
-    """Compute of the points of curve, in budget_unit."""
-    curve: tuple[Interval, ...] = ()
-    """That n by the laws."""
-    laws: Laws | None = None
-    """Null where the sweep is too small to weigh laws, and for the Playbook's method."""
     harmless: tuple[AtLeastOne, ...] = ()
     """The n that cost no more than the margin at any budget."""
 
@@ -88,7 +80,6 @@ def find_saturation(
         return Saturation(verdict="not identified", reason=reason, optima=optima)
     unread = [n for n in frontier.unread if n not in frontier.fell]
     grid, drawn = np.log2(frontier.measured), surface.smallest_n(config.tolerance, unread)
-    laws = weigh_laws(drawn.log2_n, surface.budgets, grid, frontier.confidence)
     growth = describe_growth(
         drawn,
         surface.budgets,
@@ -106,30 +97,11 @@ def find_saturation(
         optima=optima,
         growth=growth,
         plateau=growth.end if saturated else None,
-        settles_at=_outside_gaps(laws.settles_at, frontier)
-        if saturated and laws.settles_at is not None
+        settles_at=settled_from(drawn.log2_n, surface.budgets, frontier.confidence)
+        if saturated
         else None,
-        compute=laws.compute,
-        curve=laws.curve,
-        laws=laws,
         harmless=harmless(frontier, worst, margin),
     )
-
-
-def _outside_gaps(settles_at: Interval, frontier: Frontier) -> Interval:
-    """The interval with ends outside all gaps between records.
-
-    A median or a high end in a gap is moved to where it ends, for by then n has settled; a low end
-    to where it begins.
-    """
-    for gap in frontier.gaps:
-        low, median, high = settles_at.low, settles_at.median, settles_at.high
-        settles_at = Interval(
-            low=gap.low if gap.low < low < gap.high else low,
-            median=gap.high if gap.low < median < gap.high else median,
-            high=gap.high if gap.low < high < gap.high else high,
-        )
-    return settles_at
 
 
 def _judged(frontier: Frontier) -> list[BudgetFrontier]:

@@ -46,7 +46,7 @@ class AnalysisConfig:
     evaluation_set: str | None = None
     """Name in `evaluation.sets` to analyse; null: the main evaluation."""
     method: Method = "isosweep"
-    """`isosweep`: a reward surface over compute, n and B, and competing laws; `playbook`: the
+    """`isosweep`: a reward surface over compute, n and B; `playbook`: the
     IsoCompute Playbook's method (arXiv 2603.12151)."""
     readings_per_decade: NonNegativeInt = 0
     """Smaller budgets at which every run is also read, for each factor of ten of compute: below the
@@ -54,7 +54,7 @@ class AnalysisConfig:
     decades: Annotated[float, Ge(0)] = 2.0
     """How far below the smallest budget such readings go, in factors of ten."""
     extrapolate: bool = False
-    """Let `mode=recommend` answer beyond the compute up to which its forecasts were checked."""
+    """Let `mode=recommend` answer beyond the largest budget."""
     compute_axis: BudgetUnit | None = None
     """Unit of compute for the analysis; null: the budgets' unit."""
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None

@@ -298,8 +298,8 @@ class Sweep:
     def recommend(self, budget: float) -> "Recommendation":
         """How to split a budget: n, B, T, learning rate, and the reward to expect.
 
-        `budget`: in the sweep's unit. Raises SettingError for a budget above those that forecasts
-        were checked for; `view(extrapolate=True)` answers there too.
+        `budget`: in the sweep's unit. Raises SettingError above the largest budget;
+        `view(extrapolate=True)` answers there too.
 
         >>> split = small.recommend(2e11)
         >>> split.num_generations, split.problems_per_batch, split.num_steps

@@ -53,7 +53,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             recommend(data, findings, budget, extrapolate=asked.extrapolate) for budget in budgets
         ]
         document = {
-            "version": 2,
+            "version": 3,
             "plan_id": plan.plan_id,
             "confidence": asked.confidence,
             "recommendations": to_json([asdict(split) for split in splits]),

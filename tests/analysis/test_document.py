@@ -48,7 +48,6 @@ def test_every_object_is_closed_and_every_value_is_described(schema: dict[str, A
         lambda fits: fits.update(verdict="certain"),
         lambda fits: fits["frontier"]["budgets"][0]["best"].update(interval=[0.1]),
         lambda fits: fits["saturation"]["optima"][0].update(best=2.5),
-        lambda fits: fits["saturation"]["laws"]["probabilities"].update(power=2),
     ],
 )
 def test_a_spoilt_fits_document_does_not_validate(

@@ -323,7 +323,6 @@ _SPLIT = Recommendation(
     interval=(0.58, 0.62),
     base_reward=0.2,
     factor=0.5,
-    supported=1.0,
     basis=Basis(kind="surface", budgets=(1e20, 1e19), num_cells=6),
 )
 RECOMMENDED = tuple(
@@ -344,11 +343,12 @@ RECOMMENDED = tuple(
                 basis=basis,
                 missing=(),
                 best_n=best_n,
+                reward=None,
+                interval=None,
             )
             for basis, best_n in (
-                (Basis(kind="laws", budgets=(1e20,), num_runs=3), _SPLIT.best_n),
-                (Basis(kind="last n", budgets=(1e20,), num_runs=3), _SPLIT.best_n),
-                (Basis(kind="last n", budgets=(1e20,), num_runs=3), None),
+                (Basis(kind="growth", budgets=(1e20,)), _SPLIT.best_n),
+                (Basis(kind="last n", budgets=(1e20,)), None),
             )
         ),
     )

@@ -15,6 +15,7 @@ from isosweep.analysis.statistics.growth import (
     falls,
     num_starts,
     rises,
+    settled_from,
 )
 from isosweep.analysis.statistics.surface import DrawnN
 
@@ -47,6 +48,18 @@ def test_rate_and_level_are_those_of_the_last_decade() -> None:
     assert end_rates(np.tile(truth, (4, 1)), BUDGETS).shape == (4,)
     assert end_rates(np.array([3.0, 5.0]), (1e18, 1e20)) == pytest.approx(1.0)
     assert end_level(np.where(T > 1.9, 7.0, 0.0), BUDGETS) == pytest.approx(7.0)
+
+
+def test_n_has_settled_at_the_first_budget_from_which_on_it_stays_near_its_end() -> None:
+    # Of a rise of one doubling a budget the last half doubling is near; a pause before it is not.
+    rise = np.array([3, 4, 5, 5, 6, 7, 7, 7, 7, 7.0])
+    early = np.array([7.4, *[7.0] * 9])
+    found = settled_from(np.tile(rise, (100, 1)), BUDGETS, 0.9)
+    assert (found.low, found.median, found.high) == (BUDGETS[4], BUDGETS[5], BUDGETS[5])
+    found = settled_from(np.array([early] * 10 + [rise] * 90), BUDGETS, 0.9)
+    assert (found.low, found.median, found.high) == (BUDGETS[0], BUDGETS[5], BUDGETS[5])
+    found = settled_from(np.tile(early, (100, 1)), BUDGETS, 0.9)
+    assert (found.low, found.median, found.high) == (BUDGETS[0],) * 3
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,6 @@ def test_method_playbook_answers_in_the_same_terms(tmp_path: Path) -> None:
     assert answer.reason.kind == "playbook"
     assert answer.reason.law_end is not None
     assert [at.budget for at in answer.optima] == list(BUDGETS)
-    assert len(answer.curve) == len(answer.compute) > 10
-    assert answer.laws is None
 
 
 def test_with_too_few_budgets_its_report_has_no_interval(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where learning curves go: fitted curves, their asymptotes, and forecasts beyond the records."""
+"""Where learning curves go: fitted curves and their asymptotes."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,6 @@ from isosweep.analysis.figures.axes import (
 from isosweep.analysis.figures.description import (
     DOTS,
     NO_BUDGET,
-    Band,
     EndLabel,
     Figure,
     LeftOut,
@@ -30,13 +29,11 @@ from isosweep.analysis.figures.description import (
 )
 from isosweep.analysis.figures.labels import padded, spread
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.recommend import doubt_beyond
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit, sigmoid
-from isosweep.analysis.statistics.forecast import forecast
 
-# More fans than can be told apart, how far they go (in factors of ten), and their points.
-_MOST_FANS, _AHEAD, _POINTS = 3, 1.0, 12
+# How far asymptotes are drawn beyond the records, in factors of ten.
+_AHEAD = 1.0
 # Compute, ascending, and reward.
 _Course = tuple[FloatArray, FloatArray]
 # Records of a mean over seeds, which lie at the same computes for all of them.
@@ -48,48 +45,43 @@ class _Drawn:
     """What is drawn of one (n, B)."""
 
     series: tuple[Series, ...]
-    bands: tuple[Band, ...]
     label: EndLabel
 
 
 def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """The smallest, the best and the largest n: mean records, fitted curve, asymptote, forecast."""
+    """The smallest, the best and the largest n: mean records, fitted curve, asymptote."""
     if not findings.frontier.budgets:
         return NO_BUDGET
-    # One that failed its check, or had none, would be drawn as if it were to be relied on.
-    trusted = doubt_beyond(findings) is None
-    found = [_drawn(data, findings, pair, trusted=trusted) for pair in _chosen(findings)]
+    found = [_drawn(data, findings, pair) for pair in _chosen(findings)]
     drawn = [each for each in found if each is not None]
     if not drawn:
         return LeftOut(reason="no run has three records past step 0")
     if not any(each.marker is None for part in drawn for each in part.series):
-        return LeftOut(reason="no forecast has passed its check, and no curve is identified")
+        return LeftOut(reason="no curve is identified")
     series = [each for part in drawn for each in part.series]
-    bands = [band for part in drawn for band in part.bands]
     x = [value for each in series for value in each.x]
     y = [value for each in series for value in each.y]
-    limits = padded(y + [end for band in bands for end in (*band.low, *band.high)])
+    limits = padded(y)
     ends = min(x) / 1.15, max(x) * 1.05
     return Figure(
         title="Where the curves go",
-        caption=_caption(data, findings, drawn, trusted=trusted),
+        caption=_caption(data, findings, drawn),
         x=replace(compute_axis(data), ticks=round_ticks(*ends, 8), limits=ends),
         y=replace(reward_axis(data), limits=limits),
-        bands=tuple(bands),
         series=tuple(series),
         labels=spread([part.label for part in drawn], limits),
     )
 
 
-def _drawn(data: SweepData, findings: Findings, pair: Pair, *, trusted: bool) -> _Drawn | None:
-    """None where no run has enough records; a forecast where it is to be `trusted`."""
+def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
+    """None where no run has enough records."""
     color = generation_colors(data.generations)[pair.num_generations]
     kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
     long = [curve for curve in kept if (curve.compute > 0).sum() > 2]
     mean = _mean_course(long)
     if mean is None:
         return None
-    compute, reward = mean
+    compute, _ = mean
     series = [_records(data, pair, mean, color, len(long))]
     fits = [f for c, f in zip(data.curves, findings.fits, strict=True) if Pair.of(c.run) == pair]
     courses = [course for fit in fits if (course := fitted(fit, compute)) is not None]
@@ -97,23 +89,15 @@ def _drawn(data: SweepData, findings: Findings, pair: Pair, *, trusted: bool) ->
     if fits and len(courses) == len(fits):
         course = np.mean(courses, axis=0)
         series.append(Series(x=_row(compute), y=_row(course), color=color, width=2.0))
-    at = np.geomspace(compute[-1], compute[-1] * 10**_AHEAD, _POINTS + 1)
-    confidence = findings.frontier.confidence
-    ahead = forecast(compute, reward, at[1:], confidence) if trusted else None
-    bands = []
-    if ahead is not None:
-        now, x = reward[-1:], _row(at)
-        bands = [Band(x=x, low=_row(now, ahead.low), high=_row(now, ahead.high), color=color)]
-        middle = _row(now, ahead.median)
-        series.append(Series(x=x, y=middle, color=color, width=2.0, dash="dot"))
     label = EndLabel(
         x=series[-1].x[-1], y=series[-1].y[-1], text=f"n = {pair.num_generations}", color=color
     )
-    series += _asymptote(findings, pair, (float(at[0]), float(at[-1])), color)
-    return _Drawn(series=tuple(series), bands=tuple(bands), label=label)
+    last = float(compute[-1])
+    series += _asymptote(findings, pair, (last, last * 10**_AHEAD), color)
+    return _Drawn(series=tuple(series), label=label)
 
 
-def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn], *, trusted: bool) -> str:
+def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn]) -> str:
     dashed = any(a.value is not None for a in findings.asymptotes)
     lines = [each for part in drawn for each in part.series if each.marker is None]
     full = any(line.dash == "solid" for line in lines)
@@ -121,12 +105,6 @@ def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn], *, tr
     return (
         "Smallest, best and largest n that keep their gain, at their best B, mean over seeds "
         f"({len(drawn)} of {len(data.generations)} n). Dots: records. {fitted} "
-        + (
-            "Dotted lines and bands: forecast to ten times the compute and its "
-            f"{findings.frontier.confidence:.0%} interval, if nothing collapses. "
-            if trusted
-            else "No forecast is drawn: none has passed the check below. "
-        )
         + (
             "Dashed: the asymptote A, where the seeds identify it, with its interval."
             if dashed
@@ -139,7 +117,7 @@ def _chosen(findings: Findings) -> list[Pair]:
     """Of the n read at the largest budget the first, the best and the last, each at its best B."""
     at = findings.frontier.budgets[-1]
     ends = {at.choices[0].num_generations, at.best.num_generations, at.choices[-1].num_generations}
-    return [Pair.of(c.cell) for c in at.choices if c.num_generations in ends][:_MOST_FANS]
+    return [Pair.of(c.cell) for c in at.choices if c.num_generations in ends]
 
 
 def _mean_course(curves: Sequence[Curve]) -> _Course | None:
@@ -157,8 +135,8 @@ def _mean_course(curves: Sequence[Curve]) -> _Course | None:
     return at, np.mean(rewards, axis=0)
 
 
-def _row(*parts: FloatArray) -> tuple[float, ...]:
-    return tuple(float(value) for part in parts for value in part)
+def _row(values: FloatArray) -> tuple[float, ...]:
+    return tuple(map(float, values))
 
 
 def _records(data: SweepData, pair: Pair, mean: _Course, color: str, seeds: int) -> Series:
@@ -207,4 +185,4 @@ def _asymptote(
     ]
 
 
-FIGURES = (ReportFigure(name="curves", section="Forecasts", describe=curves_figure),)
+FIGURES = (ReportFigure(name="curves", section="Curves", describe=curves_figure),)
