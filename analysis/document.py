@@ -17,7 +17,6 @@ from isosweep.analysis.bounds import (
 )
 from isosweep.analysis.conclude import collapsed_runs
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit
@@ -121,8 +120,6 @@ class FitsDocument:
     """The best n at every budget, and what every n reaches."""
     fits: tuple[Fit, ...]
     """One sigmoid per run: R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), in the plan's order."""
-    asymptotes: tuple[Asymptote, ...]
-    """One per (n, B), ascending."""
     problem_changes: tuple[ProblemChange, ...]
     """Problems against the base model at the largest budget: one per n, at its best B."""
     survivals: tuple[Survival, ...]
@@ -157,7 +154,6 @@ def fits_document(
         versions=versions,
         frontier=findings.frontier,
         fits=findings.fits,
-        asymptotes=findings.asymptotes,
         problem_changes=findings.changes,
         survivals=findings.survivals,
         batch_laws=findings.batch_laws,

@@ -24,7 +24,6 @@ from isosweep.analysis.columns import (
 )
 from isosweep.analysis.curves import CellReading, SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Estimate, Fit
 from isosweep.analysis.statistics.frontier import Choice
@@ -42,7 +41,6 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
         choice_table(data, findings),
         optimum_table(data, findings),
         survival_table(findings),
-        asymptote_table(findings),
         fit_table(data, findings),
         problem_change_table(findings),
     )
@@ -324,26 +322,6 @@ def survival_table(findings: Findings) -> Table[Survival]:
     return Table(name="survival", columns=_SURVIVALS, rows=findings.survivals)
 
 
-_ASYMPTOTES: Columns = (
-    *planned("", "n", "B"),
-    count(
-        "seeds",
-        "num_seeds",
-        heading="seeds that identify A",
-        show=lambda row: f"{row.num_identified} of {row.num_seeds}",
-    ),
-    count("seeds_identified", "num_identified"),
-    number("asymptote", "value", heading="A", show=".4f"),
-    *interval(lambda row: (row.low, row.high), "interval"),
-    label("status", "status.value", heading="status", left=True),
-)
-
-
-def asymptote_table(findings: Findings) -> Table[Asymptote]:
-    """One row per (n, B)."""
-    return Table(name="asymptotes", columns=_ASYMPTOTES, rows=findings.asymptotes)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _FitOfRun:
     run: PlannedRun
@@ -382,12 +360,6 @@ _FITS: Columns = (
     *_estimate("exponent", "B (exponent)"),
     number("reduced_chi2", "fit.reduced_chi2", heading="chi²/dof", show=".2f"),
     number("share_risen", "fit.share_risen"),
-    label(
-        "best_law",
-        lambda row: row.fit.alternatives and row.fit.alternatives.best,
-        heading="best law (QAICc)",
-        left=True,
-    ),
     label("status", "fit.status.value", heading="status", left=True),
 )
 

@@ -62,7 +62,6 @@ GOALS = {
     "enough_high": Goal("the same of the smallest n that is good enough", "at most", 0.92),
     "outside": Goal("worlds outside the band that holds them all with 99%", "at most", 0),
     "rate": Goal("share of intervals of the rate at the end that cover it", "at least", 0.88),
-    "asymptote": Goal("share of intervals of A that cover it", "at least", 0.85),
     "claimed": Goal("worst share `saturated` where n does not matter", "at most", 0.0),
     "false": Goal("worst share `saturated` where n* grows at twice the bound", "at most", 0.02),
     "constant": Goal("worst share `constant` where n* changes", "at most", 0.02),
@@ -266,9 +265,6 @@ COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "rate covered": lambda power, _: number(power.rate_covered, ".1%"),
     "wide": lambda power, _: number(power.rate_width, ".2f"),
     "n_sat covered": lambda power, _: number(power.plateau_covered, ".1%"),
-    "A covered": lambda power, _: (
-        f"{number(power.asymptote_covered, '.1%')} of {power.num_asymptotes}"
-    ),
     "best n costs": lambda power, _: number(power.recommended_loss, ".4f"),
     "within margin": lambda power, _: number(power.recommended_harmless, ".1%"),
 }
@@ -295,10 +291,7 @@ def figures(all_measured: list[Measured]) -> dict[str, float]:
             found[f"{prefix}low"] = found[f"{prefix}high"] = pooled
             of_worlds = [(each.power.sweeps, mean(getattr(each, name))) for each in ours]
             found["outside"] = found.get("outside", 0) + outside(of_worlds)
-    for name, given in (
-        ("rate", [(power.num_rates, power.rate_covered) for power in powers]),
-        ("asymptote", [(power.num_asymptotes, power.asymptote_covered) for power in powers]),
-    ):
+    for name, given in (("rate", [(power.num_rates, power.rate_covered) for power in powers]),):
         count = sum(number for number, _ in given)
         if count:
             found[name] = sum(number * (covered or 0.0) for number, covered in given) / count
@@ -334,7 +327,7 @@ def allow_for_chance(sweeps: int, covered: tuple[float, float]) -> None:
     for name, limit in zip(("low", "high"), covered, strict=True):
         for of in (name, f"enough_{name}"):
             GOALS[of] = replace(GOALS[of], limit=limit)
-    loosen(GOALS, low=-error, rate=-error, asymptote=-error, high=error)
+    loosen(GOALS, low=-error, rate=-error, high=error)
     loosen(GOALS, enough_low=-error, enough_high=error)
 
 

@@ -1,6 +1,5 @@
-"""Where learning curves go: fitted curves and their asymptotes."""
+"""Learning curves and the sigmoids that are fitted to them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +21,6 @@ from isosweep.analysis.figures.description import (
     EndLabel,
     Figure,
     LeftOut,
-    Look,
     ReportFigure,
     Series,
     series_of,
@@ -32,8 +30,6 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit, sigmoid
 
-# How far asymptotes are drawn beyond the records, in factors of ten.
-_AHEAD = 1.0
 # Compute, ascending, and reward.
 _Course = tuple[FloatArray, FloatArray]
 # Records of a mean over seeds, which lie at the same computes for all of them.
@@ -49,7 +45,7 @@ class _Drawn:
 
 
 def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """The smallest, the best and the largest n: mean records, fitted curve, asymptote."""
+    """The smallest, the best and the largest n: mean records and fitted curve."""
     if not findings.frontier.budgets:
         return NO_BUDGET
     found = [_drawn(data, findings, pair) for pair in _chosen(findings)]
@@ -65,7 +61,9 @@ def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ends = min(x) / 1.15, max(x) * 1.05
     return Figure(
         title="Where the curves go",
-        caption=_caption(data, findings, drawn),
+        caption="Smallest, best and largest n that keep their gain, at their best B, mean over "
+        f"seeds ({len(drawn)} of {len(data.generations)} n). Dots: records. "
+        "Full lines: fitted sigmoids.",
         x=replace(compute_axis(data), ticks=round_ticks(*ends, 8), limits=ends),
         y=replace(reward_axis(data), limits=limits),
         series=tuple(series),
@@ -92,25 +90,7 @@ def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
     label = EndLabel(
         x=series[-1].x[-1], y=series[-1].y[-1], text=f"n = {pair.num_generations}", color=color
     )
-    last = float(compute[-1])
-    series += _asymptote(findings, pair, (last, last * 10**_AHEAD), color)
     return _Drawn(series=tuple(series), label=label)
-
-
-def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn]) -> str:
-    dashed = any(a.value is not None for a in findings.asymptotes)
-    lines = [each for part in drawn for each in part.series if each.marker is None]
-    full = any(line.dash == "solid" for line in lines)
-    fitted = "Full lines: fitted sigmoid." if full else "Of none do all seeds identify a sigmoid."
-    return (
-        "Smallest, best and largest n that keep their gain, at their best B, mean over seeds "
-        f"({len(drawn)} of {len(data.generations)} n). Dots: records. {fitted} "
-        + (
-            "Dashed: the asymptote A, where the seeds identify it, with its interval."
-            if dashed
-            else "No asymptote is drawn, for the records identify none."
-        )
-    )
 
 
 def _chosen(findings: Findings) -> list[Pair]:
@@ -159,30 +139,6 @@ def fitted(fit: Fit, compute: FloatArray) -> FloatArray | None:
     if fit.base_reward is None or len(parameters) < 3:
         return None
     return sigmoid(compute, fit.base_reward, *parameters)
-
-
-def _asymptote(
-    findings: Findings, pair: Pair, across: tuple[float, float], color: str
-) -> list[Series]:
-    """A level beyond the records with its interval at the far end."""
-    found = [a for a in findings.asymptotes if Pair.of(a) == pair and a.value is not None]
-    if not found or found[0].value is None:
-        return []
-    value, end = found[0].value, math.sqrt(across[0] * across[1])
-    look: Look = {"color": color, "width": 1.2}
-    return [
-        Series(x=across, y=(value, value), dash="dash", **look),
-        series_of(
-            found[:1],
-            lambda _: end,
-            lambda _: value,
-            ends=lambda a: (a.low, a.high),
-            text=lambda _: f"n={pair.num_generations}: A = {value:.4f}",
-            dash=None,
-            marker="diamond",
-            **look,
-        ),
-    ]
 
 
 FIGURES = (ReportFigure(name="curves", section="Curves", describe=curves_figure),)

@@ -75,10 +75,6 @@ class DelayedWorld(FormulaWorld):
         risen = self._risen(compute) - self._overfitted(compute)
         return np.clip(risen, 0.0, 1 - self.base_reward)
 
-    def asymptote(self, n: float, B: float) -> float:
-        """Overfitting is left aside."""
-        return self.base_reward + float(self._gain(n, B))
-
     def _gain(self, n: Numbers, B: Numbers) -> Floats:
         """G(n, B)."""
         x = np.log2(n / self.saturation_n) / self.width_n
@@ -130,13 +126,6 @@ class PlantedWorld(FormulaWorld):
     def grown(self, compute: Floats, n: float, B: float) -> Floats:
         """Of the best's gain."""
         return self._gained(compute, n, B) / self.gain
-
-    def asymptote(self, n: float, B: float) -> float | None:
-        """None unless x* comes to rest."""
-        (_, before), (_, last) = self.knots[-2:]
-        if before != last:
-            return None
-        return self.base_reward + self.gain * float(self._share(np.array(last), n, B))
 
     def log2_best_batch(self, n: Numbers) -> Floats:
         """y*(x): log2 of the best B at n."""

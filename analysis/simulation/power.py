@@ -14,13 +14,10 @@ from isosweep.analysis.simulation.records import Evaluated
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import batches_of, find_truth
 from isosweep.analysis.simulation.worlds import World
-from isosweep.analysis.statistics.asymptotes import asymptotes
-from isosweep.analysis.statistics.fits import fit_curves
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
-from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.analysis.statistics.playbook import Playbook, fit_playbook, playbook_saturation
+from isosweep.analysis.statistics.playbook import fit_playbook, playbook_saturation
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
@@ -64,8 +61,7 @@ class Power:
     were called saturated, `plateau_covered` is the share whose interval covers it, and
     `plateau_width` the median width in doublings. `rate_covered`: of the `num_rates` intervals of
     the rate at the end, the share that covers the true one, `rate_width` their median width in
-    doublings per decade. `asymptote_covered`: share of the intervals of A that cover it,
-    `asymptote_width` their median width in reward, of `num_asymptotes` given.
+    doublings per decade.
 
     `recommended_loss`: mean over sweeps of the true expected reward lost at the last budget by the
     (n, B) that came out best there; `recommended_harmless`: share that lost no more than the
@@ -89,9 +85,6 @@ class Power:
     num_rates: int
     rate_covered: float | None
     rate_width: float | None
-    num_asymptotes: int
-    asymptote_covered: float | None
-    asymptote_width: float | None
     recommended_loss: float | None
     recommended_harmless: float | None
     budgets: tuple[BudgetPower, ...]
@@ -142,8 +135,7 @@ class _Counts:
         self.world, self.config = world, config
         self.truth = find_truth(world, plan, config)
         self.verdicts: Counter[str] = Counter()
-        self.plateaus, self.rates, self.limits = _Tally(), _Tally(), _Tally()
-        self.offered = batches_of(plan)
+        self.plateaus, self.rates = _Tally(), _Tally()
         self.at_budget = {
             budget: _AtBudget(plan, world, budget, best_n, enough_n)
             for budget, best_n, enough_n in zip(
@@ -155,7 +147,7 @@ class _Counts:
     def plateau(self) -> float | None:
         return self.truth.end_n if self.truth.verdict == "saturated" else None
 
-    def add(self, frontier: Frontier, saturation: Saturation, asymptotic: "_Asymptotes") -> None:
+    def add(self, frontier: Frontier, saturation: Saturation) -> None:
         self.verdicts[saturation.verdict] += 1
         if saturation.plateau is not None and self.plateau is not None:
             low, high = saturation.plateau.low, saturation.plateau.high
@@ -167,12 +159,6 @@ class _Counts:
             self.rates.add(low, high, self.truth.rate, rate.high - rate.low)
         for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
             self.at_budget[at.budget].add(at, optimum)
-        for (n, B), (low, high) in asymptotic.items():
-            # B is None where the method pools them.
-            of = float(self.offered(np.array([n]))[0, 0]) if B is None else B
-            limit = self.world.asymptote(n, of)
-            if limit is not None:
-                self.limits.add(low, high, limit, high - low)
 
     def power(self) -> Power:
         sweeps = self.verdicts.total()
@@ -201,9 +187,6 @@ class _Counts:
             num_rates=len(self.rates.hits),
             rate_covered=self.rates.covered,
             rate_width=_median(self.rates.width),
-            num_asymptotes=len(self.limits.hits),
-            asymptote_covered=self.limits.covered,
-            asymptote_width=_median(self.limits.width),
             recommended_loss=_mean(lost),
             recommended_harmless=_mean([loss <= self.config.margin for loss in lost]),
             budgets=tuple(at.power() for at in self.at_budget.values() if at.sizes),
@@ -272,33 +255,14 @@ def _claimed(verdict: str, shares: Mapping[str, float], so: Mapping[str, float])
     )
 
 
-# Ends of the interval of A by (n, B); B is None where the method pools them.
-_Asymptotes = dict[tuple[int, int | None], tuple[float, float]]
-
-
-def _analyse(data: SweepData, config: AnalysisConfig) -> tuple[Frontier, Saturation, _Asymptotes]:
-    """Frontier and verdict by `config.method`, and every asymptote that it gives."""
+def _analyse(data: SweepData, config: AnalysisConfig) -> tuple[Frontier, Saturation]:
+    """Frontier and verdict by `config.method`."""
     if config.method == "playbook":
         frontier = fit_frontier(data.readings, None, None, config.confidence)
         playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
-        saturation = playbook_saturation(playbook, frontier)
-        return frontier, saturation, _of_playbook(playbook, config.confidence)
+        return frontier, playbook_saturation(playbook, frontier)
     _, frontier, saturation = judge(data, config)
-    fits = fit_curves([curve.until_collapse() for curve in data.curves])
-    known: _Asymptotes = {
-        Pair.of(of): (of.low, of.high)
-        for of in asymptotes(data.plan.runs, fits, config.confidence)
-        if of.low is not None and of.high is not None
-    }
-    return frontier, saturation, known
-
-
-def _of_playbook(playbook: Playbook | None, confidence: float) -> _Asymptotes:
-    resamples = [] if playbook is None else [fit.asymptotes for fit in playbook.resamples]
-    return {
-        (n, None): central_ends(np.array([asymptote[n] for asymptote in resamples]), confidence)
-        for n in (resamples[0] if resamples else ())
-    }
+    return frontier, saturation
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -38,10 +38,6 @@ class World(ABC):
     def reward(self, compute: Floats, n: Numbers, B: Numbers) -> Floats:
         """Mean over all runs that there could be, those that collapse too; arrays broadcast."""
 
-    def asymptote(self, n: float, B: float) -> float | None:
-        """A: the reward of (n, B) with unlimited compute; None where runs approach none."""
-        return None
-
     @abstractmethod
     def curves(
         self, runs: Sequence[PlannedRun], compute: Sequence[Floats], rng: np.random.Generator

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.statistics.asymptotes import Asymptote, asymptotes
 from isosweep.analysis.statistics.best_batch import BatchLaw, batch_laws
 from isosweep.analysis.statistics.fits import Fit, fit_curves
 from isosweep.analysis.statistics.frontier import Frontier
@@ -26,7 +25,6 @@ class Findings:
     frontier: Frontier
     saturation: Saturation
     fits: tuple[Fit, ...]
-    asymptotes: tuple[Asymptote, ...]
     changes: tuple[ProblemChange, ...]
     survivals: tuple[Survival, ...]
     batch_laws: tuple[BatchLaw, ...]
@@ -42,7 +40,6 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         frontier=frontier,
         saturation=saturation,
         fits=fits,
-        asymptotes=asymptotes(data.plan.runs, fits, config.confidence),
         changes=problem_changes(data, frontier),
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),

@@ -10,11 +10,7 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Count, NotNegative, Sentence, Share
 from isosweep.analysis.curves import Curve
-from isosweep.analysis.pairs import by_pair
-from isosweep.analysis.statistics.alternatives import Alternatives, compare_laws
-from isosweep.analysis.statistics.forms import logistic
-from isosweep.analysis.statistics.limits import Limit, find_limits
-from isosweep.analysis.statistics.sigmoids import Sigmoids, fit_sigmoids
+from isosweep.analysis.statistics.sigmoids import Sigmoids, fit_sigmoids, logistic
 
 # Three free parameters leave two residuals: the least from which a spread can be read.
 MIN_RECORDS = 5
@@ -34,7 +30,6 @@ class FitStatus(Enum):
     TOO_FEW = f"too few records: a fit needs step 0 and at least {MIN_RECORDS} records past it"
     NO_RISE = "no rise above noise: the reward never clearly leaves its value at step 0"
     WINDOW_SHORT = "the window may end below C_mid, so A is not identified"
-    FALLS = "the reward rises and falls again, so A is not its limit"
     ON_BOUND = "an estimate sits on its bound, so the parameters are not identified"
 
 
@@ -72,11 +67,6 @@ class Fit:
     """Change of A if R0 were one evaluation error higher. Reward."""
     share_risen: Share | None = None
     """Of the way from R0 to A, what is behind the run at its last record. A share."""
-    limits: tuple[Limit, ...] = ()
-    """A by several forms, which the end of the curve weighs; none where the reward does not rise,
-    or falls again."""
-    alternatives: Alternatives | None = None
-    """Other laws against the sigmoid; null with too few records."""
 
 
 def sigmoid(
@@ -179,13 +169,9 @@ def _fit_together(curves: Sequence[Curve], fits: Sequence[Fit]) -> list[Fit]:
     errors = _errors(best, compute, base, error) * np.sqrt(spread)
     risen = logistic(np.exp(best.exponent) * (last[:, None] - best.midpoint))
     found = []
-    for i, (curve, fit) in enumerate(zip(curves, fits, strict=True)):
-        weight = sample[2][i, 0, : fit.num_records]
-        alternatives = compare_laws(curve, weight, float(best.objective[i, 0]))
-        fit = replace(fit, reduced_chi2=float(chi2[i, 0]), alternatives=alternatives)
-        if alternatives is not None and alternatives.falls:
-            fit = replace(fit, status=FitStatus.FALLS)
-        elif short[i, 0]:
+    for i, fit in enumerate(fits):
+        fit = replace(fit, reduced_chi2=float(chi2[i, 0]))
+        if short[i, 0]:
             fit = replace(fit, status=FitStatus.WINDOW_SHORT)
         elif best.on_bound[i, 0] or not np.isfinite(errors[i]).all():
             fit = replace(fit, status=FitStatus.ON_BOUND)
@@ -200,12 +186,6 @@ def _fit_together(curves: Sequence[Curve], fits: Sequence[Fit]) -> list[Fit]:
                 share_risen=float(risen[i, 0]),
             )
         found.append(fit)
-    # By several forms, where the curve does not fall again.
-    kept = [i for i, fit in enumerate(found) if fit.status is not FitStatus.FALLS]
-    for seeds in by_pair(kept, lambda i: curves[i].run).values():
-        limits = find_limits(compute[seeds], reward[seeds], error[seeds], base[seeds, 0])
-        for i, of_seed in zip(seeds, limits, strict=True):
-            found[i] = replace(found[i], limits=of_seed)
     return found
 
 

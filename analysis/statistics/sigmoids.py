@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
-from isosweep.analysis.statistics.forms import logistic, regress, solve_pair
 
 # How far C_mid may lie outside the records (a factor), and the range of exponents searched.
 MIDPOINT_FACTOR = 1e3
@@ -32,6 +31,56 @@ _HELD = 0.05
 _TINY = 1e-300
 # Fits worked on together: their arrays stay in the processor's cache.
 _CHUNK = 2048
+
+
+def logistic(u: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-u)), elementwise; `scipy.special.expit` takes twice as long."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-u)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression:
+    """Of targets y on columns x through the origin, by weighted sums over records.
+
+    `square` of x x and `cross` of x y: (..., targets, columns); `total` of y y: (..., targets, 1).
+    """
+
+    square: FloatArray
+    cross: FloatArray
+    total: FloatArray
+
+    def gain(
+        self, least: float | FloatArray = -np.inf, most: float | FloatArray = np.inf
+    ) -> FloatArray:
+        """The best multiple of each column between `least` and `most`."""
+        return np.asarray(np.clip(self.cross / np.maximum(self.square, _TINY), least, most))
+
+    def misfit(self, gain: FloatArray) -> FloatArray:
+        """The sum of squares that this multiple leaves."""
+        return np.asarray(self.total - gain * (2 * self.cross - gain * self.square))
+
+
+def regress(columns: FloatArray, targets: FloatArray, weight: FloatArray) -> Regression:
+    """Of `targets`, (..., targets, records), on each of `columns`, (..., columns, records).
+
+    `weight`: 1 / variance of each target, of its shape, 0 where there is no record.
+    """
+    turned = columns.swapaxes(-1, -2)
+    return Regression(
+        square=weight @ turned**2,
+        cross=(weight * targets) @ turned,
+        total=(weight * targets**2).sum(axis=-1, keepdims=True),
+    )
+
+
+def solve_pair(
+    first: FloatArray, mixed: FloatArray, second: FloatArray, left: FloatArray, right: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """x and y, elementwise. Given: first x + mixed y = left, mixed x + second y = right."""
+    determinant = np.maximum(first * second - mixed**2, _TINY)
+    x, y = second * left - mixed * right, first * right - mixed * left
+    return x / determinant, y / determinant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,8 @@ HEADERS = {
     "loss,loss_upper,probability_best,may_be_best",
     "optima": "budget,n,B,T,n_star,n_star_low,n_star_high,open_below,open_above,candidates,"
     "measured,expected,low,high,n_d,n_d_low,n_d_high,n_d_open_below,n_d_open_above",
-    "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high,status",
     "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
-    "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,best_law,"
+    "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,"
     "status",
     "problem_changes": "n,B,seeds,none_right,all_right,better,worse,gained,lost",
 }
@@ -70,9 +69,6 @@ def test_the_files_have_what_fits_json_has(reported: Reported) -> None:
         assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"
         known = fit["asymptote"]
         assert row["asymptote"] == ("" if known is None else repr(known["value"]))
-    for row, known in zip(table("asymptotes"), document["asymptotes"], strict=True):
-        assert (int(row["n"]), int(row["seeds"])) == (known["num_generations"], known["num_seeds"])
-        assert row["asymptote"] == ("" if known["value"] is None else repr(known["value"]))
     for row, change in zip(table("problem_changes"), document["problem_changes"], strict=True):
         assert int(row["n"]) == change["num_generations"]
         assert float(row["better"]) == change["better"]

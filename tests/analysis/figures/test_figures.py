@@ -125,7 +125,7 @@ def test_no_figure_is_empty(
 
 
 def test_every_figure_of_a_whole_sweep_is_drawn(full: Analysed, tmp_path: Path) -> None:
-    figures = checked(full.data, full.findings, OF_B | {"growth", "curves"})
+    figures = checked(full.data, full.findings, OF_B | {"growth"})
     assert len(write_figures(figures, tmp_path / "figures", ["svg"])) == len(figures)
 
 
@@ -397,6 +397,10 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
         write_records(paths, run.run_id, records)
     data, findings, figures = described(paths)
     assert all(fit.asymptote is not None for fit in findings.fits)
+    # Where all seeds identify a sigmoid, their mean is drawn through the records.
+    (line,) = [s for s in figures["curves"].series if s.dash == "solid" and s.marker is None]
+    rise = 0.2 + 0.5 / (1 + (1e6 / np.array(line.x)) ** 1.5)
+    assert line.y == pytest.approx(rise.tolist(), abs=0.02)
     (points,) = [s for s in figures["residuals"].series if s.text]
     curve, fit = data.curves[0], findings.fits[0]
     assert fit.asymptote is not None

@@ -171,17 +171,12 @@ def test_luck_has_the_spread_and_the_tails_it_is_given(name: str, low: float, hi
     assert abs(luck.mean() - 1) < 0.006
 
 
-def test_rewards_rise_from_nothing_to_the_asymptote() -> None:
+def test_rewards_rise_from_nothing_to_all_of_their_gain() -> None:
     for name, form in RISES.items():
         rise: Floats = form(np.geomspace(1e-9, 1e14, 200))
         assert rise[0] < 1e-6, name
         assert rise[-1] > 1 - 1e-4, name
         assert (np.diff(rise) >= 0).all(), name
-    for name in GROUPS["curves"]:
-        for n in (8.0, 512.0):
-            far = float(PLANTED[name].reward(np.array(1e36), n, 32.0))
-            assert PLANTED[name].asymptote(n, 32.0) == pytest.approx(far, abs=1e-4), name
-    assert PLANTED["slow_tail"].asymptote(512.0, 32.0) is None
 
 
 def test_a_shorter_plan_gets_the_same_course() -> None:
