@@ -54,9 +54,9 @@ def planned_times(table: Candidates, plan: Plan) -> dict[str, JsonObject]:
     """What `spec.json` has of the planned seconds of each of the table's runs, by run id.
 
     Of one batch of n x B rollouts its `generation` and its `training`, all else of a step; of one
-    `evaluation`; of the `start`. Nothing of runs whose batches change, or whose phases overlap.
+    `evaluation`; of the `start`. Nothing of runs whose phases overlap.
     """
-    if table.later or table.config.generation.overlap:
+    if table.config.generation.overlap:
         return {}
     hardware, at = table.config.hardware, table.phases
     learning = at.training + at.update + at.overhead
