@@ -49,7 +49,7 @@ test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its 
 	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m "vllm and not long" $(VLLM_TESTS)
 
 test-ray: setup-ray  ## Run sweeps as jobs of a real local Ray, in an environment of its own.
-	$(PYTEST) -m ray tests/modes/test_ray.py
+	$(RAY)/bin/python -m pytest -p no:hypothesispytest -m ray tests/modes/test_ray.py
 
 test-all: test test-system test-vllm test-ray test-long  ## Run all tests.
 
@@ -153,11 +153,14 @@ $(VLLM)/.done: $(VENV)/.done requirements-vllm.txt requirements-vllm-needs.txt
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -r requirements-vllm.txt
 	touch $@
 
-setup-ray: $(RAY)/.done  ## Make Ray's environment, whose command line alone is used.
+setup-ray: $(RAY)/.done  ## Make Ray's environment.
 
-$(RAY)/.done: requirements-ray.txt
+# On top of the first environment, as vLLM's.
+$(RAY)/.done: $(VENV)/.done requirements-ray.txt
 	$(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet -r requirements-ray.txt
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' \
+	  % sysconfig.get_path('purelib'))" > $$(echo $(RAY)/lib/python3*/site-packages)/first.pth
+	$(RAY)/bin/python -m pip install --quiet -c constraints.txt -r requirements-ray.txt
 	touch $@
 
 clean:  ## Remove the environments and what was built.

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isosweep.commands import call
@@ -49,7 +49,7 @@ def task_of(launcher: str) -> Task:
 
     A local run in somebody's allocation has a job's number in its environment, not its own.
     """
-    return _TASKS[launcher](os.environ) if launcher in _TASKS else Task()
+    return _slurm(os.environ) if launcher == "slurm" else Task()
 
 
 def array_index() -> int:
@@ -81,19 +81,13 @@ def _slurm(variables: Mapping[str, str]) -> Task:
         job_id=f"{array}_{index}" if array and index else own,
         cluster=variables.get("SLURM_CLUSTER_NAME"),
         start=f"{own}.{variables.get('SLURM_RESTART_COUNT', '0')}",
-        place=_place(variables, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+        place=_place(variables),
         requeues=True,
     )
 
 
-def _command(variables: Mapping[str, str]) -> Task:
-    return Task(place=_place(variables, "ISOSWEEP_NODE", "ISOSWEEP_NODES"))
-
-
-_TASKS: dict[str, Callable[[Mapping[str, str]], Task]] = {"slurm": _slurm, "command": _command}
-
-
-def _place(variables: Mapping[str, str], number: str, count: str) -> Place:
+def _place(variables: Mapping[str, str]) -> Place:
+    number, count = "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"
     nodes = variables.get(count) or "1"
     node = variables.get(number) or ("0" if nodes == "1" else "")
     if not nodes.isdecimal() or not node.isdecimal() or int(node) >= int(nodes):

@@ -58,7 +58,7 @@ def is_elsewhere(followed: Followed, launcher: str) -> bool:
         case "local" | "inline":
             host = job.process.host if job and job.process else submission.by.host
             return host != socket.gethostname()
-        case "slurm" | "command" | "none":
+        case "slurm" | "ray" | "none":
             return False
         case name:
             assert_never(name)
@@ -73,7 +73,7 @@ def observe_elsewhere(followed: Followed, clock: FileClock) -> Observed:
     if alive is not None:
         return Observed(status="running" if alive else "gone", reason="its process has ended")
     submission = state.submission
-    waits = submission.launcher in ("slurm", "command")
+    waits = submission.launcher in ("slurm", "ray")
     if current is None and waits and (state.job or submission.by.alive() is not False):
         name = f"job {state.job.job_id}" if state.job else "a job"
         return Observed(status="unknown", reason=f"waits for {name} of {submission.launcher}")

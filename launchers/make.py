@@ -22,12 +22,12 @@ def make_launcher(config: SweepConfig) -> Launcher:
 
             devices = visible_devices() if config.hardware.device == "cuda" else None
             return LocalLauncher(devices=devices, per_run=config.hardware.devices_per_run)
-        case "command":
-            from isosweep.launchers.command import CommandLauncher
+        case "ray":
+            from isosweep.launchers.ray import RayLauncher
 
-            on_gpus = config.hardware.device == "cuda"
-            gpus = config.hardware.node_devices if on_gpus else 0
-            return CommandLauncher(config.launcher, gpus, nodes=config.hardware.nodes)
+            gpus = config.hardware.devices_per_run if config.hardware.device == "cuda" else 0
+            limited = config.launcher.max_parallel is not None
+            return RayLauncher(config.launcher.ray, gpus, places=limited)
         case "inline":
             from isosweep.launchers.inline import InlineLauncher
 

@@ -29,12 +29,10 @@ def test_a_task_of_slurm_knows_its_job_its_start_and_its_node(
     assert task_of("slurm").place.leads is False
 
 
-def test_a_node_of_a_job_by_commands_is_told_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert task_of("command") == Task()
-    monkeypatch.setenv("ISOSWEEP_NODES", "2")
-    monkeypatch.setenv("ISOSWEEP_NODE", "1")
-    assert task_of("command").place == Place(node=1, nodes=2)
+def test_a_node_that_is_not_told_its_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
     for wrong in ("", "2", "one"):
-        monkeypatch.setenv("ISOSWEEP_NODE", wrong)
-        with pytest.raises(SettingError, match=f"ISOSWEEP_NODE={wrong}: .* ISOSWEEP_NODES=2"):
-            task_of("command")
+        monkeypatch.setenv("SLURM_PROCID", wrong)
+        with pytest.raises(SettingError, match=f"SLURM_PROCID={wrong}: .* SLURM_STEP_NUM_TASKS=2"):
+            task_of("slurm")

@@ -23,8 +23,6 @@ from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.display_search import search_fault, stored_course, stored_search
-from isosweep.modes.jobs import Jobs
-from isosweep.modes.look import look
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
@@ -111,23 +109,6 @@ def test_a_command_that_the_other_wrote_is_not_executed(lab: Path, tmp_path: Pat
     with pytest.raises(SettingError, match=rf"launcher\.on_finish=.*{sweep.paths.root}") as refused:
         resume_sweep(config, terminal())
     assert refused.value.exit_status == 2
-    assert not mark.exists()
-
-
-def test_a_look_executes_no_command_of_the_other(lab: Path, tmp_path: Path) -> None:
-    sweep, mark = shared_sweep(lab), tmp_path / "ran"
-    run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    submission = submitted(run)
-    opened_to_all(lab)
-
-    as_the_other(replaced(submission.path, lambda d: d.update(launcher="command")))
-    commands = {"submit": "true", "poll": f"touch {mark}; echo {{id}}", "cancel": "true"}
-    own = json.loads(sweep.paths.config.read_text())["launcher"]["command"]
-    again = settings_changed(sweep, "launcher", command=own | commands)
-    (sight,) = look(again, Jobs(again.config), again.plan.runs[:1])
-    assert sight.observed is not None
-    assert sight.observed.status == "unknown"
-    assert "launcher.command" in sight.observed.reason
     assert not mark.exists()
 
 

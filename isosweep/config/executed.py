@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,17 +33,6 @@ EXECUTED: Mapping[str, str] = {
     "launcher.slurm.srun_args": "slurm",
     # As --export=ALL,BASH_ENV=FILE and --chdir=DIRECTORY.
     "launcher.slurm.additional": "slurm",
-    "launcher.command.submit": "command",
-    "launcher.command.find": "command",
-    "launcher.command.poll": "command",
-    "launcher.command.cancel": "command",
-    "launcher.command.options": "command",
-    "launcher.command.gpu_options": "command",
-    "launcher.command.each_node": "command",
-    "launcher.command.file": "command",
-    "launcher.command.values": "command",
-    "launcher.command.python": "command",
-    "launcher.command.setup": "command",
     "search.sampler": "",
     "search.pruner": "",
 }
@@ -112,7 +100,7 @@ class _Said:
         said = set[Executed]()
         for config in self.configs:
             said.update(executed(config, by_any=True), used(config))
-        return said | self.agreed | _shipped()
+        return said | self.agreed
 
 
 _SAID = _Said()
@@ -220,21 +208,6 @@ def executed_by_run(asked: Evaluated) -> Iterator[Executed]:
     if generation.server_url is not None:
         # It is sent weights by a protocol of pickled messages.
         yield Executed.of(_SERVER, generation.server_url)
-
-
-@cache
-def _shipped() -> frozenset[Executed]:
-    """The commands of the launchers that isosweep brings."""
-    from omegaconf import OmegaConf
-
-    from isosweep.config.hydra import config_directory
-
-    found = set()
-    for path in (config_directory() / "launcher").glob("*.yaml"):
-        document: Any = OmegaConf.to_container(OmegaConf.load(path))
-        for name, value in (document.get("command") or {}).items():
-            found.add(Executed.of(f"launcher.command.{name}", value))
-    return frozenset(found)
 
 
 def vouch(runs: Iterable[Evaluated]) -> None:

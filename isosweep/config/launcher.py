@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, field
 from typing import Any, Literal
 
-from isosweep.config.command import CommandConfig
+from isosweep.config.ray import RayConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
@@ -14,13 +14,13 @@ from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
 class LauncherConfig:
     """Where runs execute, and how many at once."""
 
-    name: Literal["local", "slurm", "command", "auto", "inline"]
-    """`local`: this machine. `slurm`: jobs of a Slurm cluster. `command`: jobs of another
-    scheduler. `auto`: Slurm if it is there, otherwise this machine. `inline`: this process, one run
+    name: Literal["local", "slurm", "ray", "auto", "inline"]
+    """`local`: this machine. `slurm`: jobs of a Slurm cluster. `ray`: jobs of a Ray
+    cluster. `auto`: Slurm if it is there, otherwise this machine. `inline`: this process, one run
     after another."""
     max_parallel: PositiveInt | None = None
     """Most runs at once; null: as many as GPUs or CPU cores have room for (`local`), or all
-    (`slurm`, `command`)."""
+    (`slurm`, `ray`)."""
     runs_per_device: PositiveInt = 1
     """Runs that share one GPU; each is planned with its part of memory and speed."""
     confirm_above: Positive | None = 100.0
@@ -44,8 +44,8 @@ class LauncherConfig:
     receives these as JSON. `$NAME` is read from the environment."""
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
-    command: CommandConfig = field(default_factory=CommandConfig)
-    """How jobs are made, observed and ended, with `launcher=command`."""
+    ray: RayConfig = field(default_factory=RayConfig)
+    """What each job asks for, with `launcher=ray`."""
 
 
 def overridden(

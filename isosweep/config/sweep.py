@@ -23,7 +23,7 @@ from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.search import SearchConfig
-from isosweep.config.settings import read, settings
+from isosweep.config.settings import read, settings, without_unknown
 from isosweep.config.task import TaskConfig
 from isosweep.config.together import broken_rules
 from isosweep.config.tracking import TrackingConfig
@@ -243,15 +243,18 @@ class SweepConfig:
         return self.budget_unit
 
 
-# What earlier versions stored and none reads: of the command that made a sweep, and groups of modes
-# that are gone.
-_NOT_READ = ("launcher_given", "budget_unit_given", "simulation", "watch")
-
-
 def sweep_config(plain: Any) -> SweepConfig:
-    """The validated config of plain nested dictionaries: as stored in a sweep's `config.json`.
+    """Return the validated config of plain nested dictionaries.
 
     Raises SettingError for an unknown key, a missing one, a value of the wrong type, or a broken
     rule.
     """
-    return read(SweepConfig, {k: value for k, value in plain.items() if k not in _NOT_READ})
+    return read(SweepConfig, plain)
+
+
+def stored_config(plain: Any) -> SweepConfig:
+    """Return the config of a sweep's `config.json`, without settings that no longer exist.
+
+    Raises SettingError as `sweep_config` for all else.
+    """
+    return sweep_config(without_unknown(SweepConfig, plain))

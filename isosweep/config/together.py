@@ -87,11 +87,8 @@ def _nodes(c: "SweepConfig") -> Refusals:
 
     if launcher.name in ("local", "inline"):
         yield refused("launcher", launcher.name, "runs on this machine alone", "launcher=slurm")
-    command = launcher.command
-    if launcher.name == "command" and command.file is None and not command.asks_for_nodes():
-        rule = "asks for one node, with no {nodes} in submit or options"
-        nearest = "launcher=slurm, or launcher=kueue"
-        yield refused("launcher.command.submit", command.submit, rule, nearest)
+    if launcher.name == "ray":
+        yield refused("launcher", "ray", "gives a job one node", "launcher=slurm")
     if launcher.name == "slurm" and not launcher.slurm.use_srun:
         setting = "launcher.slurm.use_srun"
         yield refused(setting, "false", "starts a job on its first node alone", f"{setting}=true")
@@ -268,7 +265,7 @@ def _shared_devices(c: "SweepConfig") -> Refusals:
         ),
         f"shares a device, and hardware.devices_per_run={devices} takes several whole": devices > 1,
         "shares this machine's GPUs, and each job of a scheduler has devices of its own": (
-            c.launcher.name in ("slurm", "command")
+            c.launcher.name in ("slurm", "ray")
         ),
         f"needs as many runs at once, and launcher.max_parallel={places}": (
             places is not None and places < runs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from isosweep.config.choices import close
 from isosweep.config.executed import read_from
 from isosweep.config.secrets import without_password, without_tokens
-from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.sweep import SweepConfig, stored_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
 from isosweep.machine import keeping_all
@@ -129,7 +129,7 @@ def read_sweep(root: Path) -> StoredSweep:
     elif stored.get("name") is not None:
         stored = stored | {"name": root.name}
     paths = SweepPaths(root, sweeps / RUNS)
-    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths, kind=kind)
+    return StoredSweep(config=stored_config(stored), plan=plan, paths=paths, kind=kind)
 
 
 @cache

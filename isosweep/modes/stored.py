@@ -30,7 +30,6 @@ from isosweep.modes.further import twice_the_largest
 from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
-from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.calibration import planned_times
 from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
@@ -236,12 +235,11 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
 
 
 def require_room(studies: Sequence[Study], paths: SweepPaths | None = None) -> None:
-    """Raise SettingError where the disk has no room for the checkpoints of all the runs to come, or
-    others could change what a scheduler is to execute there. `paths`: of a single one, if known."""
+    """Raise SettingError where the disk has no room for the checkpoints of all the runs to come.
+    `paths`: of a single one, if known."""
     together: dict[Path, list[tuple[Study, SweepPaths]]] = defaultdict(list)
     for study in studies:
         own = paths or sweep_paths(study)
-        require_own_scripts(study.config, own)
         together[own.runs].append((study, own))
     for group in together.values():
         alike = [study for study, _ in group]

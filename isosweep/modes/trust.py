@@ -11,16 +11,12 @@ from isosweep.config.executed import (
     executed,
     foreign,
     require_own_all,
-    trusts,
     used,
     whose,
 )
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import SettingError
 from isosweep.modes.price import NotConfirmedError, agrees, is_terminal
 from isosweep.modes.terminal import say
-from isosweep.ownership import others_may_write
-from isosweep.store.paths import SweepPaths
 
 
 def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
@@ -43,14 +39,3 @@ def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
     if not agrees("Go on?", console):
         raise NotConfirmedError("nothing was launched. trust=true executes it without asking")
     agree(left)
-
-
-def require_own_scripts(config: SweepConfig, paths: SweepPaths) -> None:
-    """Raise SettingError where a scheduler would execute scripts that others may write meanwhile:
-    with `launcher=command` they lie in the runs' directories."""
-    if config.launcher.name != "command" or trusts() or not paths.runs.exists():
-        return
-    if (why := others_may_write(paths.runs)) is not None:
-        rule = f"launcher=command executes scripts in it, and {why}"
-        nearest = "trust=true, if you trust them, or sweeps_dir=DIRECTORY that is yours alone"
-        raise SettingError("sweeps_dir", Path(paths.runs).parent, rule, nearest)

@@ -70,15 +70,15 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         from isosweep.launchers.cluster import require_slurm
 
         require_slurm()
-    if config.launcher.name == "command":
-        from isosweep.launchers.command import require_commands
+    if config.launcher.name == "ray":
+        from isosweep.launchers.ray import ray_client
 
-        require_commands(config.launcher.command, config.hardware.nodes)
+        ray_client()
 
 
 def _missing_program(config: SweepConfig) -> Missing:
     program = config.trainer.command[0]
-    if "{" in program or config.launcher.name in ("slurm", "command") or shutil.which(program):
+    if "{" in program or config.launcher.name in ("slurm", "ray") or shutil.which(program):
         return []
     return [(f"the program {program} of trainer.command", "install it, or name its path")]
 
@@ -114,11 +114,8 @@ def missing_devices(config: SweepConfig) -> Missing:
         return []
     if config.launcher.name == "slurm":
         return _missing_in_jobs(config)
-    if config.launcher.name == "command":
-        needed, asked = config.hardware.node_devices, config.launcher.command.gpus
-        what = f"{needed} GPUs in what each job asks for{_on_nodes(config)}, which is {asked}"
-        remedy = "set launcher.command.gpus=null"
-        return [(what, remedy)] if asked is not None and asked < needed else []
+    if config.launcher.name == "ray":
+        return []
     return _missing_here(config, visible_devices())
 
 
@@ -191,7 +188,7 @@ def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Mi
     )
     needed /= 1e9
     launcher = config.launcher
-    asked = {"slurm": launcher.slurm.mem_gb, "command": launcher.command.mem_gb}
+    asked = {"slurm": launcher.slurm.mem_gb, "ray": launcher.ray.mem_gb}
     if launcher.name in asked:
         given = asked[launcher.name]
         if given is None or needed <= given:

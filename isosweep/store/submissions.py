@@ -25,7 +25,7 @@ from isosweep.store.paths import SUBMISSIONS, RunPaths
 
 SUBMISSION_VERSION = 1
 
-LauncherName = Literal["local", "slurm", "command", "inline", "none"]
+LauncherName = Literal["local", "slurm", "ray", "inline", "none"]
 # finished: its worker left by itself, whatever came of the run. lost: the job is gone, and its
 # worker had not ended it. refused: the scheduler did not take it, or its worker what
 # it was given, which another try would not mend. stuck: stopped for want of progress. cancelled: by

@@ -113,8 +113,8 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
     task = task_of(submission.launcher)
     job = _own_job(task)
     leads = task.place.leads
-    # A job that was requeued has said so before; what launcher=command calls it, only that knows.
-    if leads and state.job is None and submission.launcher != "command":
+    # A job that was requeued has said so before; what Ray calls it, only its submitter knows.
+    if leads and state.job is None and submission.launcher != "ray":
         started(submission, job)
     if leads and not task.requeues:
         stop.last_words.append(lambda reason: close(submission, "interrupted", reason))

@@ -24,13 +24,11 @@ from isosweep.config.executed import (
 )
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.launchers.command import CommandLauncher
 from isosweep.modes.directory import read_sweep
 from isosweep.modes.on_finish import Finish, on_finish
 from isosweep.modes.price import NotConfirmedError
 from isosweep.modes.run import resume_sweep
-from isosweep.modes.trust import require_own_scripts, require_trusted
-from isosweep.store.paths import SweepPaths
+from isosweep.modes.trust import require_trusted
 from isosweep.tasks import problem_sets
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, sweep_in, terminal
@@ -101,21 +99,17 @@ def test_a_command_of_others_is_refused_with_the_file_the_rule_and_what_helps(
 
 
 @pytest.mark.parametrize(
-    ("launcher", "setting", "value"),
+    ("setting", "value"),
     [
-        ("slurm", "setup", ["touch x"]),
-        ("slurm", "python", "sh -c 'touch x'"),
-        ("slurm", "srun_args", ["--task-prolog=/x"]),
-        ("slurm", "additional", {"export": "ALL,BASH_ENV=/x"}),
-        ("command", "poll", "touch {id}"),
-        ("command", "values", {"a": "x"}),
+        ("setup", ["touch x"]),
+        ("python", "sh -c 'touch x'"),
+        ("srun_args", ["--task-prolog=/x"]),
+        ("additional", {"export": "ALL,BASH_ENV=/x"}),
     ],
 )
-def test_every_launcher_s_are_refused(
-    launcher: str, setting: str, value: Any, shared: Callable[..., Path]
-) -> None:
-    root = shared(launcher={"name": launcher, launcher: {setting: value}})
-    assert refused(root).startswith(f"launcher.{launcher}.{setting}=")
+def test_slurm_s_are_refused(setting: str, value: Any, shared: Callable[..., Path]) -> None:
+    root = shared(launcher={"name": "slurm", "slurm": {setting: value}})
+    assert refused(root).startswith(f"launcher.slurm.{setting}=")
 
 
 def test_a_function_of_others_is_not_imported_by_whoever_reads_it(
@@ -210,14 +204,6 @@ def test_a_file_of_ones_own_needs_no_word(shared: Callable[..., Path]) -> None:
     require_trusted(read_sweep(root).config, root, terminal())
 
 
-def test_commands_that_isosweep_brings_are_nobody_elses(shared: Callable[..., Path]) -> None:
-    config = make_config("launcher=pbs", "launcher.command.options=-q evil")
-    read_sweep(shared(launcher={"on_finish": "evil"}))
-    assert [each.setting for each in foreign(executed(config))] == ["launcher.command.options"]
-    with pytest.raises(SettingError, match=r"launcher\.command\.options"):
-        CommandLauncher(config.launcher, 0)
-
-
 def test_optuna_s_own_samplers_are_no_code_of_others(shared: Callable[..., Path]) -> None:
     read_sweep(shared(launcher={"on_finish": "evil"}))
     require_own({"search.sampler": "optuna.samplers.TPESampler"})
@@ -260,14 +246,3 @@ def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
     vouch([])
     require_unpickled(tmp_path)
     assert os.environ[VOUCHED] == "checkpoints"
-
-
-def test_scripts_of_a_scheduler_are_not_left_where_others_may_write(tmp_path: Path) -> None:
-    config = make_config("launcher=pbs")
-    paths = SweepPaths(tmp_path / "s", tmp_path / "runs")
-    paths.runs.mkdir()
-    require_own_scripts(config, paths)
-    paths.runs.chmod(0o777)
-    require_own_scripts(make_config(), paths)
-    with pytest.raises(SettingError, match=r"sweeps_dir=.*executes scripts in it.*trust=true"):
-        require_own_scripts(config, paths)

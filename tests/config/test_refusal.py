@@ -238,7 +238,7 @@ REFUSED = [
     (EIGHT + "hardware.sharding=hsdp", "hardware.sharding", "and the run takes one"),
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
-    (SIXTEEN + "launcher=lsf", "launcher.command.submit", "no {nodes} in submit or options"),
+    (SIXTEEN + "launcher=ray", "launcher", "gives a job one node"),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     # Launchers.
@@ -253,17 +253,6 @@ REFUSED = [
             ("additional={time:10}", "additional.time", "by launcher.slurm.timeout_min"),
             ("account=\"''\"", "account", "goes on one line of the job's script"),
             ("comment=\"'a\nb'\"", "comment", "goes on one line of the job's script"),
-        ]
-    ),
-    *(
-        (f"launcher=pbs launcher.command.{typed}", f"launcher.command.{setting}", rule)
-        for typed, setting, rule in [
-            ("submit=\"'qsub {scrpt}'\"", "submit", "{scrpt}, which is none of script, submission"),
-            ("poll=\"'qstat {name}'\"", "poll", "{name}, which is none of"),
-            ("state=\"'(.*)'\"", "state", "2 groups, id and word"),
-            ("submit_id=\"'('\"", "submit_id", "is no regular expression"),
-            ("submit_id=x", "submit_id", "has 0 groups"),
-            ("values={name:1}", "values", "have a meaning: name"),
         ]
     ),
     # Searches.

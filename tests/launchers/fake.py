@@ -94,7 +94,7 @@ class FakeLauncher:
     """`worker` works when the queue asks for the job; with `looks`, only the so-manieth time."""
 
     worker: Worker
-    name: LauncherName = "command"
+    name: LauncherName = "ray"
     detaches: bool = False
     places: bool = True
     poll_s: float = 0.0

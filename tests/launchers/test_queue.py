@@ -56,7 +56,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def submitted_elsewhere(run: RunPaths, milestones: list[float]) -> Submission:
     """By another driver, which lives: this process stands for it."""
-    submission = submit(run, "command", {"milestones": milestones}, "another", "a-batch")
+    submission = submit(run, "ray", {"milestones": milestones}, "another", "a-batch")
     assert submission is not None
     return submission
 

@@ -34,8 +34,7 @@ BIN = ROOT / ".venv-ray" / "bin"
 SWEEP = (
     "budget=[6.4e9,1.28e10]",
     *(*SMALL, *QUIET),
-    *("launcher=ray", "launcher.max_parallel=1", "launcher.command.cpus=1"),
-    *("launcher.command.mem_gb=1", "launcher.command.poll_s=2"),
+    *("launcher=ray", "launcher.max_parallel=1", "launcher.ray.cpus=1", "launcher.ray.mem_gb=1"),
 )
 
 

@@ -90,11 +90,3 @@ def test_a_slurm_job_asks_for_the_gpus_of_its_run(
     assert gpus_of_node(config) == asked
     found = missing_devices(config)
     assert [what.partition(",")[0] for what, _ in found] == ([] if missing is None else [missing])
-
-
-@pytest.mark.parametrize(("gpus", "missing"), [("null", False), ("8", False), ("7", True)])
-def test_another_schedulers_job_asks_for_the_gpus_of_each_node(gpus: str, missing: bool) -> None:
-    config = make_config(*GPU, *NODES, "launcher=pbs", f"launcher.command.gpus={gpus}")
-    found = missing_devices(config)
-    said = "8 GPUs in what each job asks for on each of its 2 nodes, which is 7"
-    assert [what for what, _ in found] == [said] * missing

@@ -19,10 +19,10 @@ _LONG_S = 900.0
 
 
 def submitted(run: RunPaths, milestones: Sequence[float]) -> Submission:
-    """A submission to a scheduler of the user's; the one before is over."""
+    """A submission to Slurm; the one before is over."""
     job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json()
     del job["run_dir"]
-    made = submit(run, "command", job, "sweeps/s", "b")
+    made = submit(run, "slurm", job, "sweeps/s", "b")
     assert made is not None
     return made
 
@@ -34,8 +34,9 @@ def begun(
     words = [sys.executable, "-P", "-m", "isosweep.training", str(submission.path)]
     workers = []
     for node in range(nodes):
-        place = {"ISOSWEEP_NODE": str(node), "ISOSWEEP_NODES": str(nodes)}
-        environment = {**os.environ, **place, **more.get(node, {})}
+        place = {"SLURM_PROCID": str(node), "SLURM_STEP_NUM_TASKS": str(nodes)}
+        job = {"SLURM_JOB_ID": "1", **place}
+        environment = {**os.environ, **job, **more.get(node, {})}
         workers.append(subprocess.Popen(words, env=environment))
     return workers
 

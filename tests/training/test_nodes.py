@@ -38,13 +38,13 @@ def of_two() -> RunSpec:
 
 
 def submitted(root: Path, *milestones: float) -> Submission:
-    """A submission of a run that goes to a scheduler of the user's."""
+    """A submission of a run that goes to Slurm."""
     if not (root / "runs").exists():
         prepared(of_two(), root)
     run = RunPaths(root / "runs" / of_two().run_id)
     document = TrainRun("", milestones, "flops", make_config().health).to_json()
     del document["run_dir"]
-    made = submit(run, "command", document, "sweeps/s", "b1")
+    made = submit(run, "slurm", document, "sweeps/s", "b1")
     assert made is not None
     return made
 
@@ -53,7 +53,7 @@ def node(
     number: int, submission: Submission, of: int = 2, step_s: float = 0.0
 ) -> subprocess.Popen[bytes]:
     """The worker that a job starts on one of its nodes; a step takes `step_s` s longer."""
-    place = {"ISOSWEEP_NODE": str(number), "ISOSWEEP_NODES": str(of)}
+    place = {"SLURM_JOB_ID": "1", "SLURM_PROCID": str(number), "SLURM_STEP_NUM_TASKS": str(of)}
     if step_s:
         place |= {"PYTHONPATH": str(SLOWLY), "ISOSWEEP_TEST_STEP_S": str(step_s)}
     words = ["-P", "-m", "isosweep.training", str(submission.path)]

@@ -1,6 +1,5 @@
-"""Sweeps through commands of a scheduler, or in this very process, have the same records."""
+"""`launcher=inline`: sweeps in this very process."""
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -13,10 +12,8 @@ from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import (
     QUIET,
     assert_same_records,
-    newest,
     outcome,
     runs,
-    state_of,
     wait_until_some_run_trains,
 )
 from tests.runs import wait_for
@@ -24,66 +21,10 @@ from tests.runs import wait_for
 pytestmark = pytest.mark.train
 
 SWEEP = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
-# A scheduler in a few lines: jobs are processes, by a file each.
-SCHEDULER = """#!/bin/sh
-jobs=$(dirname "$0")/jobs
-mkdir -p "$jobs"
-action=$1
-shift
-case $action in
-submit)
-    job=$(mktemp "$jobs/XXXXXX")
-    setsid sh "$1" </dev/null >/dev/null 2>&1 &
-    echo $! >"$job"
-    basename "$job"
-    ;;
-states)
-    for id; do
-        case $(sed -n 's/^State:.//p' "/proc/$(cat "$jobs/$id")/status" 2>/dev/null) in
-        '' | Z* | X*) echo "$id ENDED" ;;
-        *) echo "$id RUNNING" ;;
-        esac
-    done
-    ;;
-cancel) kill -TERM "-$(cat "$jobs/$1")" ;;
-esac
-"""
-
-
-@pytest.fixture
-def scheduler(tmp_path: Path) -> tuple[str, ...]:
-    """The overrides by which runs are jobs of a scheduler, in a directory with a blank."""
-    program = tmp_path / "my scheduler" / "sched"
-    program.parent.mkdir()
-    program.write_text(SCHEDULER)
-    program.chmod(0o755)
-    commands = (
-        f"submit='\"{program}\" submit {{script}}'",
-        f"poll='\"{program}\" states {{ids}}'",
-        f"cancel='\"{program}\" cancel {{id}}'",
-        r"state='(\S+) (\S+)'",
-        "running=RUNNING",
-        "gone=ENDED",
-        "poll_s=0.5",
-    )
-    overrides = (f"launcher.command.{setting}" for setting in commands)
-    return ("launcher=command", "launcher.max_parallel=1", *overrides)
 
 
 def _start(*overrides: str, cwd: Path) -> Command:
     return Command(*overrides, cwd=cwd, output=cwd.parent / cwd.name)
-
-
-@pytest.mark.long
-def test_a_killed_job_of_a_scheduler_goes_on_to_the_same_records(
-    straight: Path, tmp_path: Path, scheduler: tuple[str, ...]
-) -> None:
-    driver = _start(*SWEEP, *scheduler, cwd=tmp_path)
-    run = wait_until_some_run_trains(tmp_path)
-    os.kill(state_of(run).pid, signal.SIGKILL)
-    assert driver.wait(timeout=600) == 0, driver.written
-    assert_same_records(tmp_path, straight)
-    assert (newest(run).submission.number, outcome(run)) == (2, "finished")
 
 
 # Rewards that take forever, once asked for.

@@ -1,0 +1,183 @@
+"""`launcher=ray` with a client that answers, refuses and hangs as Ray's does."""
+
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from isosweep.config.ray import RayConfig
+from isosweep.errors import PreflightError
+from isosweep.launchers import ray as module
+from isosweep.launchers.launcher import Order, Refused
+from isosweep.launchers.ray import RayLauncher, ray_client, submission_id
+from isosweep.store.paths import RunPaths
+from isosweep.store.submissions import Job, SubmissionState, newest_submission, started, submit
+from tests.launchers.fake import the_plan
+
+
+@dataclass
+class Client:
+    """`jobs`: the status of each, by id. `error`: what every call raises."""
+
+    jobs: dict[str, str] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    error: Exception | None = None
+
+    def submit_job(self, **asked: Any) -> str:
+        self._answer()
+        self.asked.append(asked)
+        self.jobs[asked["submission_id"]] = "PENDING"
+        return str(asked["submission_id"])
+
+    def list_jobs(self) -> list[SimpleNamespace]:
+        self._answer()
+        return [SimpleNamespace(submission_id=i, status=s) for i, s in self.jobs.items()]
+
+    def stop_job(self, job_id: str) -> bool:
+        self._answer()
+        if job_id not in self.jobs:
+            raise RuntimeError(f"Request failed with status code 404: Job {job_id} does not exist")
+        self.jobs[job_id] = "STOPPED"
+        return True
+
+    def _answer(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    made = Client()
+    monkeypatch.setattr(module, "ray_client", lambda: made)
+    return made
+
+
+@pytest.fixture
+def launcher(client: Client) -> RayLauncher:
+    return RayLauncher(RayConfig(cpus=2, mem_gb=3), gpus=1, places=False)
+
+
+def order_in(root: Path, run_id: str = "Qwen2.5_1.5B-math-n16") -> Order:
+    run = RunPaths(root / "it's a $HOME (1)" / "runs" / run_id)
+    run.root.mkdir(parents=True)
+    submission = submit(run, "ray", {}, str(root), "batch")
+    assert submission is not None
+    logs = run.submission_logs(submission.number)
+    logs.mkdir(parents=True)
+    return Order(submission=submission, run=the_plan().runs[0], logs=logs, slot=0)
+
+
+def state_of(order: Order) -> SubmissionState:
+    state = newest_submission(order.submission.run)
+    assert state is not None
+    return state
+
+
+def test_a_job_asks_for_the_resources_of_its_run(
+    client: Client, launcher: RayLauncher, tmp_path: Path
+) -> None:
+    order = order_in(tmp_path)
+    job = submission_id(order.submission)
+    assert launcher.submit([order]) == [Job(job_id=job)]
+    (asked,) = client.asked
+    assert asked["submission_id"] == job
+    assert asked["entrypoint_num_cpus"] == 2
+    assert asked["entrypoint_num_gpus"] == 1
+    assert asked["entrypoint_memory"] == 3 * 10**9
+
+
+def test_the_entrypoint_starts_the_worker_with_its_output_in_the_logs(
+    launcher: RayLauncher, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = tmp_path / "a worker"
+    worker.write_text('#!/bin/sh\nprintf "%s\\n" "$PWD" "$PYTHONPATH" "$@"\necho wrong >&2\n')
+    worker.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(worker))
+    monkeypatch.setenv("PYTHONPATH", "/a b")
+    monkeypatch.chdir(tmp_path)
+    order = order_in(tmp_path)
+    launcher.submit([order])
+    entrypoint = client.asked[0]["entrypoint"]
+    subprocess.run(entrypoint, shell=True, check=True, cwd="/", env={"PATH": "/usr/bin:/bin"})
+    words = [str(tmp_path), "/a b", "-P", "-m", "isosweep.training", str(order.submission.path)]
+    assert (order.logs / "job.out").read_text().splitlines() == words
+    assert (order.logs / "job.err").read_text() == "wrong\n"
+    assert shlex.quote(str(worker)) in entrypoint
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "outcome"),
+    [
+        ("PENDING", "pending", "lost"),
+        ("RUNNING", "running", "lost"),
+        ("SUCCEEDED", "gone", "lost"),
+        ("STOPPED", "gone", "lost"),
+        ("FAILED", "gone", "failed"),
+        ("SOMETHING NEW", "unknown", "lost"),
+    ],
+)
+def test_each_status_of_ray_is_known(
+    said: str, status: str, outcome: str, client: Client, launcher: RayLauncher, tmp_path: Path
+) -> None:
+    order = order_in(tmp_path)
+    client.jobs[submission_id(order.submission)] = said
+    (observed,) = launcher.observe([state_of(order)])
+    assert (observed.status, observed.outcome, observed.reason) == (status, outcome, said)
+    # Its submission got no answer; the job is there all the same.
+    assert observed.job == Job(job_id=submission_id(order.submission))
+    started(order.submission, Job(job_id=submission_id(order.submission)))
+    assert launcher.observe([state_of(order)])[0].job is None
+    client.jobs.clear()
+    assert launcher.observe([state_of(order)])[0].status == "gone"
+
+
+def test_without_an_answer_nothing_is_concluded(
+    client: Client, launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = order_in(tmp_path, "a"), order_in(tmp_path, "b")
+    client.error = RuntimeError("Request failed with status code 500:\nthe head is full")
+    refused = Refused(reason="the head is full", passing=True, unknown=True)
+    assert launcher.submit([first, second]) == [
+        refused,
+        Refused(reason="the head is full", passing=True),
+    ]
+    (observed,) = launcher.observe([state_of(first)])
+    assert (observed.status, observed.reason) == ("unknown", "the head is full")
+    monkeypatch.setattr(module, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(Client, "list_jobs", lambda self: time.sleep(1))
+    (observed,) = launcher.observe([state_of(first)])
+    assert (observed.status, observed.reason) == ("unknown", "no answer in 0.1 s")
+
+
+def test_jobs_are_stopped_by_their_ids(
+    client: Client, launcher: RayLauncher, tmp_path: Path
+) -> None:
+    order = order_in(tmp_path)
+    # A cluster that was started anew has no job to stop.
+    assert launcher.stop([state_of(order)]) is None
+    launcher.submit([order])
+    assert launcher.stop([state_of(order)]) is None
+    assert launcher.observe([state_of(order)])[0].status == "gone"
+    client.error = ConnectionError("refused")
+    assert "refused" in (launcher.stop([state_of(order)]) or "")
+
+
+def test_a_missing_ray_or_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses() -> None:
+        raise ConnectionError("Failed to connect to Ray at address: http://h:8265.")
+
+    monkeypatch.setitem(
+        sys.modules, "ray.job_submission", SimpleNamespace(JobSubmissionClient=refuses)
+    )
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    with pytest.raises(PreflightError, match=r"Failed to connect.*\n?.*RAY_API_SERVER_ADDRESS"):
+        ray_client()
+    monkeypatch.setitem(sys.modules, "ray.job_submission", None)
+    with pytest.raises(PreflightError, match=r"pip install 'isosweep\[ray\]'"):
+        ray_client()
