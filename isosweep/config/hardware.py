@@ -11,10 +11,9 @@ from isosweep.errors import SettingError
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
-Shared = Literal["ddp", "fsdp", "zero1", "zero2", "zero3"]
-Sharding = Literal[Shared, "hsdp"]
-# `adamw` is torch's, `adamw_torch_8bit` torchao's, the others are bitsandbytes'.
-Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "paged_adamw_8bit"]
+Sharding = Literal["ddp", "fsdp"]
+# `adamw` is torch's, `adamw_torch_8bit` torchao's.
+Optimizer = Literal["adamw", "adamw_torch_8bit"]
 # What transformers calls them.
 Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3"]
 # Parts of a run whose predicted seconds are corrected, each by a factor of its own.
@@ -96,17 +95,13 @@ class HardwareConfig:
     nodes_per_run: PositiveInt | None = None
     """Nodes of one run, which share its devices evenly; null: as few as have them."""
     sharding: Sharding = "ddp"
-    """How several devices share a model: `ddp` copies it; `zero1`, `zero2`, `zero3` (DeepSpeed)
-    shard optimiser states, then gradients, then weights; `fsdp` shards all three, and `hsdp` does
-    so within each node, which has a copy."""
+    """How several devices share a model: `ddp` copies it; `fsdp` shards weights, gradients and
+    optimiser states."""
     optimizer: Optimizer = "adamw"
-    """AdamW: torch's; with 8-bit states (`adamw_8bit` by bitsandbytes, `adamw_torch_8bit` by
-    torchao); or `paged_...`, whose states bitsandbytes moves to the host if memory is short."""
-    offload_optimizer: bool = False
-    """Keep and update optimiser states on the host, with DeepSpeed or FSDP. FSDP moves weights and
-    gradients too."""
+    """AdamW: torch's, or torchao's with 8-bit states (`adamw_torch_8bit`)."""
     host_bandwidth: Positive | None = None
-    """Bytes per second between a device and its host, one way; null: nothing can be moved there."""
+    """Bytes per second between a device and its host, one way; null: as fast as
+    `memory_bandwidth`."""
     attention: Literal[Attention, "auto"] = "sdpa"
     """Attention kernels, by transformers' names. `auto`: flash-attention if the planning machine
     has it and a run is on GPUs in bfloat16; otherwise `sdpa`."""
@@ -129,7 +124,6 @@ class HardwareConfig:
 
     def __post_init__(self) -> None:
         self._check_devices()
-        self._check_optimizer()
         flash = self.attention.startswith("flash")
         if flash and (self.device == "cpu" or self.dtype == "float32"):
             raise self._refused("attention", "computes in bfloat16 on GPUs alone")
@@ -176,38 +170,6 @@ class HardwareConfig:
             rule = f"a run of {nodes} nodes synchronises over it"
             nearest = "hardware.node_bandwidth=5e10 (400 Gb/s a device), or a run of one node"
             raise SettingError("hardware.node_bandwidth", "null", rule, nearest)
-        if self.sharding == "hsdp" and 1 in (nodes, self.node_devices):
-            each = "the run takes one" if nodes == 1 else f"each of the {nodes} has one device"
-            instead = "hardware.sharding=fsdp" if nodes == 1 else "hardware.sharding=ddp"
-            rule = f"shards within a node and has a copy in each, and {each}"
-            raise SettingError("hardware.sharding", "hsdp", rule, instead)
-
-    def _check_optimizer(self) -> None:
-        if self.optimizer != "adamw":
-            torchao = self.optimizer == "adamw_torch_8bit"
-            if self.sharding.startswith("zero"):
-                rule = f"hardware.sharding={self.sharding} has DeepSpeed's own AdamW, adamw"
-                raise self._refused("optimizer", rule)
-            if self.by_fsdp and not torchao:
-                rule = "bitsandbytes' states are not sharded; torchao's adamw_torch_8bit are"
-                raise self._refused("optimizer", rule)
-            if self.device == "cpu" and not torchao:
-                raise self._refused("optimizer", "bitsandbytes' AdamW runs on GPUs")
-        if self.offload_optimizer and self.optimizer != "adamw":
-            rule = "hardware.offload_optimizer=true updates on the host, by adamw"
-            raise self._refused("optimizer", rule)
-        if self.offload_optimizer and self.sharding == "ddp":
-            rule = (
-                "DeepSpeed and FSDP offload, hardware.sharding=ddp does not; on one GPU "
-                "hardware.optimizer=paged_adamw can page"
-            )
-            raise self._refused("offload_optimizer", rule)
-        if self.states_on_host and self.host_bandwidth is None:
-            rule = (
-                "must say how fast optimiser states move between host and device: 3.2e10 by PCIe "
-                "4.0 x16"
-            )
-            raise self._refused("host_bandwidth", rule)
 
     def _refused(self, name: str, rule: str) -> SettingError:
         return SettingError(f"hardware.{name}", getattr(self, name), rule)
@@ -227,38 +189,10 @@ class HardwareConfig:
     def taking(self, devices: int) -> dict[str, Any]:
         """Settings, by name, with which a run takes so many devices on as few nodes as have them;
         those alone that change."""
-        nodes = math.ceil(devices / (self.devices_per_node or devices))
         wanted: dict[str, Any] = {"devices_per_run": devices, "nodes_per_run": None}
         if devices == 1:
-            wanted |= {"sharding": "ddp", "offload_optimizer": False}
-        elif nodes == 1 and self.sharding == "hsdp":
-            wanted["sharding"] = "fsdp"
+            wanted["sharding"] = "ddp"
         return {name: value for name, value in wanted.items() if getattr(self, name) != value}
-
-    @property
-    def shared_by(self) -> Shared:
-        """What shares the model among devices: FSDP, if only among those of a node."""
-        return "fsdp" if self.sharding == "hsdp" else self.sharding
-
-    @property
-    def by_fsdp(self) -> bool:
-        """Whether FSDP shards the model, over all devices or over those of a node."""
-        return self.shared_by == "fsdp"
-
-    @property
-    def shards_weights(self) -> bool:
-        """Whether each device holds a part of the weights, and gathers them to compute."""
-        return self.by_fsdp or self.sharding == "zero3"
-
-    @property
-    def replicas(self) -> int:
-        """Copies of the model that FSDP's devices share: one, or one a node."""
-        return self.nodes if self.sharding == "hsdp" else 1
-
-    @property
-    def shards(self) -> int:
-        """Devices that share one copy of the model: those of a node with `hsdp`, otherwise all."""
-        return self.devices_per_run // self.replicas
 
     @property
     def usable_bytes(self) -> float:
@@ -275,8 +209,3 @@ class HardwareConfig:
         """Measured over planned seconds of a phase; 1 where nothing was measured."""
         measured = self.calibrated_from
         return 1.0 if measured is None else float(getattr(measured, phase))
-
-    @property
-    def states_on_host(self) -> bool:
-        """Whether the optimiser's states are planned in the host's memory."""
-        return self.offload_optimizer or self.optimizer.startswith("paged")

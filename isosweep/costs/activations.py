@@ -42,7 +42,7 @@ class _Numbers:
 
 def _numbers(recipe: RecipeConfig, hardware: HardwareConfig) -> _Numbers:
     computed, trained = PRECISION_BYTES[hardware.dtype], recipe.lora_rank is None
-    # FSDP and DeepSpeed gather weights in the precision that is computed in.
+    # FSDP gathers weights in the precision that is computed in.
     held = hardware.weights_dtype if trained and hardware.sharding == "ddp" else hardware.dtype
     stream = PRECISION_BYTES[held]
     copies = stream != computed or (not trained and computed == 2)
@@ -181,8 +181,8 @@ def _backward_per_token(arch: Architecture, numbers: _Numbers) -> float:
 
 
 def _gathered(arch: Architecture, hardware: HardwareConfig) -> float:
-    """Whole weights that FSDP or ZeRO stage 3 gathers: two layers, embedding and head."""
-    if not hardware.shards_weights:
+    """Whole weights that FSDP gathers: two layers, embedding and head."""
+    if hardware.sharding == "ddp":
         return 0.0
     size = PRECISION_BYTES[hardware.dtype]
     ends = arch.embedding_weights * (1 if arch.tie_word_embeddings else 2)

@@ -48,7 +48,7 @@ def checkpoint_bytes(
     trained = arch.parameters
     if recipe.lora_rank is not None:
         trained = adapter_weights(arch, recipe.lora_rank)
-    elif hardware.by_fsdp and arch.tie_word_embeddings:
+    elif hardware.sharding == "fsdp" and arch.tie_word_embeddings:
         # Its parts have the head under both of its names.
         trained += arch.embedding_weights
     weights = float(trained * PRECISION_BYTES[hardware.weights_dtype])

@@ -127,14 +127,12 @@ def requests_within(engine: EngineBytes, room: Bytes, beside: Bytes, most: Count
 def gathered_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
     """What is put together on every device, for a moment, to send sharded weights to an engine.
 
-    One parameter after the other; with adapters DeepSpeed's stage 3 needs all of them at once
-    (TRL 1.16, generation/vllm_generation.py, `_iter_named_params`).
+    That is one parameter after the other (TRL 1.16, generation/vllm_generation.py,
+    `_iter_named_params`).
     """
     adapted = recipe.lora_rank is not None
     size = PRECISION_BYTES[hardware.dtype if adapted else hardware.weights_dtype]
-    if hardware.sharding == "zero3" and adapted:
-        return float(arch.parameters * size)
-    if not hardware.shards_weights:
+    if hardware.sharding == "ddp":
         return 0.0
     # transformers keeps gate and up of all experts of a layer in one parameter.
     experts = 2 * arch.num_experts * arch.expert_intermediate_size * arch.hidden_size

@@ -28,7 +28,6 @@ from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.engine import cache_bytes_per_token
 from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
-from isosweep.costs.host import host_traffic
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 from isosweep.costs.overlap import paced
 from isosweep.costs.padding import longest_of, longest_spread, mean_cached
@@ -265,28 +264,17 @@ def _update_seconds(
     hardware: HardwareConfig,
     generation: GenerationConfig,
 ) -> float:
-    """Seconds of the updates of one step: states read and written, exchange, weight sync.
-
-    The host's own arithmetic on offloaded states is not modelled.
-    """
+    """Seconds of the updates of one step: states read and written, exchange, weight sync."""
     state = state_bytes(arch, recipe, hardware)
     # AdamW reads weights, gradients and both states and writes all but the gradients.
     moved = 2 * (state.weights + state.optimizer) + state.gradients
     seconds = recipe.updates_per_generation * moved / hardware.memory_bandwidth
-    if hardware.states_on_host and hardware.host_bandwidth is not None:
-        share = host_traffic(arch, recipe, hardware) / (
-            1 if hardware.sharding == "ddp" else hardware.shards
-        )
-        seconds += recipe.updates_per_generation * share / hardware.host_bandwidth
     # A ring all-reduce moves 2 (d - 1) / d of the gradients, a reduce-scatter half of it
     # (arXiv 1910.02054, section 7).
     size = PRECISION_BYTES[hardware.dtype] if recipe.lora_rank is None else 4
     gradients = size * _trained(arch, recipe)
-    if not hardware.by_fsdp:
-        moves = 1 if hardware.sharding == "zero3" else 2
-        everywhere = _ring_seconds(
-            hardware, moves * gradients, hardware.devices_per_run, hardware.nodes
-        )
+    if hardware.sharding == "ddp":
+        everywhere = _ring_seconds(hardware, 2 * gradients)
         seconds += recipe.updates_per_generation * everywhere
     if generation.name == "vllm" and not generation.overlapping:
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
@@ -299,7 +287,8 @@ def _transfer_seconds(
     """Seconds in which the weights go through the host's memory to a generator: each device that
     trains writes its part, and each of an engine reads its own."""
     size = arch.parameters * PRECISION_BYTES[hardware.weights_dtype]
-    parts = 1 / (hardware.shards if hardware.shards_weights else 1) + 1 / generation.tensor_parallel
+    shards = hardware.devices_per_run if hardware.sharding == "fsdp" else 1
+    parts = 1 / shards + 1 / generation.tensor_parallel
     return size * parts / (hardware.host_bandwidth or hardware.memory_bandwidth)
 
 
@@ -309,18 +298,14 @@ def _micro_batch_seconds(
     """Seconds in which weights that are sharded are gathered for the passes over a micro-batch:
     once to score it, twice to train on it (arXiv 1910.02054, section 7).
 
-    FSDP also reduces its gradients then, in float32. With `hsdp` both stay within a node, and every
-    device reduces its shard of the gradients with those of the other nodes (PyTorch's
-    FSDPParamGroup.post_backward).
+    FSDP also reduces its gradients then, in float32.
     """
-    if not hardware.shards_weights:
+    if hardware.sharding == "ddp":
         return 0.0
     gathered = float(passes.old_policy) + float(passes.reference) + 2.0 * passes.num_iterations
     volume = gathered * arch.parameters * PRECISION_BYTES[hardware.dtype]
-    gradients = passes.num_iterations * 4.0 * _trained(arch, recipe) if hardware.by_fsdp else 0.0
-    copies, shards = hardware.replicas, hardware.shards
-    within = _ring_seconds(hardware, volume + gradients, shards, hardware.nodes // copies)
-    return within + _ring_seconds(hardware, 2 * gradients / shards, copies, copies)
+    gradients = passes.num_iterations * 4.0 * _trained(arch, recipe)
+    return _ring_seconds(hardware, volume + gradients)
 
 
 def _trained(arch: Architecture, recipe: RecipeConfig) -> int:
@@ -329,14 +314,15 @@ def _trained(arch: Architecture, recipe: RecipeConfig) -> int:
     return arch.parameters if rank is None else adapter_weights(arch, rank)
 
 
-def _ring_seconds(hardware: HardwareConfig, volume: float, devices: int, nodes: int) -> float:
-    """Seconds in which `devices` on so many `nodes` send `volume` bytes around their ring once.
+def _ring_seconds(hardware: HardwareConfig, volume: float) -> float:
+    """Seconds in which the devices of a run send `volume` bytes around their ring once.
 
     NCCL makes as many rings as use every network card, each with a part of the volume: all of it
     passes both the links of each device and the cards of each node, one for every device of it
     (nccl-tests, doc/PERFORMANCE.md: bus bandwidth; gathers between nodes: arXiv 2306.10209,
     section 3).
     """
+    devices, nodes = hardware.devices_per_run, hardware.nodes
     if devices == 1 or hardware.interconnect_bandwidth is None:
         return 0.0
     bandwidth = hardware.interconnect_bandwidth

@@ -11,7 +11,7 @@ from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig
-from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Shared
+from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
 from isosweep.config.identity import ADDED, OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
@@ -60,10 +60,8 @@ class RunSpec:
     """What torch calls the devices."""
     devices: PositiveInt
     """Devices that train the run; with `generation.overlap` others sample."""
-    sharding: Shared = "ddp"
+    sharding: Sharding = "ddp"
     """What the devices share."""
-    replicas: Annotated[PositiveInt, ADDED] = 1
-    """Copies of the model that FSDP's devices share."""
     dtype: Precision
     """Precision that is computed in."""
     weights_dtype: Precision
@@ -72,8 +70,6 @@ class RunSpec:
     """Activations are computed again in the backward pass."""
     optimizer: Annotated[Optimizer, ADDED] = "adamw"
     """Whose AdamW, and how its states are held."""
-    offload_optimizer: Annotated[bool, ADDED] = False
-    """Optimiser states are held, and updated, on the host."""
     attention: Annotated[Attention, ADDED] = "sdpa"
     """Attention kernels, as transformers calls them."""
     shared_prompts: Annotated[bool, ADDED] = False
@@ -233,15 +229,13 @@ def run_spec(
         generation=config.generation,
         device=hardware.device,
         devices=hardware.devices_per_run,
-        sharding=hardware.shared_by,
-        replicas=hardware.replicas,
+        sharding=hardware.sharding,
         sharding_version=1 if hardware.sharding == "ddp" else _SHARDING_VERSION,
         lag_version=_LAG_VERSION if config.recipe.rollout_lag else 1,
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
         optimizer=hardware.optimizer,
-        offload_optimizer=hardware.offload_optimizer,
         attention=chosen_attention(hardware),
         shared_prompts=hardware.shared_prompts,
         compile=hardware.compile,

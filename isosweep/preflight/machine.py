@@ -32,9 +32,6 @@ ANALYSIS_PACKAGES = (
     "annotated_types",
 )
 _OPTIMIZERS = {
-    "adamw_8bit": "bitsandbytes",
-    "paged_adamw": "bitsandbytes",
-    "paged_adamw_8bit": "bitsandbytes",
     "adamw_torch_8bit": "torchao",
 }
 
@@ -96,7 +93,6 @@ def _preflight_training(
         missing += _missing_sandbox()
     if any(variant.config.recipe.lora_rank is not None for variant in variants):
         missing += _missing_packages("peft")
-    missing += _not_trainable(config)
     if missing:
         # With all else that is missing, so that one download serves for all.
         missing += dict.fromkeys(each for task in tasks for each in _missing_data(task))
@@ -261,12 +257,3 @@ def require_analysis() -> None:
     missing = _missing_packages(*ANALYSIS_PACKAGES)
     if missing:
         raise PreflightError(missing)
-
-
-def _not_trainable(config: SweepConfig) -> Missing:
-    """What can be planned and not trained as configured."""
-    missing = []
-    if config.hardware.sharding.startswith("zero") and not importlib.util.find_spec("deepspeed"):
-        remedy = "pip install deepspeed, or set hardware.sharding=fsdp"
-        missing.append(("the package deepspeed", remedy))
-    return missing

@@ -31,11 +31,10 @@ _BLOCK = 1 << 22
 _SEEN_S = 180.0
 # zlib lets other threads run: as many large files at once as a checkpoint has of them.
 _READERS = 4
-# What only a resumed run reads: of transformers' and accelerate's trainers, DeepSpeed's, and ours.
+# What only a resumed run reads: of transformers' and accelerate's trainers, and ours.
 _STATES = (
     *("optimizer*", "scheduler.pt", "rng_state*.pth", "scaler.pt", "trainer_state.json"),
-    *("training_args.bin", "global_step*", "latest", "zero_to_fp32.py"),
-    *("pytorch_model_fsdp_0",),
+    *("training_args.bin", "pytorch_model_fsdp_0"),
     *("isosweep*.json", "waiting-*.safetensors"),
 )
 # Which the trainer writes beside its checkpoints.

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from tempfile import gettempdir
 from typing import Any, assert_never
 
-from isosweep.config.hardware import Optimizer
 from isosweep.config.recipe import own_loss
 from isosweep.plan.spec import RunSpec
 from isosweep.training.ranks import free_port
@@ -17,15 +16,6 @@ ENDLESS = 10**9
 # How long one process may wait for another: longer than the first writes a checkpoint of a terabyte
 # at 0.1 GB/s. A run that hangs is ended by who follows it (`launcher.stuck_after`).
 COLLECTIVE_S = 6 * 3600
-
-
-# transformers' names of optimisers.
-_OPTIMIZERS: dict[Optimizer, str] = {
-    "adamw_8bit": "adamw_8bit",
-    "adamw_torch_8bit": "adamw_torch_8bit",
-    "paged_adamw": "paged_adamw_32bit",
-    "paged_adamw_8bit": "paged_adamw_8bit",
-}
 
 
 def trl_arguments(
@@ -136,7 +126,7 @@ def _device(spec: RunSpec) -> dict[str, Any]:
         "gradient_checkpointing": spec.gradient_checkpointing,
         "torch_compile": spec.compile,
         # None for transformers' own default, torch's AdamW.
-        **({"optim": _OPTIMIZERS[spec.optimizer]} if spec.optimizer in _OPTIMIZERS else {}),
+        **({} if spec.optimizer == "adamw" else {"optim": spec.optimizer}),
         "use_cpu": not cuda,
     }
 
@@ -196,7 +186,6 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
             settings: dict[str, Any] = {
                 "version": 2,
                 "cpu_ram_efficient_loading": True,
-                "cpu_offload": spec.offload_optimizer,
                 # Each process writes its own part, and nothing is gathered.
                 "state_dict_type": "SHARDED_STATE_DICT",
             }
@@ -207,33 +196,6 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
                 "fsdp": True,
                 "fsdp_config": settings,
                 "accelerator_config": each,
-                **_copies(spec),
             }
-        case "zero1" | "zero2" | "zero3":
-            names = (
-                *("train_batch_size", "train_micro_batch_size_per_gpu"),
-                *("gradient_accumulation_steps", "gradient_clipping"),
-            )
-            zero: dict[str, Any] = {"stage": int(spec.sharding.removeprefix("zero"))}
-            settings = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
-            if spec.offload_optimizer:
-                zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-                # DeepSpeed's own AdamW for CPUs, with the numbers of TRL's.
-                numbers = dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")
-                settings["optimizer"] = {"type": "AdamW", "params": numbers}
-            automatic = dict.fromkeys(names, "auto")
-            return {"deepspeed": {**automatic, "zero_optimization": zero, **settings}}
         case unknown:
             assert_never(unknown)
-
-
-def _copies(spec: RunSpec) -> dict[str, Any]:
-    """How FSDP lays processes out that hold several copies of the model: a copy in each node, whose
-    processes are successive."""
-    if spec.replicas == 1:
-        return {}
-    from accelerate.parallelism_config import ParallelismConfig
-
-    shards = spec.devices // spec.replicas
-    layout = ParallelismConfig(dp_replicate_size=spec.replicas, dp_shard_size=shards)
-    return {"parallelism_config": layout}

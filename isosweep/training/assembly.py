@@ -105,7 +105,6 @@ def make_generator(
         spec,
         devices=count,
         sharding="ddp",
-        replicas=1,
         micro_batch=math.gcd(spec.micro_batch, share),
     )
     further = _prepared(spec, run)

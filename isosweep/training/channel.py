@@ -152,14 +152,9 @@ class SharedWeights:
 
 @contextmanager
 def whole(weight: Any) -> Iterator[Any]:
-    """A parameter with all its elements, which FSDP or DeepSpeed may share between processes."""
+    """A parameter with all its elements, which FSDP may share between processes."""
     if hasattr(weight, "full_tensor"):
         yield weight.full_tensor()
-    elif hasattr(weight, "ds_id"):
-        from deepspeed.runtime.zero import GatheredParameters
-
-        with GatheredParameters([weight]):
-            yield weight
     else:
         yield weight
 

@@ -49,10 +49,8 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = spec.weights_dtype if spec.recipe.lora_rank is None else spec.dtype
     if spec.sharding == "fsdp":
-        # What transformers asks before it reads weights (transformers/distributed/fsdp.py), and
-        # accelerate for a backend of what is offloaded beside NCCL (accelerate/state.py).
+        # What transformers asks before it reads weights (transformers/distributed/fsdp.py).
         os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}
-        os.environ["FSDP_OFFLOAD_PARAMS"] = str(spec.offload_optimizer).lower()
         PartialState(timeout=timedelta(seconds=COLLECTIVE_S))
     placed = spec.device == "cuda" and spec.sharding == "ddp"
     model, report = AutoModelForCausalLM.from_pretrained(

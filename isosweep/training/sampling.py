@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import DynamicCache, TopPLogitsWarper
-from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
 
 from isosweep.training.protocols import Policy
@@ -146,7 +145,7 @@ class _Reading:
 
 def _anyones(own: bool, model: Policy) -> bool:
     """`own`, or another process's where all call the model together, each with parts of it."""
-    if not (is_fsdp_managed_module(model) or is_deepspeed_zero3_enabled()):
+    if not is_fsdp_managed_module(model):
         return own
     flag = torch.tensor(float(own), device=model.device)
     torch.distributed.all_reduce(flag)

@@ -146,7 +146,7 @@ class TRLTrainer(CheckpointedTrainer):
             return False
         said = {k: v for k, v in vars(self.generation_config).items() if k != "max_new_tokens"}
         if self._judged[0] != said:
-            alone = not (self.is_deepspeed_enabled or self.is_fsdp_enabled)
+            alone = not self.is_fsdp_enabled
             self._judged = said, alone and is_plain(self.model, self.generation_config)
         return self._judged[1]
 
@@ -396,7 +396,7 @@ class TRLTrainer(CheckpointedTrainer):
 
         Where an engine samples each process keeps its part: looked at, it is gathered in passing.
         """
-        if self.use_vllm or not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
+        if self.use_vllm or not self.is_fsdp_enabled:
             yield self.model
             return
         with (

@@ -3,10 +3,10 @@
 Weights and optimiser states of a process that holds them whole (one device, or DDP's first) are
 copied to host memory with torch.distributed.checkpoint's stager and written from there by another
 thread, in transformers' own format: `torch.distributed.checkpoint.async_save` itself would write
-files that `from_pretrained` does not read, and needs a CPU backend beside NCCL. FSDP's and
-DeepSpeed's are written by accelerate and DeepSpeed with collectives of all processes, which must
-not run beside those of training: there everything is written at once, each process's part by
-itself. What is read of FSDP's parts by `from_pretrained` is put together of the last ones alone.
+files that `from_pretrained` does not read, and needs a CPU backend beside NCCL. FSDP's are
+written by accelerate with collectives of all processes, which must not run beside those of
+training: there everything is written at once, each process's part by itself. What is read of FSDP's
+parts by `from_pretrained` is put together of the last ones alone.
 """
 
 import os
@@ -140,8 +140,7 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
     def _whole_and_later(self) -> bool:
         # torchao's states cannot be staged: they have no `new_empty`.
         staged = self.args.optim != "adamw_torch_8bit"
-        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
-        return self.write_later and staged and not sharded
+        return self.write_later and staged and not self.is_fsdp_enabled
 
     def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
         """TRL's own, after the state beside the checkpoint is read back."""

@@ -202,10 +202,8 @@ def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]
 
 
 def _local(weight: Any) -> Any:
-    """This process's part of a weight, as FSDP or DeepSpeed keep it; else all of it."""
-    if hasattr(weight, "to_local"):
-        return weight.to_local()
-    return getattr(weight, "ds_tensor", weight)
+    """This process's part of a weight, as FSDP keeps it; else all of it."""
+    return weight.to_local() if hasattr(weight, "to_local") else weight
 
 
 def _require_float32_head(spec: RunSpec, llm: Any) -> None:

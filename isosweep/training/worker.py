@@ -315,9 +315,8 @@ def _together(session: Session, nodes: Nodes, ranks: Ranks) -> tuple[list[int], 
 def require_even(spec: RunSpec, place: Place) -> None:
     """Raise RecordError where the job has another number of nodes than the run can have."""
     devices, nodes = spec.devices, place.nodes
-    if devices % nodes or spec.replicas not in (1, nodes):
-        copies = f", a copy of the model on each of {spec.replicas}" if spec.replicas > 1 else ""
-        raise RecordError(f"{spec.run_id} has {devices} devices{copies}, and its job {nodes} nodes")
+    if devices % nodes:
+        raise RecordError(f"{spec.run_id} has {devices} devices, and its job {nodes} nodes")
 
 
 def ranks_of(nodes: Nodes, devices: int) -> Ranks:
@@ -368,9 +367,6 @@ def main(text: str) -> None:
         stop=stop,
         began=began,
     )
-    if session.spec.sharding.startswith("zero"):
-        # transformers says so to accelerate on GPUs alone.
-        os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"
     try:
         ended = _attempt(session)
     except SettingError as error:

@@ -36,16 +36,6 @@ def test_weights_and_both_moments_are_counted_once_however_many_devices() -> Non
     assert parts.weights == one.weights + 4 * model.embedding_weights
 
 
-@pytest.mark.parametrize("sharding", ["fsdp", "zero2", "zero3"])
-def test_states_on_the_host_are_written_too(sharding: str) -> None:
-    plan = ("model=qwen-1.5b", "hardware=h100", "budget=1e20")
-    shared = (*plan, "hardware.devices_per_run=8", f"hardware.sharding={sharding}")
-    offloaded = (*shared, "hardware.offload_optimizer=true")
-    assert planned(*offloaded) == planned(*shared)
-    assert plan_of(make_config(*offloaded)).runs[0].checkpoint_bytes == planned(*shared).total
-    assert planned(*plan, "hardware.optimizer=paged_adamw") == planned(*plan)
-
-
 @pytest.mark.train
 @pytest.mark.parametrize("rank", [None, 4])
 def test_a_real_checkpoint_has_the_planned_size(rank: int | None, tmp_path: Path) -> None:

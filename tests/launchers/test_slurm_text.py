@@ -74,7 +74,7 @@ LARGE = ("model=qwen-32b", "hardware=h100", "generation=transformers")
     [
         ("run", SETTINGS),
         # Two nodes of 8 GPUs by themselves; and four, as was asked for, of 4 each.
-        ("two_nodes", (*LARGE, "hardware.devices_per_run=16", "hardware.sharding=hsdp")),
+        ("two_nodes", (*LARGE, "hardware.devices_per_run=16", "hardware.sharding=fsdp")),
         (
             "four_nodes",
             (

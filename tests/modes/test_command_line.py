@@ -51,10 +51,6 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
             "missing: 2 GPUs in what each job asks for, which is 1",
         ),
         (
-            "hardware=h200 hardware.devices_per_run=2 hardware.sharding=zero2 grid.min_steps=1",
-            "missing: the package deepspeed",
-        ),
-        (
             "grid.axes={model:[tiny,qwen-0.5b]} grid.min_steps=1",
             "missing: weights of Qwen/Qwen2.5-0.5B-Instruct",
         ),

@@ -8,7 +8,7 @@ from tests.conftest import make_config
 
 GPU = ("model=qwen-0.5b", "hardware=h100", "generation=transformers")
 PAIR = ("hardware.devices_per_run=2", "hardware.sharding=fsdp")
-NODES = ("hardware.devices_per_run=16", "hardware.sharding=hsdp")
+NODES = ("hardware.devices_per_run=16", "hardware.sharding=fsdp")
 MIG = "MIG-GPU-8932f937/1/0,MIG-GPU-8932f937/2/0"
 
 

@@ -88,14 +88,14 @@ def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
             "the package flash_attn",
             "set hardware.attention=sdpa",
         ),
-        # Eight ranks that each read 7.6e9 float32 weights, and their own memory.
+        # The first rank reads 7.6e9 float32 weights, beside the memory of eight.
         (
             (
-                *("model=qwen-7b", "hardware.devices_per_run=8", "hardware.sharding=zero3"),
-                *("launcher=slurm", "launcher.slurm.mem_gb=200"),
+                *("model=qwen-7b", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
+                *("launcher=slurm", "launcher.slurm.mem_gb=30"),
             ),
-            "247.7 GB of host memory in each job, which asks for 200",
-            "launcher.slurm.mem_gb=436",
+            "34.5 GB of host memory in each job, which asks for 30",
+            "launcher.slurm.mem_gb=116",
         ),
         (
             ("model=qwen-72b", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),

@@ -12,7 +12,7 @@ import pytest
 import trl
 
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.hardware import Shared
+from isosweep.config.hardware import Sharding
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -48,15 +48,12 @@ def let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     _find_first(Path(__file__).parent / "sharded_on_cpu", monkeypatch)
 
 
-def let_libraries_in(monkeypatch: pytest.MonkeyPatch, sharding: Shared) -> None:
-    """Have them find DeepSpeed and torchao, which lie beside the first environment."""
+def let_torchao_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have them find torchao, which lies beside the first environment."""
     place = Path(trl.__file__).parents[4] / "sharding"
     if not place.is_dir():
-        missing("sharding", "DeepSpeed and torchao are not there: make setup-weights installs them")
+        missing("sharding", "torchao is not there: make setup-weights installs it")
     _find_first(place, monkeypatch)
-    if sharding.startswith("zero"):
-        # transformers says so to accelerate on GPUs alone.
-        monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
 
 
 def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +61,9 @@ def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", paths)
 
 
-def sharded(layout: str, *more: str, sharding: Shared = "fsdp", replicas: int = 1) -> RunSpec:
-    """The run with its model shared, in so many copies: a config of a CPU refuses it, so that its
-    spec is changed."""
-    return replace(replicated(layout, *more), sharding=sharding, replicas=replicas)
+def sharded(layout: str, *more: str, sharding: Sharding = "fsdp") -> RunSpec:
+    """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
+    return replace(replicated(layout, *more), sharding=sharding)
 
 
 def replicated(layout: str, *more: str) -> RunSpec:
@@ -107,11 +103,10 @@ def as_replicated(
     layout: str,
     root: Path,
     *more: str,
-    sharding: Shared = "fsdp",
     train: Callable[[RunSpec, Path], RunPaths] = to_both,
 ) -> tuple[RunPaths, RunPaths]:
     """Both runs, which have the same records; what their steps log is the same to the precision."""
-    ours = train(sharded(layout, *more, sharding=sharding), root / "sharded")
+    ours = train(sharded(layout, *more), root / "sharded")
     theirs = to_both(replicated(layout, *more), root / "replicated")
     same = SAME["bfloat16" if "bfloat16" in layout else "float32"]
     (first, *_), (other, *_) = reproducible(ours), reproducible(theirs)
@@ -127,7 +122,7 @@ def as_replicated(
     return ours, theirs
 
 
-def as_straight(layout: str, root: Path, *more: str, sharding: Shared = "fsdp") -> None:
+def as_straight(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> None:
     """In parts, the run has the records of one that was left alone."""
     spec = sharded(layout, *more, sharding=sharding)
     straight = to_both(spec, root / "straight")

@@ -21,8 +21,7 @@ SERVER = (
     "launcher.max_parallel=1",
 )
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10", "budget=1e18")
-FSDP, ZERO = ("hardware.sharding=fsdp", *TWO), ("hardware.sharding=zero2", *TWO)
-AWAY = "hardware.offload_optimizer=true"
+FSDP = ("hardware.sharding=fsdp", *TWO)
 
 # Of a run with n = B = 4 and micro-batches of 8; None: it is not given.
 TRL = [
@@ -40,7 +39,6 @@ TRL = [
     (("recipe.mini_batches=2",), "steps_per_generation", 2),
     ((), "optim", None),
     (("hardware.optimizer=adamw_torch_8bit",), "optim", "adamw_torch_8bit"),
-    (("hardware.optimizer=paged_adamw", *GPU), "optim", "paged_adamw_32bit"),
     (("hardware.compile=true",), "torch_compile", True),
     ((), "model_init_kwargs", None),
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
@@ -56,18 +54,12 @@ TRL = [
     ((*GPU, *SERVER), "vllm_mode", "server"),
     ((*GPU, *SERVER), "vllm_server_base_url", "http://gpu7:8000"),
     ((*GPU, *SERVER), "vllm_gpu_memory_utilization", None),
-    # States are offloaded by the library that shards.
     ((*GPU, *FSDP), "fsdp_config.state_dict_type", "SHARDED_STATE_DICT"),
     ((*GPU, *FSDP), "fsdp_config.cpu_ram_efficient_loading", True),
     ((*GPU, *FSDP), "bf16", True),
     ((*GPU, *FSDP, "hardware.weights_dtype=bfloat16"), "bf16", False),
     ((*GPU, *FSDP, "recipe.beta=0.1"), "model_init_kwargs", {"device_map": None}),
     (TWO, "ddp_timeout", 21600),
-    ((*GPU, *FSDP, AWAY), "fsdp_config.cpu_offload", True),
-    ((*GPU, *ZERO), "deepspeed.zero_optimization", {"stage": 2}),
-    ((*GPU, *ZERO), "deepspeed.optimizer", None),
-    ((*GPU, *ZERO, AWAY), "deepspeed.zero_optimization.offload_optimizer.device", "cpu"),
-    ((*GPU, *ZERO, AWAY), "deepspeed.optimizer.type", "AdamW"),
 ]
 VLLM = [
     # An engine computes as training does, and no sampling settings of a model's own act.

@@ -16,7 +16,7 @@ from isosweep.store.records import read_records
 from tests.conftest import make_config
 from tests.training.builders import broken_off, metrics, spec_of
 from tests.training.engines import require_vllm
-from tests.training.sharded import TWO, let_in, let_libraries_in
+from tests.training.sharded import TWO, let_in, let_torchao_in
 from tests.training.test_engine_configs import GRID, PLANS
 
 pytestmark = [
@@ -28,13 +28,10 @@ pytestmark = [
 GPUS = "hardware=h200 task=math hardware.devices_per_run"
 FURTHER = (
     f"model=qwen-7b {GPUS}=4 hardware.sharding=fsdp recipe.beta=0.04 budget=1e21",
-    f"model=qwen-7b {GPUS}=8 hardware.sharding=zero2 budget=1e21",
-    f"model=qwen-7b {GPUS}=8 hardware.sharding=zero3 recipe.beta=0.04 budget=1e21",
-    f"model=qwen-7b {GPUS}=8 hardware.sharding=zero1 generation=transformers budget=1e21",
     f"model=qwen-14b {GPUS}=2 recipe.lora_rank=32 recipe.beta=0.04 budget=1e20",
     f"model=qwen-32b {GPUS}=8 hardware.sharding=fsdp recipe.lora_rank=64 budget=1e21 "
     "generation.tensor_parallel=4 generation.sleep=true",
-    f"model=qwen-14b {GPUS}=8 hardware.sharding=zero3 recipe.lora_rank=64 budget=1e21",
+    f"model=qwen-14b {GPUS}=8 hardware.sharding=fsdp recipe.lora_rank=64 budget=1e21",
     f"model=qwen-7b {GPUS}=8 hardware.sharding=fsdp recipe=dapo recipe.mini_batches=4 budget=1e21",
     f"model=qwen-7b {GPUS}=8 hardware.sharding=fsdp recipe=scalerl recipe.interruption=null "
     "budget=1e21",
@@ -70,7 +67,7 @@ def twin(config: SweepConfig) -> RunSpec:
     )
     return replace(
         tiny,
-        sharding=hardware.shared_by,
+        sharding=hardware.sharding,
         optimizer=hardware.optimizer,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
@@ -88,8 +85,8 @@ def test_the_twin_of_a_plan_trains(
     assert resolve(config).plan.runs
     spec = twin(config)
     let_in(monkeypatch)
-    if spec.sharding.startswith("zero") or spec.optimizer != "adamw":
-        let_libraries_in(monkeypatch, spec.sharding)
+    if spec.optimizer != "adamw":
+        let_torchao_in(monkeypatch)
     rollouts = 16.0 * 3
     run = broken_off(spec, tmp_path, [rollouts], unit="rollouts")
     assert len(metrics(run)) == 3 * spec.recipe.updates_per_generation

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.hardware import Shared
+from isosweep.config.hardware import Sharding
 from isosweep.files import write_json
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.state import read_state
 from isosweep.training.ranks import Group, Ranks, free_port
 from tests.conftest import in_ci
 from tests.runs import log_lines, reproducible
-from tests.training.builders import metrics, prepared, spec_of
+from tests.training.builders import prepared, spec_of
 from tests.training.noded import worked
-from tests.training.sharded import BUDGETS, FOUR, TWO, let_in, sharded
+from tests.training.sharded import BUDGETS, TWO, let_in, sharded
 
 pytestmark = [pytest.mark.train, pytest.mark.slow]
 
@@ -101,7 +101,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     ),
 )
 def test_a_run_goes_on_with_another_number_of_nodes(
-    sharding: Shared,
+    sharding: Sharding,
     nodes: tuple[int, ...],
     straight: RunPaths,
     tmp_path: Path,
@@ -117,26 +117,6 @@ def test_a_run_goes_on_with_another_number_of_nodes(
     assert reproducible(changing) == reproducible(straight)
     began, *later = resumed_steps(changing)
     assert began == 0 < min(later)
-
-
-@pytest.mark.long
-def test_fsdp_within_each_of_two_nodes_is_fsdp_over_all_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_in(monkeypatch)
-    spec = sharded("kl", *FOUR, replicas=2)
-    straight, killed = (prepared(spec, tmp_path / name) for name in ("straight", "killed"))
-    assert worked(straight, 2, BUDGETS) == [0, 0]
-    worked(killed, 2, BUDGETS, killed=True)
-    assert worked(killed, 2, BUDGETS) == [0, 0]
-    assert reproducible(killed) == reproducible(straight)
-    assert resumed_steps(killed)[1] > 0
-    over_all = prepared(sharded("kl", *FOUR), tmp_path / "all")
-    assert worked(over_all, 1, BUDGETS) == [0]
-    assert reproducible(over_all) == reproducible(straight)
-    for mine, its in zip(metrics(straight), metrics(over_all), strict=True):
-        for name in ("loss", "grad_norm", "reward", "kl"):
-            assert mine[name] == pytest.approx(its[name], rel=1e-4, abs=1e-5), name
 
 
 def test_a_checkpoint_without_a_nodes_part_is_none(straight: RunPaths, tmp_path: Path) -> None:

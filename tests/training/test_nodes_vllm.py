@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.hardware import Shared
+from isosweep.config.hardware import Sharding
 from tests.runs import reproducible
 from tests.training.builders import metrics, prepared
 from tests.training.engines import require_vllm
@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("sharding", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
 def test_engines_of_two_nodes_sample_as_those_of_one(
-    sharding: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sharding: Sharding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_vllm()
     let_in(monkeypatch)

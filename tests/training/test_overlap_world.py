@@ -98,17 +98,6 @@ def test_a_generator_beside_trainers_of_adapters(tmp_path: Path) -> None:
     assert padding_apart(run) == padding_apart(trained(spec, tmp_path / "alone", BUDGETS))
 
 
-@pytest.mark.long
-def test_a_generator_beside_trainers_that_share_by_deepspeed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    sharded.let_in(monkeypatch)
-    sharded.let_libraries_in(monkeypatch, "zero3")
-    spec = replace(lagging(2), sharding="zero3")
-    run = trained(beside(spec, 1), tmp_path / "beside", BUDGETS)
-    assert padding_apart(run) == padding_apart(trained(spec, tmp_path / "alone", BUDGETS))
-
-
 def padding_apart(run: RunPaths) -> tuple[Numbers, Numbers]:
     """What each process pads follows from which rollouts it scores."""
     records, logged = numbers(run)

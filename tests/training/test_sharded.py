@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.hardware import Shared
+from isosweep.config.hardware import Sharding
 from isosweep.costs.memory import state_bytes
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from tests.conftest import in_ci, make_config
 from tests.training.sharded import (
-    FOUR,
     LAYOUTS,
     TWO,
     as_replicated,
     as_straight,
     last_checkpoint,
     let_in,
-    let_libraries_in,
+    let_torchao_in,
     replicated,
     sharded,
     states,
@@ -71,34 +70,11 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("stage", "layout"),
-    [("zero1", "plain"), ("zero2", "mini-batches and lag"), ("zero2", "bfloat16")],
-)
-def test_a_run_by_deepspeed_is_the_replicated_one(
-    stage: Shared, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_libraries_in(monkeypatch, stage)
-    as_replicated(layout, tmp_path, sharding=stage)
-
-
-@pytest.mark.parametrize(
-    ("stage", "layout"),
-    in_ci([("zero3", "kl"), ("zero3", "lora"), ("zero2", "mini-batches and lag")], ("zero3", "kl")),
-)
-def test_a_run_by_deepspeed_in_parts_is_the_replicated_one(
-    stage: Shared, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_libraries_in(monkeypatch, stage)
-    as_replicated(layout, tmp_path, sharding=stage, train=trained_in_parts)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp"])
 def test_a_run_with_8_bit_states_goes_on_and_is_extended(
-    sharding: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sharding: Sharding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_libraries_in(monkeypatch, sharding)
+    let_torchao_in(monkeypatch)
     as_straight("8-bit states", tmp_path, sharding=sharding)
 
 
@@ -135,12 +111,3 @@ def as_planned(spec: RunSpec, ranks: list[dict[str, Any]], layout: tuple[str, ..
         measured = max(rank[name] for rank in ranks)
         assert measured == pytest.approx(most, rel=0.1), name
     assert {rank.get("reduced", "torch.float32") for rank in ranks} == {"torch.float32"}
-
-
-def test_of_two_copies_each_process_holds_half_a_copy(tmp_path: Path) -> None:
-    spec = sharded("kl", *FOUR, replicas=2)
-    whole = (Path(weights(spec.model)) / "model.safetensors").stat().st_size
-    (ranks,) = states(tmp_path, spec)
-    for rank in ranks:
-        held = {"weights": 0.5, "reference": 0.5, "gradients": 0.5, "optimizer": 1.0}
-        assert {name: rank[name] / whole for name in held} == pytest.approx(held, rel=0.1)

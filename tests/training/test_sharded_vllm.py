@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.hardware import Shared
 from tests.training.engines import require_vllm
 from tests.training.sharded import (
     as_replicated,
     as_straight,
     let_in,
-    let_libraries_in,
     sharded,
     states,
     trained_in_parts,
@@ -49,17 +47,6 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
 @pytest.mark.long
 def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
     as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
-
-
-@pytest.mark.parametrize(
-    ("stage", "layout"),
-    [("zero3", "kl"), pytest.param("zero3", "lora", marks=pytest.mark.long)],
-)
-def test_a_run_by_deepspeed_is_the_replicated_one(
-    stage: Shared, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_libraries_in(monkeypatch, stage)
-    as_replicated(layout, tmp_path, VLLM, sharding=stage)
 
 
 def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What an upgrade of TRL or transformers broke: what changed, and where the adapter uses it.
 
 Read out of the adapter's files and the installed packages: nothing is trained or sampled, so that
-what only vLLM, FSDP or DeepSpeed would meet is seen too.
+what only vLLM or FSDP would meet is seen too.
 """
 
 import ast

@@ -1,8 +1,8 @@
 """Lets accelerate shard a model over processes of a CPU, for the tests whose ranks import this.
 
-accelerate 1.15 passes over FSDP on a CPU and trains by DDP without a word, and leaves DeepSpeed's
-processes unintroduced; torch's `fully_shard` and DeepSpeed work there, by gloo. Two lines of
-accelerate/state.py are changed as it is imported: all else in a rank is what it is on GPUs.
+accelerate 1.15 passes over FSDP on a CPU and trains by DDP without a word; torch's
+`fully_shard` works there, by gloo. A line of accelerate/state.py is changed as it is imported: all
+else in a rank is what it is on GPUs.
 """
 
 import sys
@@ -15,8 +15,6 @@ _LINES = {
     "DistributedType.MULTI_NEURON,\n            ]:": (
         "DistributedType.MULTI_NEURON, DistributedType.MULTI_CPU]:"
     ),
-    # Whether DeepSpeed introduces the processes.
-    'if not cpu and self.backend != "xla":': 'if self.backend != "xla":',
 }
 
 
