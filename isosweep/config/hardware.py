@@ -109,9 +109,6 @@ class HardwareConfig:
     """Compute a problem's prompt once in each micro-batch of an update, not once for each rollout.
     The gradient is the same but for rounding; it is faster if prompts are long beside answers.
     Counted FLOPs stay the same."""
-    compile: bool = False
-    """Compile the policy with torch.compile. The plan learns what that saves from
-    runs on the hardware."""
     memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
     """Share of memory that the plan leaves free."""
     dollars_per_hour: Positive | None = None

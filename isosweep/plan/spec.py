@@ -74,8 +74,6 @@ class RunSpec:
     """Attention kernels, as transformers calls them."""
     shared_prompts: Annotated[bool, ADDED] = False
     """An update reads the prompt of a problem's rollouts once in each micro-batch."""
-    compile: Annotated[bool, ADDED] = False
-    """The policy is compiled by torch.compile."""
     trainer: Annotated[TrainerConfig, ADDED] = TrainerConfig()
     """Who trains it."""
     num_generations: PositiveInt
@@ -238,7 +236,6 @@ def run_spec(
         optimizer=hardware.optimizer,
         attention=chosen_attention(hardware),
         shared_prompts=hardware.shared_prompts,
-        compile=hardware.compile,
         trainer=config.trainer,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,

@@ -124,7 +124,6 @@ def _device(spec: RunSpec) -> dict[str, Any]:
     return {
         "bf16": spec.dtype == "bfloat16" and not _held_as_computed(spec),
         "gradient_checkpointing": spec.gradient_checkpointing,
-        "torch_compile": spec.compile,
         # None for transformers' own default, torch's AdamW.
         **({} if spec.optimizer == "adamw" else {"optim": spec.optimizer}),
         "use_cpu": not cuda,

@@ -39,9 +39,8 @@ def prepare_vllm(spec: RunSpec) -> None:
     if spec.device == "cpu":
         if not spec.vllm_cache_bytes:
             os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GB)
-        if not spec.compile:
-            # vLLM compiles a part of its sampler even where it is eager, for 8 s at the first call.
-            os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+        # vLLM compiles a part of its sampler even where it is eager, for 8 s at the first call.
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         import vllm._custom_ops as operations
 
         # oneDNN packs the weights at load time, and then no new ones can be loaded.

@@ -39,7 +39,6 @@ TRL = [
     (("recipe.mini_batches=2",), "steps_per_generation", 2),
     ((), "optim", None),
     (("hardware.optimizer=adamw_torch_8bit",), "optim", "adamw_torch_8bit"),
-    (("hardware.compile=true",), "torch_compile", True),
     ((), "model_init_kwargs", None),
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
     ((), "use_cpu", True),
