@@ -80,7 +80,6 @@ bench: setup-weights  ## Measure planner, fits, worker, overlap, padding, phases
 	$(BIN)/python benchmarks/overlap.py --check
 	$(BIN)/python benchmarks/padding.py --check
 	$(BIN)/python benchmarks/phases.py --check
-	$(BIN)/python benchmarks/language_model.py --check
 	$(BIN)/python benchmarks/tracking.py --check
 	$(BIN)/python benchmarks/search_speed.py --check
 	$(BIN)/python benchmarks/launch.py --check
@@ -94,7 +93,6 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 	$(BIN)/python benchmarks/overlap.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check
 	$(BIN)/python benchmarks/phases.py --quick --check
-	$(BIN)/python benchmarks/language_model.py --quick --check
 	$(BIN)/python benchmarks/tracking.py --quick --check
 	$(BIN)/python benchmarks/search_speed.py --quick --check
 	$(BIN)/python benchmarks/tune.py --quick --check

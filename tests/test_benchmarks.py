@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import missing
-from tests.language_model import packaged
 from tests.slurm.cluster import missing_parts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,15 +39,6 @@ SMALLEST = {
             *("--bound", "3", "--mixed", "8", "--simulated", "20", "4", "--runs", "40"),
         ),
         "calls=0",
-    ),
-    "language_model": (
-        (
-            *("task.num_eval_problems=1", "evaluation.samples_per_problem=1"),
-            *("task.completion_tokens=8", "task.max_completion_tokens=8"),
-            # Two micro-batches an update, as at the sizes that are read.
-            *("recipe.max_micro_batch=2", "--num-generations", "2", "--steps", "1"),
-        ),
-        "rollout=0",
     ),
     "overlap": (("--num-generations", "2", "--steps", "8", "--rounds", "1"), "lag=0"),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
@@ -194,14 +184,6 @@ def test_the_padding_benchmark_has_both_sides(tmp_path: Path) -> None:
     _, own, cut = (line.split() for line in missed("padding", tmp_path))
     assert float(own[2]) > 0
     assert int(cut[-1].replace(",", "")) < int(own[-1].replace(",", ""))
-
-
-@pytest.mark.train
-def test_a_language_models_rollout_is_priced_both_ways(tmp_path: Path) -> None:
-    packaged()
-    lines = missed("language_model", tmp_path)
-    each, once = ([float(cell) for cell in line.split("|")[3:7]] for line in lines[-2:])
-    assert min(each + once) > 0
 
 
 @pytest.mark.train

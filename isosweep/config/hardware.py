@@ -105,10 +105,6 @@ class HardwareConfig:
     attention: Literal[Attention, "auto"] = "sdpa"
     """Attention kernels, by transformers' names. `auto`: flash-attention if the planning machine
     has it and a run is on GPUs in bfloat16; otherwise `sdpa`."""
-    shared_prompts: bool = False
-    """Compute a problem's prompt once in each micro-batch of an update, not once for each rollout.
-    The gradient is the same but for rounding; it is faster if prompts are long beside answers.
-    Counted FLOPs stay the same."""
     memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
     """Share of memory that the plan leaves free."""
     dollars_per_hour: Positive | None = None
@@ -124,9 +120,6 @@ class HardwareConfig:
         flash = self.attention.startswith("flash")
         if flash and (self.device == "cpu" or self.dtype == "float32"):
             raise self._refused("attention", "computes in bfloat16 on GPUs alone")
-        if self.shared_prompts and (self.attention != "sdpa" or self.sharding != "ddp"):
-            rule = "takes hardware.attention=sdpa and hardware.sharding=ddp"
-            raise self._refused("shared_prompts", rule)
 
     def _check_devices(self) -> None:
         several = self.devices_per_run > 1

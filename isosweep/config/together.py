@@ -289,9 +289,6 @@ def _price(c: "SweepConfig") -> Refusals:
 def _model(c: "SweepConfig") -> Refusals:
     """Whether the model can be computed as asked."""
     arch, cast = c.model.architecture, c.recipe.cast_lm_head_to_fp32
-    if c.hardware.shared_prompts and (arch.num_experts or arch.num_sliding_layers):
-        rule = "takes a model without experts whose layers all attend to the whole prompt"
-        yield SettingError("hardware.shared_prompts", True, rule)
     if c.recipe.lora_rank is not None and cast and arch.tie_word_embeddings:
         rule = (
             "TRL cannot compute a head in float32 that is tied to the embedding, beside the "

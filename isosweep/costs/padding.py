@@ -36,22 +36,18 @@ def learner_flops(
     *,
     local: NDArray[np.int64],
     micro_batch: NDArray[np.int64],
-    sharing: NDArray[np.int64],
     mini_batches: int = 1,
 ) -> Floats:
     """FLOPs a device is expected to compute in one generation's scoring and training: (batches,).
 
     `local`: rollouts of a device, in micro-batches of `micro_batch`, both (batches,), which are
-    ordered within each of `mini_batches`. `sharing`: rollouts of a prompt (batches,), which
-    `hardware.shared_prompts` computes as one sequence where a micro-batch has them all.
+    ordered within each of `mini_batches`.
     """
     update = np.maximum(local // mini_batches, 1)
     # Where nothing fits, one at a time: such a candidate is rejected for that.
     size = np.clip(micro_batch, 1, update)
     # A mixture's rollouts are trained on in TRL's order: each micro-batch is a sample of all.
     among = size if arch.num_experts else update
-    if hardware.shared_prompts:
-        return local * _shared_flops(arch, hardware, passes, lengths, np.minimum(size, sharing))
     scored, trained = (
         width_moments(lengths.completion, lengths.longest, rollouts, size)
         for rollouts in (local, among)
@@ -73,29 +69,6 @@ def learner_flops(
     each = _mean_of_square_law(flops, lengths.longest, (scored, trained))
     total: Floats = local * each
     return total
-
-
-def _shared_flops(
-    arch: Architecture,
-    hardware: HardwareConfig,
-    passes: Passes,
-    lengths: Lengths,
-    together: NDArray[np.int64],
-) -> Floats:
-    """FLOPs of one rollout of `together` that make a sequence with their prompt: (batches,)."""
-    answers = np.asarray(together * lengths.completion, dtype=np.float64)
-    row = hardware_flops(
-        arch,
-        passes,
-        prompt=lengths.prompt - 1 + answers,
-        completion=0.0,
-        answer=answers,
-        checkpointing=hardware.gradient_checkpointing,
-        pairs=attention_pairs(hardware.attention),
-    )
-    made = float(passes.old_policy) + float(passes.reference)
-    each: Floats = (made * row.scoring + row.training) / together
-    return each
 
 
 def _mean_of_square_law(

@@ -95,10 +95,10 @@ def _of_updates(variant: Variant) -> Candidates:
         config.hardware.device,
         n[:, None].astype(float),
     )
-    memory, learner, phases = _quickest(config, passes, completions, n)
     # Micro-batches, which are part of a run's identity, are chosen by assumed times alone.
     hardware = config.hardware
     phases = phases.times(hardware.factor("generation"), hardware.factor("training"))
+    memory, learner, phases = _quickest(config, passes, completions)
     # Costs of one generation are shared evenly by the updates made with it.
     flops, sampling = (each / updates for each in _flops(config, passes, completions))
     seconds = phases.total / updates
@@ -126,15 +126,15 @@ def _of_updates(variant: Variant) -> Candidates:
 
 
 def _quickest(
-    config: SweepConfig, passes: Passes, completions: Ints, n: Ints
+    config: SweepConfig, passes: Passes, completions: Ints
 ) -> tuple[MemoryFit, Floats, StepSeconds]:
     """How n x B fit their devices in the least time, FLOPs that a device computes in scoring and
     training, and the seconds of one generation and its updates: (N, M) each."""
     at = reached(config)
 
     def timed(memory: MemoryFit) -> tuple[MemoryFit, Floats, StepSeconds]:
-        learner = _learner(config, passes, completions, memory, n)
-        return memory, learner, _phases(config, passes, completions, memory, learner, n, at)
+        learner = _learner(config, passes, completions, memory)
+        return memory, learner, _phases(config, passes, completions, memory, learner, at)
 
     # Where passes cost nothing beside their FLOPs, time would tell large micro-batches from small
     # ones by padding alone.
@@ -147,9 +147,7 @@ def _quickest(
     return timed(quickest(fits, [timed(fit)[2].total for fit in fits]))
 
 
-def _learner(
-    config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit, n: Ints
-) -> Floats:
+def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:
     """FLOPs that a device computes in scoring and training one generation: (N, M)."""
     return learner_flops(
         config.model.architecture,
@@ -158,7 +156,6 @@ def _learner(
         config.task.lengths,
         local=np.maximum(completions // config.run_hardware.devices_per_run, 1),
         micro_batch=memory.micro_batch,
-        sharing=n[:, None],
         mini_batches=config.recipe.mini_batches,
     )
 
@@ -169,13 +166,12 @@ def _scoring(
     completions: Ints,
     memory: MemoryFit,
     learner: Floats,
-    n: Ints,
 ) -> Floats | float:
     """Those of `learner` that a generator beside the trainer takes over: (N, M); 0 without one."""
     if not config.generation.overlap:
         return 0.0
     trained = replace(passes, old_policy=False, reference=False)
-    return learner - _learner(config, trained, completions, memory, n)
+    return learner - _learner(config, trained, completions, memory)
 
 
 def _phases(
@@ -184,7 +180,6 @@ def _phases(
     completions: Ints,
     memory: MemoryFit,
     learner: Floats,
-    n: Ints,
     at: Efficiency,
 ) -> StepSeconds:
     """Seconds of one generation and its updates, by phase: (N, M) each."""
@@ -198,7 +193,7 @@ def _phases(
         completions=completions,
         fit=memory,
         learner=learner,
-        scoring=_scoring(config, passes, completions, memory, learner, n),
+        scoring=_scoring(config, passes, completions, memory, learner),
         reached=at,
     )
 

@@ -72,8 +72,6 @@ class RunSpec:
     """Whose AdamW, and how its states are held."""
     attention: Annotated[Attention, ADDED] = "sdpa"
     """Attention kernels, as transformers calls them."""
-    shared_prompts: Annotated[bool, ADDED] = False
-    """An update reads the prompt of a problem's rollouts once in each micro-batch."""
     trainer: Annotated[TrainerConfig, ADDED] = TrainerConfig()
     """Who trains it."""
     num_generations: PositiveInt
@@ -235,7 +233,6 @@ def run_spec(
         gradient_checkpointing=hardware.gradient_checkpointing,
         optimizer=hardware.optimizer,
         attention=chosen_attention(hardware),
-        shared_prompts=hardware.shared_prompts,
         trainer=config.trainer,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,

@@ -33,7 +33,7 @@ _POLL_S = 0.2
 # Of a run's identity, what acts in training only.
 _TRAINING = (
     *("num_generations", "problems_per_batch", "seed", "learning_rate", "micro_batch"),
-    *("recipe", "task", "shared_prompts"),
+    *("recipe", "task"),
 )
 # Of the recipe: adapters change the precision that the policy is held in.
 _RECIPE = ("lora_rank", "cast_lm_head_to_fp32")

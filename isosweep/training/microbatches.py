@@ -80,45 +80,24 @@ def cut(batch: Batch) -> Batch:
     }
 
 
-def _order(batch: Batch, size: int, shared: bool) -> list[int]:
-    """Places of a batch's rollouts, so that parts of `size` compute little.
-
-    Where prompts are `shared`, those of a prompt are together, the longest first.
-    """
-    prompts, completions = lengths_of(batch)
-    if not shared:
-        return ordered(prompts, completions, size)
-    return [
-        place
-        for rows in by_prompt(batch).values()
-        for place in sorted(rows, key=lambda at: -completions[at])
-    ]
-
-
-def shape_of(batch: Batch, shared: bool = False) -> Shape:
-    """What is computed of a micro-batch; with prompts `shared`, a row is a prompt, which has all
-    completions."""
+def shape_of(batch: Batch) -> Shape:
+    """What is computed of a micro-batch."""
     rows, prompt = batch["prompt_ids"].shape
-    completion, tokens = batch["completion_ids"].shape[1], int(batch["completion_mask"].sum())
-    if not shared:
-        return rows, prompt, completion, tokens
-    groups, answers = by_prompt(batch), lengths_of(batch)[1]
-    widths = [len(text) - 1 + sum(answers[at] for at in rows) for text, rows in groups.items()]
-    return len(groups), max(widths), 0, tokens
+    return rows, prompt, batch["completion_ids"].shape[1], int(batch["completion_mask"].sum())
 
 
 def repacked(
-    parts: Sequence[Batch], update: int, reorder: bool, shared: bool
+    parts: Sequence[Batch], update: int, *, reorder: bool
 ) -> tuple[list[Batch], list[Shape]]:
     """The micro-batches `parts`, cut, and their shapes; with `reorder`, each `update` of them
-    ordered by length, or by prompt where these are `shared`."""
+    ordered by length."""
     size = len(parts[0]["prompt_ids"])
     made = [] if reorder else [cut(part) for part in parts]
     for at in range(0, len(parts), update) if reorder else ():
         whole = joined(parts[at : at + update])
-        order = _order(whole, size, shared)
+        order = ordered(*lengths_of(whole), size)
         made += [cut(rows_of(whole, order[i : i + size])) for i in range(0, len(order), size)]
-    return made, [shape_of(part, shared) for part in made]
+    return made, [shape_of(part) for part in made]
 
 
 def joined(parts: Sequence[Batch]) -> Batch:
@@ -187,7 +166,6 @@ def scored(
     attention_mask: Any,
     logits_to_keep: int,
     size: int,
-    shared: bool,
 ) -> tuple[Any, list[Shape]]:
     """Log-probabilities of the completions' tokens, of which `score` is given `size` rollouts at
     once, ordered and cut: (rollouts, `logits_to_keep`), and the shapes that it was given."""
@@ -198,7 +176,7 @@ def scored(
         "completion_ids": input_ids[:, start:],
         "completion_mask": attention_mask[:, start:],
     }
-    order = _order(batch, size, shared)
+    order = ordered(*lengths_of(batch), size)
     logs = input_ids.new_zeros(batch["completion_ids"].shape, dtype=torch.float32)
     shapes = []
     for at in range(0, len(order), size):
@@ -209,5 +187,5 @@ def scored(
         width = part["completion_ids"].size(1)
         own, *_ = score(ids, mask, width)
         logs[places, :width] = own
-        shapes.append(shape_of(part, shared))
+        shapes.append(shape_of(part))
     return logs, shapes

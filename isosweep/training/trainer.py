@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from accelerate.utils import gather_object
 
-from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
 from isosweep.training.beside import Shared
@@ -77,7 +76,6 @@ class CountedGRPOTrainer(TRLTrainer):
         self.recipe, self.own_loss = spec.recipe, load_loss(spec.recipe, spec.loss_sha256)
         generation = spec.generation
         self.shares_prompts = generation.name == "transformers" and generation.prefix_sharing
-        self.shares_in_training = spec.shared_prompts
         self._questions = questions
         self._tokens_of = {question.text: list(question.tokens) for question in questions}
         self._number_of = {question.text: number for number, question in enumerate(questions)}
@@ -89,10 +87,6 @@ class CountedGRPOTrainer(TRLTrainer):
         if spec.recipe.rollout_lag:
             self.draws = Draws(spec.seed, lambda: self.steps_done)
         super().__init__(**options)
-        kernels = self.model.config.get_text_config()._attn_implementation
-        if spec.shared_prompts and kernels != "sdpa":
-            rule = f"takes attention by sdpa, and that of {spec.model.name} is {kernels}"
-            raise SettingError("hardware.shared_prompts", True, rule)
         # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
         self._chosen: _Chosen | None = None
         # Rewards of everyone's rollouts that were scored last (rollouts, functions).

@@ -36,7 +36,6 @@ from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.sampling import Sampler
 from isosweep.training.schedule import share_of_rate
-from isosweep.training.shared_prompts import SharedPrompts
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_fsdp import compute_as_replicated
@@ -72,9 +71,8 @@ class TRLTrainer(CheckpointedTrainer):
     recipe: RecipeConfig
     # What rollouts are drawn by; None where by torch's numbers, or by an engine's.
     draws: Draws | None = None
-    # The prompt of n rollouts is read once, by transformers as it samples, and in an update.
+    # The prompt of n rollouts is read once, by transformers as it samples.
     shares_prompts: bool = False
-    shares_in_training: bool = False
     # Settings of sampling that were looked at last, and whether they are plain.
     _judged: tuple[dict[str, Any], bool] = ({}, False)
 
@@ -193,8 +191,7 @@ class TRLTrainer(CheckpointedTrainer):
         # Micro-batches in succession that are sure to be of one update.
         update = math.gcd(steps, self.args.gradient_accumulation_steps)
         # A load-balancing loss is of a micro-batch as a whole.
-        reorder, shared = not self.aux_loss_enabled, self.shares_in_training
-        made, shapes = repacked(self._buffered_inputs, update, reorder, shared)
+        made, shapes = repacked(self._buffered_inputs, update, reorder=not self.aux_loss_enabled)
         self.computed("training", shapes)
         self._buffered_inputs[:] = with_shares(made, update, self.of_all)
         packed: Batch = self._buffered_inputs[self._step % steps]
@@ -266,12 +263,11 @@ class TRLTrainer(CheckpointedTrainer):
         **more: Any,
     ) -> tuple[Any, Any, Any]:
         """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
-        given, shared = (input_ids, attention_mask, logits_to_keep), self.shares_in_training
+        given = (input_ids, attention_mask, logits_to_keep)
         trls = super()._get_per_token_logps_and_entropies
 
         def plain(ids: Any, mask: Any, width: int, **asked: Any) -> tuple[Any, Any, Any]:
-            policy = SharedPrompts(model, width) if shared else model
-            result: tuple[Any, Any, Any] = trls(policy, ids, mask, width, **more, **asked)
+            result: tuple[Any, Any, Any] = trls(model, ids, mask, width, **more, **asked)
             return result
 
         with changed(
@@ -282,7 +278,7 @@ class TRLTrainer(CheckpointedTrainer):
         ):
             if batch_size is None or compute_entropy:
                 return plain(*given, batch_size=batch_size, compute_entropy=compute_entropy)
-            logs, shapes = scored(plain, *given, batch_size, shared)
+            logs, shapes = scored(plain, *given, batch_size)
         self.computed("scoring", shapes)
         return logs, None, None
 

@@ -154,16 +154,6 @@ REFUSED = [
         "accelerate would replicate without a word, as hardware.sharding=ddp does",
     ),
     (
-        "hardware.shared_prompts=true hardware.attention=auto",
-        "hardware.shared_prompts",
-        "takes hardware.attention=sdpa",
-    ),
-    (
-        "model=qwen3-30b-a3b budget=1e19 hardware.shared_prompts=true",
-        "hardware.shared_prompts",
-        "without experts",
-    ),
-    (
         "model=qwen3-30b-a3b generation=vllm hardware=cpu budget=1e18",
         "generation",
         "vLLM packs a mixture's experts on hardware.device=cpu",

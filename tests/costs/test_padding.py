@@ -102,7 +102,6 @@ def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() ->
         Lengths(prompt=100.0, completion=1000.0, longest=4096.0),
         local=np.array([512]),
         micro_batch=np.array([16]),
-        sharing=np.array([8]),
     )
     width, _ = moments(1000.0, 4096.0, 16, 16)
     row = hardware_flops(
@@ -116,28 +115,3 @@ def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() ->
     assert flops == pytest.approx(512 * float(row.training))
     model = float(rollout_flops(arch, 100.0, 1000.0, passes).training)
     assert flops > 2 * 512 * model
-
-
-def test_shared_prompts_are_computed_once_for_the_rollouts_of_a_micro_batch() -> None:
-    asked = ("model=smollm2-135m", "hardware=cpu", "hardware.shared_prompts=true", "budget=1e15")
-    config = make_config(*asked)
-    arch, passes = config.model.architecture, Passes(old_policy=True)
-    flops = learner_flops(
-        *(arch, config.hardware, passes, Lengths(prompt=40.0, completion=10.0, longest=12.0)),
-        local=np.array([16, 16, 16]),
-        micro_batch=np.array([1, 4, 16]),
-        sharing=np.array([8, 8, 8]),
-    )
-    # One by one each rollout is a sequence; in fours a part of a prompt's; in sixteens two prompts.
-    for found, together in zip(flops, (1, 4, 8), strict=True):
-        row = hardware_flops(
-            arch,
-            passes,
-            prompt=39.0 + 10 * together,
-            completion=0.0,
-            answer=10.0 * together,
-            checkpointing=config.hardware.gradient_checkpointing,
-        )
-        expected = 16 / together * float(row.scoring + row.training)
-        assert found == pytest.approx(expected)
-    assert flops[0] > 2 * flops[1] > 2 * flops[2]

@@ -39,7 +39,6 @@ def test_what_changes_its_numbers_and_nothing_else_names_it() -> None:
         *(spec_of(n=8, B=2), replace(spec, seed=3)),
         *(other("recipe", loss_type="grpo", temperature=0.6), other("model", name="other")),
         *(other("evaluation", records_per_decade=2), replace(spec, evaluation_batch=60)),
-        replace(spec, shared_prompts=True),
     )
     assert {base_identity(each) for each in same} == {name}
     others = (

@@ -1,12 +1,10 @@
 """A model of every family is planned from its config.json, and trained as its paper has it."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from isosweep.errors import SettingError
 from isosweep.models.weights import missing_weights
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import candidates_of, in_ci, make_config
@@ -62,37 +60,6 @@ def test_a_saved_model_is_planned_and_trained(family: str, tmp_path: Path) -> No
     own = (logits.float() / trainer.temperature).log_softmax(-1)
     own = own.gather(2, ids[:, 4:, None])[..., 0]
     assert torch.allclose(theirs, own, atol=1e-4)
-
-
-@pytest.mark.parametrize("family", in_ci(FAMILIES, *COMMON, "Gemma2"))
-def test_prompts_are_shared_in_an_update_or_refused(family: str, tmp_path: Path) -> None:
-    import torch
-
-    directory = save_family(tmp_path / family, family)
-    plain = trainer_of(spec_of(directory, tmp_path), tmp_path)
-    shape = plain._spec.model.architecture
-    capped = plain.model.config._attn_implementation == "eager"
-    asked = partial(spec_of, directory, tmp_path, "hardware.shared_prompts=true")
-    if capped or shape.num_experts or shape.num_sliding_layers:
-        with pytest.raises(SettingError, match="shared_prompts"):
-            trainer_of(asked(), tmp_path)
-        return
-    shared = trainer_of(asked(), tmp_path)
-    ids, mask = torch.arange(3, 51).view(4, 12), torch.ones(4, 12, dtype=torch.long)
-    # Two prompts, of one of which a token is padding, and answers of several lengths.
-    ids[1, :4] = ids[0, :4]
-    mask[:2, 0] = 0
-    for row, answer in enumerate((8, 3, 5, 1)):
-        mask[row, 4 + answer :] = 0
-    batch = {
-        **{"prompt_ids": ids[:, :4], "prompt_mask": mask[:, :4]},
-        **{"completion_ids": ids[:, 4:], "completion_mask": mask[:, 4:]},
-    }
-    for trainer in (plain, shared):
-        trainer.model.eval()
-    one, other = plain.log_probabilities(batch), shared.log_probabilities(batch)
-    assert torch.allclose(one, other, atol=1e-4)
-    assert (one != 0).sum() == 17
 
 
 def test_capped_attention_scores_stay_capped(tmp_path: Path) -> None:

@@ -109,9 +109,7 @@ def compared(trainer: Any, batch: dict[str, Any]) -> float:
     """How far the update's gradient is from TRL's own, untrimmed and in TRL's order."""
     from trl import GRPOTrainer
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "shares_in_training", False)
-        theirs = updates(trainer, batch, GRPOTrainer)
+    theirs = updates(trainer, batch, GRPOTrainer)
     untrimmed = positions(trainer._buffered_inputs)
     ours = updates(trainer, batch)
     assert positions(trainer._buffered_inputs) < 0.8 * untrimmed
@@ -164,15 +162,6 @@ VARIANTS = {
     "lagging": ("recipe.rollout_lag=1",),
     "used twice": ("recipe.num_iterations=2",),
     "a phrase without loss": (),
-    "prompts shared": ("hardware.shared_prompts=true",),
-    "prompts shared, masked": (
-        *("hardware.shared_prompts=true", "recipe.mask_truncated_completions=true"),
-        "task.max_completion_tokens=20",
-    ),
-    "prompts shared, scored before": (
-        *("hardware.shared_prompts=true", "recipe.num_iterations=2", "recipe.beta=0.01"),
-        "recipe.entropy_coef=0.1",
-    ),
 }
 
 
@@ -366,13 +355,10 @@ COSTS = {
     "two passes": ("recipe=grpo", "recipe.rollout_lag=1"),
     "twice": ("recipe.num_iterations=2",),
     "truncated": ("recipe.mask_truncated_completions=true", "task.max_completion_tokens=23"),
-    "prompts shared": ("hardware.shared_prompts=true", "recipe.num_iterations=2"),
 }
 
 
-@pytest.mark.parametrize(
-    "cost", in_ci(COSTS, "adapters, checkpointing", "two passes", "prompts shared")
-)
+@pytest.mark.parametrize("cost", in_ci(COSTS, "adapters, checkpointing", "two passes"))
 def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     trainer = network_trainer(tmp_path, SMALL, *PLAIN, *COSTS[cost])
     answers(trainer, mixed)
@@ -383,7 +369,7 @@ def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     assert flops == pytest.approx(learner, rel=0.01)
     assert (spent.scoring_hardware_flops is not None) == (updates > 1 or cost == "two passes")
     # Rollouts that bear no loss are in the budget, and not computed.
-    if cost not in ("truncated", "prompts shared"):
+    if cost != "truncated":
         assert spent.flops < spent.hardware_flops
 
 
