@@ -21,8 +21,6 @@ class LauncherConfig:
     max_parallel: PositiveInt | None = None
     """Most runs at once; null: as many as GPUs or CPU cores have room for (`local`), or all
     (`slurm`, `ray`)."""
-    runs_per_device: PositiveInt = 1
-    """Runs that share one GPU; each is planned with its part of memory and speed."""
     confirm_above: Positive | None = 100.0
     """Predicted device-hours above which a terminal asks before launching; null: never."""
     max_device_hours: Positive | None = None

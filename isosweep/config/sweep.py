@@ -190,22 +190,11 @@ class SweepConfig:
 
     @property
     def run_hardware(self) -> HardwareConfig:
-        """The devices that train one run, as it has them: those that do nothing but sample are left
-        out, and runs that share a device share its memory and speed evenly.
-
-        What is spent beside the device (`hardware.*_overhead_s`) is not shared.
-        """
-        runs, hardware = self.launcher.runs_per_device, self.hardware
+        """The devices that train one run: those that do nothing but sample are left out."""
+        hardware = self.hardware
         if (sampling := self.generation.overlapping) and hardware.device != "cpu":
             return replace(hardware, devices_per_run=hardware.devices_per_run - sampling)
-        if runs == 1:
-            return hardware
-        return replace(
-            hardware,
-            memory_gb=hardware.memory_gb / runs,
-            peak_flops=hardware.peak_flops / runs,
-            memory_bandwidth=hardware.memory_bandwidth / runs,
-        )
+        return hardware
 
     @property
     def splits(self) -> tuple[int, ...]:
@@ -219,13 +208,7 @@ class SweepConfig:
         return tuple(range(size, hardware.devices_per_run - least + 1, size))
 
     @property
-    def devices_taken(self) -> float:
-        """Devices that a run takes: a part of one where several runs share it; a server's too."""
-        own = self.hardware.devices_per_run
-        return self.devices - own + own / self.launcher.runs_per_device
-
-    @property
-    def devices(self) -> int:
+    def devices_taken(self) -> int:
         """Devices that one run occupies: its own, a server's, and on a CPU the cores that sample
         beside those that train."""
         on_cpu = self.generation.overlap and self.hardware.device == "cpu"

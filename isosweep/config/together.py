@@ -253,30 +253,6 @@ def _because(setting: str, value: object, reasons: dict[str, bool], nearest: str
             yield SettingError(setting, value, reason, nearest)
 
 
-def _shared_devices(c: "SweepConfig") -> Refusals:
-    """Whether several runs can share a device: each is one process with a part of it."""
-    runs, places = c.launcher.runs_per_device, c.launcher.max_parallel
-    if runs == 1:
-        return
-    devices = c.hardware.devices_per_run
-    reasons = {
-        "shares GPUs, and hardware.device=cpu: launcher.max_parallel shares out cores": (
-            c.hardware.device == "cpu"
-        ),
-        f"shares a device, and hardware.devices_per_run={devices} takes several whole": devices > 1,
-        "shares this machine's GPUs, and each job of a scheduler has devices of its own": (
-            c.launcher.name in ("slurm", "ray")
-        ),
-        f"needs as many runs at once, and launcher.max_parallel={places}": (
-            places is not None and places < runs
-        ),
-        "budget_unit=device_hours measures runs that have their devices to themselves": (
-            c.unit == "device_hours"
-        ),
-    }
-    yield from _because("launcher.runs_per_device", runs, reasons)
-
-
 def _price(c: "SweepConfig") -> Refusals:
     """Whether a limit in dollars can be kept; a sweep that is resumed has its own price."""
     limit = c.launcher.max_dollars
@@ -305,7 +281,6 @@ _RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
     _vllm,
     _overlap,
     _interruption,
-    _shared_devices,
     _price,
     _model,
 )

@@ -112,7 +112,7 @@ def status_document(
         "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
         "device_hours": math.fsum(map(device_hours, sights)),
         "evaluation_device_hours": math.fsum(
-            _evaluation_seconds(sight) * sweep.config.devices / 3600 for sight in sights
+            _evaluation_seconds(sight) * sweep.config.devices_taken / 3600 for sight in sights
         ),
         "pricing": asdict(sweep.plan.pricing),
         "search": search,

@@ -94,9 +94,9 @@ def places_of(study: Study) -> int | None:
     if launcher.max_parallel is not None:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":
-        return max(1, available_cores() // study.config.devices)
+        return max(1, available_cores() // study.config.devices_taken)
     gpus = len(visible_devices().names) if launcher.name == "local" else 0
-    return gpus // hardware.devices_per_run * launcher.runs_per_device or None
+    return gpus // hardware.devices_per_run or None
 
 
 def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Console) -> None:

@@ -63,7 +63,7 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
             config.tracking.max_points,
             config.health,
             overview=lambda: sweep_overview(sweep),
-            devices=config.devices,
+            devices=config.devices_taken,
         ),
         config.tracking.interval_s,
         lambda line: say(console, line, style="yellow"),

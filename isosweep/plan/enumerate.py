@@ -224,7 +224,7 @@ def _cost(
         case "rollouts":
             cost = completions * passes.draws / updates
         case "device_hours":
-            cost = seconds * config.devices / 3600
+            cost = seconds * config.devices_taken / 3600
         case _ as unit:
             assert_never(unit)
     return cost

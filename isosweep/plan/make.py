@@ -88,8 +88,7 @@ def _engine(table: Candidates, i: int, j: int) -> dict[str, Any]:
     if engine is None:
         return {}
     return {
-        # vLLM counts its share of the whole device.
-        "vllm_share": float(engine.share[i, j]) / table.config.launcher.runs_per_device,
+        "vllm_share": float(engine.share[i, j]),
         "vllm_max_num_seqs": int(table.memory.concurrency[i, j]),
         "vllm_max_num_batched_tokens": int(engine.batched_tokens[i, j]),
         "vllm_max_model_len": engine.context_tokens,

@@ -18,7 +18,7 @@ def overlaps(tables: Iterable[Candidates]) -> Iterator[OverlapPlan]:
         rows = [row for row in range(len(table.num_generations)) if table.feasible[row].any()]
         yield OverlapPlan(
             axes=table.variant.axes,
-            devices=config.devices,
+            devices=config.devices_taken,
             in_turn=config.hardware.devices_per_run,
             sampling=sampling,
             of_in_turn=_of_in_turn(table, table.splits[sampling], rows),

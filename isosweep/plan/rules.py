@@ -159,7 +159,7 @@ def _even_parts(table: Candidates, place: Place) -> str:
 
 
 def _out_of_memory(c: Candidate) -> str:
-    hardware, runs = c.config.run_hardware, c.config.launcher.runs_per_device
+    hardware = c.config.run_hardware
     needed, free = c.memory_bytes / 1e9, 1 - hardware.memory_reserve
     states = state_bytes(c.config.model.architecture, c.config.recipe, hardware).total / 1e9
     return (
@@ -167,7 +167,6 @@ def _out_of_memory(c: Candidate) -> str:
         f"optimiser, the rest for generation and activations), "
         f"{needed - hardware.memory_gb * free:,.1f} GB "
         f"more than {free:.0%} of {hardware.memory_gb:.4g} GB"
-        + (f", its part of a device that {runs} runs share" if runs > 1 else "")
     )
 
 
@@ -176,7 +175,7 @@ def memories_that_work(table: Candidates, place: Place) -> tuple[str, ...]:
     device of so much memory, in whole GB."""
     config = table.config
     usable = min(1 - config.hardware.memory_reserve, MAX_VLLM_SHARE)
-    needed = config.launcher.runs_per_device * table.at(place).memory_bytes / usable
+    needed = table.at(place).memory_bytes / usable
     larger = f"hardware.memory_gb={math.ceil(needed / 1e9)}"
     layout = roomier(config, table.at(place).completions)
     return (" ".join(as_typed(layout)), larger) if layout else (larger,)

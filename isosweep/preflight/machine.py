@@ -146,15 +146,12 @@ def _missing_here(config: SweepConfig, devices: Devices) -> Missing:
 
 
 def _missing_places(config: SweepConfig, devices: Devices) -> Missing:
-    """Whether `launcher.max_parallel` runs have a place: one too many would share its devices
-    without a part of them being planned for it."""
-    launcher, needed = config.launcher, config.hardware.devices_per_run
-    shared = launcher.runs_per_device
-    places, wanted = len(devices.names) // needed * shared, launcher.max_parallel
+    """Whether `launcher.max_parallel` runs have a place: one too many would share its devices."""
+    wanted, needed = config.launcher.max_parallel, config.hardware.devices_per_run
+    places = len(devices.names) // needed
     if wanted is None or wanted <= places:
         return []
-    each = f"{shared} on one" if shared > 1 else f"{needed} each"
-    what = f"GPUs for {wanted} runs at once, {each}, of {devices.described()}"
+    what = f"GPUs for {wanted} runs at once, {needed} each, of {devices.described()}"
     return [(what, f"set launcher.max_parallel={places}")]
 
 

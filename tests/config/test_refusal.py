@@ -30,7 +30,6 @@ EIGHT = GPU + "hardware.devices_per_run=8 hardware.sharding=fsdp "
 SERVER = GPU + "generation.mode=server generation.server_url=http://gpu7:8000 "
 OVERLAP = "generation.overlap=true recipe.rollout_lag=1 "
 OF, TP = "generation.overlap_devices=", "generation.tensor_parallel="
-THREE = "model=qwen-0.5b hardware=h100 budget=1e18 launcher.runs_per_device=3 "
 SIXTEEN = GPU + "hardware.devices_per_run=16 hardware.sharding=fsdp launcher=slurm "
 MATH = "task=math task.math."
 PARTS = "task.mixture.parts"
@@ -209,11 +208,6 @@ REFUSED = [
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     # Launchers.
-    (THREE + "hardware=cpu generation=transformers", "launcher.runs_per_device", "device=cpu"),
-    (THREE + "hardware.devices_per_run=2", "launcher.runs_per_device", "=2 takes several whole"),
-    (THREE + "launcher=slurm", "launcher.runs_per_device", "has devices of its own"),
-    (THREE + "launcher.max_parallel=2", "launcher.runs_per_device", "launcher.max_parallel=2"),
-    (THREE + "budget_unit=device_hours", "launcher.runs_per_device", "budget_unit=device_hours"),
     *(
         (f"launcher=slurm launcher.slurm.{typed}", f"launcher.slurm.{setting}", rule)
         for typed, setting, rule in [
@@ -388,11 +382,6 @@ REFUSED = [
         "model=qwen-1.5b budget=1e20 hardware.devices_per_run=3",
         "budget",
         "is not a multiple of hardware.devices_per_run=3",
-    ),
-    (
-        "model=qwen-1.5b hardware=h100 budget=1e19 launcher.runs_per_device=4",
-        "budget",
-        "of 20 GB, its part of a device that 4 runs share",
     ),
     (
         "task=sort_mix budget_unit=rollouts budget=4096 grid.problems_per_batch=[50]",

@@ -154,7 +154,7 @@ def test_an_engine_over_two_devices_decodes_faster_and_less_than_twice_as_fast()
 def test_a_servers_devices_are_planned_and_counted() -> None:
     settings = (*SERVER, "generation.server_devices=4", "generation.tensor_parallel=2")
     study = _seconds(*settings)
-    assert study.config.devices == 12
+    assert study.config.devices_taken == 12
     (cell, *_), runs = study.plan.cells, {run.run_id: run for run in study.plan.runs}
     assert cell.device_hours == pytest.approx(runs[cell.run_id].seconds * 12 / 3600)
     more = _seconds(*SERVER, "generation.server_devices=8", "generation.tensor_parallel=2")

@@ -93,6 +93,6 @@ def test_weights_go_through_the_hosts_memory() -> None:
 
 def test_a_cpu_samples_in_a_process_beside_the_trainer() -> None:
     config = make_config(*LAG, "generation.overlap=true")
-    assert (config.devices, config.run_hardware.devices_per_run) == (2, 1)
+    assert (config.devices_taken, config.run_hardware.devices_per_run) == (2, 1)
     assert config.devices_taken == 2
-    assert replace(config, generation=make_config().generation).devices == 1
+    assert replace(config, generation=make_config().generation).devices_taken == 1

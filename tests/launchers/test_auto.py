@@ -48,15 +48,6 @@ def test_this_machine_is_taken_where_there_is_no_slurm(
     assert line == "launcher=auto takes local: no sbatch here"
 
 
-def test_what_does_not_go_with_slurm_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _commands(tmp_path, monkeypatch, UP)
-    shared = make_config("model=qwen-1.5b", "launcher=auto", "launcher.runs_per_device=2")
-    with pytest.raises(SettingError, match="devices of its own"):
-        auto.settled(shared)
-
-
 def test_several_nodes_are_not_to_be_had_without_slurm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def test_the_median_run_corrects_each_phase_of_later_plans(tmp_path: Path) -> No
     "other",
     [
         *("hardware.calibrated=false", "hardware.training_utilization=0.2", "model.name=other"),
-        *("hardware.peak_flops=1e11", "budget_unit=device_hours", "launcher.runs_per_device=1"),
+        *("hardware.peak_flops=1e11", "budget_unit=device_hours"),
         "grid.axes={model.name:[a,b]}",
     ],
 )
@@ -88,9 +88,7 @@ def test_runs_of_another_kind_correct_nothing(other: str, tmp_path: Path) -> Non
     config = make_config(f"sweeps_dir={tmp_path}")
     trained(config)
     changed = make_config(f"sweeps_dir={tmp_path}", other)
-    corrected = calibrated(changed) != changed
-    # One run a device is what the default has.
-    assert corrected is (other == "launcher.runs_per_device=1")
+    assert calibrated(changed) == changed
 
 
 def test_three_runs_correct_nothing_and_a_price_keeps_the_kind(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_all_that_the_paper_ran_is_planned(experiment: Experiment) -> None:
     # The largest n x B that the paper ran is all that leaves anything out.
     assert all("grid.max_completions_per_step" in r.rules for r in plan.rejected)
     assert all(len(run.milestones) == len(plan.budgets) for run in plan.runs)
-    assert study(experiment.name).config.devices == 8
+    assert study(experiment.name).config.devices_taken == 8
 
 
 @pytest.mark.parametrize("experiment", PUBLISHED, ids=lambda e: e.name)

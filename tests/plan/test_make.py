@@ -227,7 +227,6 @@ def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
     "overrides",
     [
         ("model=qwen-7b", "hardware=h100"),
-        ("model=qwen-1.5b", "hardware=h100", "launcher.runs_per_device=4"),
         ("model=qwen-3b", "hardware=h100", "generation=transformers", "hardware.memory_reserve=0"),
         ("model=qwen-7b", "hardware=h100", "generation.sleep=true", "hardware.memory_reserve=0.3"),
         (
@@ -242,11 +241,9 @@ def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
 def test_a_refusal_names_layouts_and_a_memory_that_work(overrides: tuple[str, ...]) -> None:
     with pytest.raises(SettingError, match="GB more than") as caught:
         plan_of(make_config(*overrides, "budget=1e21"))
-    *layouts, memory = caught.value.nearest.split(", or ")
-    # Runs that share a device are not spread over several.
-    assert len(layouts) == ("launcher.runs_per_device=4" not in overrides)
+    layout, memory = caught.value.nearest.split(", or ")
     assert memory.startswith("hardware.memory_gb=")
-    for choice in (*layouts, memory):
+    for choice in (layout, memory):
         assert plan_of(make_config(*overrides, "budget=1e21", *choice.split())).cells
 
 

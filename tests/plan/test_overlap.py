@@ -178,4 +178,8 @@ def test_what_is_named_for_devices_that_sample_works(
 
 def test_on_a_cpu_processes_that_sample_are_beside_all_that_train() -> None:
     config = make_config(*ON_A_CPU, "generation.overlap_devices=2")
-    assert (config.devices, config.run_hardware.devices_per_run, config.splits) == (4, 2, (2,))
+    assert (config.devices_taken, config.run_hardware.devices_per_run, config.splits) == (
+        4,
+        2,
+        (2,),
+    )

@@ -34,11 +34,6 @@ def _eight_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
             *("4,5", ("launcher.max_parallel=3",), "GPUs for 3 runs at once, 1 each, of 2 here"),
             "set launcher.max_parallel=2",
         ),
-        ("4,5", ("launcher.max_parallel=4", "launcher.runs_per_device=2"), None, None),
-        (
-            *("4,5", ("launcher.max_parallel=5", "launcher.runs_per_device=2")),
-            *("GPUs for 5 runs at once, 2 on one, of 2 here", "set launcher.max_parallel=4"),
-        ),
     ],
 )
 def test_what_is_missing_quotes_the_inherited_list(
