@@ -247,11 +247,9 @@ def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
 
 
 def _devices(spec: JsonObject) -> int:
-    """Devices that the run occupies: its own, and a server's; 1 where its file does not say."""
-    generation = spec.get("generation")
-    further = generation.get("extra_devices") if isinstance(generation, dict) else None
-    counts = [each if isinstance(each, int) else 0 for each in (spec.get("devices"), further)]
-    return sum(counts) or 1
+    """Devices that the run occupies; 1 where its file does not say."""
+    devices = spec.get("devices")
+    return devices if isinstance(devices, int) else 1
 
 
 def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]) -> Ending:

@@ -16,7 +16,7 @@ from isosweep.config.variants import Combination, combine
 from isosweep.errors import SettingError
 
 # Of `generation`: what the devices and jobs of all runs are laid out by.
-_LAID_OUT = ("name", "mode", "server_url", "sleep", "tensor_parallel", "server_devices")
+_LAID_OUT = ("name", "sleep", "tensor_parallel")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.config.evaluation_sets import Evaluated, on_sets
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.recipe import own_loss
 from isosweep.config.secrets import hidden, without_tokens
 from isosweep.config.trainer import TrainerConfig
@@ -40,7 +39,7 @@ EXECUTED: Mapping[str, str] = {
 # the directory of runs, where checkpoints are removed.
 USED = ("tracking.uri", "search.storage", "sweeps_dir")
 # Of a run's own settings: of its task, of each part of a mixture, of each evaluation set.
-_FUNCTION, _LOSS, _SERVER = "task.custom", "recipe.loss_type", "generation.server_url"
+_FUNCTION, _LOSS = "task.custom", "recipe.loss_type"
 _TRAINER = "trainer.command"
 # What a worker may execute of a spec that others may have written, by digest; its submitter says.
 VOUCHED = "ISOSWEEP_VOUCHED"
@@ -155,7 +154,7 @@ def require_own_all(wanted: Iterable[Executed]) -> None:
 def _refusal(each: Executed, rule: str) -> SettingError:
     use = "used in your name" if each.setting in USED else "executed"
     rule = f"would be {use}, and {rule}"
-    typed = "" if each.setting in (_FUNCTION, _SERVER) else f", or {each.setting}=... typed"
+    typed = "" if each.setting == _FUNCTION else f", or {each.setting}=... typed"
     return SettingError(each.setting, each.shown, rule, f"trust=true, once you have read it{typed}")
 
 
@@ -204,10 +203,6 @@ def executed_by_run(asked: Evaluated) -> Iterator[Executed]:
     if trainer.name == "command":
         words = [trainer.command, trainer.more, trainer.resume, trainer.environment]
         yield Executed.of(_TRAINER, words)
-    generation: GenerationConfig = run.generation
-    if generation.server_url is not None:
-        # It is sent weights by a protocol of pickled messages.
-        yield Executed.of(_SERVER, generation.server_url)
 
 
 def vouch(runs: Iterable[Evaluated]) -> None:

@@ -1,6 +1,5 @@
 """What samples the rollouts."""
 
-import urllib.parse
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -12,7 +11,6 @@ from isosweep.config.values import PositiveInt
 from isosweep.errors import SettingError
 
 Backend = Literal["transformers", "vllm"]
-VllmMode = Literal["colocate", "server"]
 
 # vLLM pads the vocabulary to a multiple of it (model_executor/layers/vocab_parallel_embedding.py).
 _VOCABULARY_PADDING = 64
@@ -39,18 +37,11 @@ class GenerationConfig:
     stop: Annotated[tuple[str, ...], BeforeValidator(_listed), ADDED] = ()
     """Further texts that end an answer, one token each, in training and evaluation. Without one, a
     base model goes on to the limit."""
-    mode: VllmMode = "colocate"
-    """`colocate`: vLLM in the trainer's process. `server`: vLLM on other devices; it serves one run
-    at a time."""
     # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
-    server_url: Annotated[str | None, OUTSIDE] = None
-    """Address of the vLLM server, with `mode=server`."""
     sleep: Annotated[bool, OUTSIDE] = False
-    """Colocated vLLM frees its memory during updates."""
+    """vLLM frees its memory during updates."""
     tensor_parallel: Annotated[PositiveInt, ADDED] = 1
     """Devices of one vLLM engine."""
-    server_devices: Annotated[PositiveInt, ADDED] = 1
-    """Devices of the vLLM server; they count in device-hours."""
     # Where rollouts that wait are sampled changes nothing sampled.
     overlap: Annotated[bool, OUTSIDE] = False
     """Sample the next rollouts in a second process while this generation is trained on; needs
@@ -62,24 +53,13 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         if "" in self.stop or len({*self.stop}) < len(self.stop):
             raise self._refused("stop", "has an empty text, or one twice")
-        if self.mode == "server":
-            self._check_server()
-        elif self.server_url is not None:
-            raise self._refused("server_url", "is only asked in generation.mode=server")
         for name in ("importance_sampling_correction", "sleep"):
             if self.name != "vllm" and getattr(self, name):
                 raise self._refused(name, "only generation=vllm does that")
         if self.name != "vllm" and self.tensor_parallel > 1:
             raise self._refused("tensor_parallel", "above 1, only generation=vllm does that")
-        if self.mode != "server" and self.server_devices > 1:
-            raise self._refused("server_devices", "is 1 but in generation.mode=server")
         if self.overlap_devices is not None and not self.overlap:
             raise self._refused("overlap_devices", "is only asked with generation.overlap=true")
-
-    @property
-    def extra_devices(self) -> int:
-        """Devices of a run besides those that train it."""
-        return self.server_devices if self.mode == "server" else 0
 
     @property
     def overlapping(self) -> int:
@@ -88,17 +68,7 @@ class GenerationConfig:
 
     def sampling_devices(self, training: int) -> int:
         """Devices that sample, where `training` devices train."""
-        return self.server_devices if self.mode == "server" else self.overlapping or training
-
-    def _check_server(self) -> None:
-        if self.name != "vllm":
-            raise self._refused("mode", "only generation=vllm speaks to a server")
-        url = urllib.parse.urlsplit(self.server_url or "")
-        if url.scheme not in ("http", "https") or not url.hostname:
-            rule = "generation.mode=server needs the http:// or https:// address of a vLLM server"
-            raise self._refused("server_url", rule)
-        if self.sleep:
-            raise self._refused("sleep", "a server has no memory to give back")
+        return self.overlapping or training
 
     def _refused(self, name: str, rule: str) -> SettingError:
         return SettingError(f"generation.{name}", getattr(self, name), rule)

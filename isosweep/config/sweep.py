@@ -209,11 +209,11 @@ class SweepConfig:
 
     @property
     def devices_taken(self) -> int:
-        """Devices that one run occupies: its own, a server's, and on a CPU the cores that sample
+        """Devices that one run occupies: its own, and on a CPU the cores that sample
         beside those that train."""
         on_cpu = self.generation.overlap and self.hardware.device == "cpu"
         beside = self.splits[0] if on_cpu else 0
-        return self.hardware.devices_per_run + self.generation.extra_devices + beside
+        return self.hardware.devices_per_run + beside
 
     @property
     def budgets(self) -> tuple[float, ...]:

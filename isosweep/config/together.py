@@ -23,7 +23,6 @@ VLLM_MAX_TEMPERATURE = 2.0
 _OWN_TRAINER = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
 # Settings of a run whose devices sample and train in turn.
 IN_TURN = "generation.overlap=false generation.overlap_devices=null"
-_COLOCATED = "generation.mode=colocate generation.server_url=null"
 
 
 def broken_rules(c: "SweepConfig") -> Refusals:
@@ -94,9 +93,6 @@ def _nodes(c: "SweepConfig") -> Refusals:
         yield refused(setting, "false", "starts a job on its first node alone", f"{setting}=true")
     if c.trainer.name == "command":
         yield refused("trainer", "command", "starts your command on one node", "trainer=trl")
-    if c.generation.mode == "server":
-        rule = "sends weights to the server from one node"
-        yield refused("generation.mode", "server", rule, _COLOCATED)
 
 
 def _one_node(hardware: "HardwareConfig") -> str:
@@ -133,24 +129,17 @@ def _vllm(c: "SweepConfig") -> Refusals:
             f"and prompts have {prompt}"
         )
         yield SettingError("task.max_completion_tokens", limit, rule)
-    if generation.mode == "server" and device != "cuda":
-        rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
-        yield SettingError("generation.mode", "server", rule)
-    if generation.mode == "server" and c.launcher.max_parallel != 1:
-        rule = "must be 1: the vLLM server of generation.mode=server has one policy"
-        yield SettingError("launcher.max_parallel", c.launcher.max_parallel, rule)
 
 
 def _tensor_parallel(c: "SweepConfig") -> Refusals:
     """Whether an engine's devices divide those that sample, and the model."""
     generation, arch, nodes = c.generation, c.model.architecture, c.hardware.nodes
-    size, server = generation.tensor_parallel, generation.mode == "server"
-    setting = "generation.server_devices" if server else "hardware.devices_per_run"
+    size = generation.tensor_parallel
     devices = generation.sampling_devices(c.hardware.node_devices)
     rule = None
     # A split is in whole engines.
     if devices % size and not generation.overlap:
-        rule = f"must divide {setting}={devices}"
+        rule = f"must divide hardware.devices_per_run={devices}"
         if nodes > 1:
             rule = (
                 f"must divide the {devices} devices that a run has on each of its {nodes} "
@@ -166,7 +155,7 @@ def _tensor_parallel(c: "SweepConfig") -> Refusals:
         works = next(s for s in range(size, 0, -1) if devices % s == 0 and splits(arch, s))
         nearest = f"generation.tensor_parallel={works}"
         yield SettingError("generation.tensor_parallel", size, rule, nearest)
-    if size > 1 and c.recipe.interruption is not None and not server:
+    if size > 1 and c.recipe.interruption is not None:
         rule = (
             "continues some answers only, for which the devices of one engine cannot wait for "
             f"each other (generation.tensor_parallel={size})"
@@ -193,9 +182,6 @@ def _overlap(c: "SweepConfig") -> Refusals:
             f"recipe.num_iterations={recipe.num_iterations} make {recipe.updates_per_generation}"
         )
         yield refused(rule, "recipe.mini_batches=1 recipe.num_iterations=1")
-    if c.generation.mode == "server":
-        rule = "starts its own generator, and generation.mode=server has another"
-        yield refused(rule, _COLOCATED)
     if c.trainer.name == "command":
         yield refused(_OWN_TRAINER, "trainer=trl")
     if hardware.nodes > 1:
@@ -237,11 +223,10 @@ def _interruption(c: "SweepConfig") -> Refusals:
     if answer >= limit:
         rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
         yield SettingError("recipe.interruption_tokens", answer, rule)
-    mode, sharding = c.generation.mode, c.hardware.sharding
-    if mode == "server" or sharding != "ddp":
+    if (sharding := c.hardware.sharding) != "ddp":
         rule = (
-            "continues some answers only, which a server or sharded weights cannot wait for "
-            f"(generation.mode={mode}, hardware.sharding={sharding})"
+            "continues some answers only, which sharded weights cannot wait for "
+            f"(hardware.sharding={sharding})"
         )
         yield SettingError("recipe.interruption", c.recipe.interruption, rule)
 

@@ -97,8 +97,8 @@ def fit_memory(
     expected to be as long at once, pages, and queues the others (`padding.cached_at_most`); what is
     free goes to its cache, up to all at their longest. It keeps weights and cache throughout, so
     that the largest micro-batch may take at most half of what the state leaves; asleep it gives
-    them back, and only the state has to fit beside either. A server has memory of its own, and so
-    has a generator beside the trainer, which is of the same devices.
+    them back, and only the state has to fit beside either. A generator beside the trainer has
+    memory of its own, and is of the same devices.
     """
     prompt, completion = lengths.prompt, lengths.longest
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
@@ -142,10 +142,9 @@ def fit_memory(
         longest=longest,
         most=np.minimum(-(-completions // engines), MAX_NUM_SEQS),
     )
-    if generation.mode == "server" or generation.overlapping:
+    if generation.overlapping:
         # A generator scores with a copy of the policy, beside its engine's.
-        copied = weight_bytes(arch, recipe, hardware) if generation.overlapping else 0.0
-        return _beside_an_engine(train, demand, recipe, copied)
+        return _beside_an_engine(train, demand, recipe, weight_bytes(arch, recipe, hardware))
     return _beside_vllm(train, demand, recipe, sleeps=generation.sleep)
 
 
@@ -262,8 +261,7 @@ def _beside_transformers(
 def _beside_an_engine(
     train: _Training, demand: _Sampling, recipe: RecipeConfig, copied: float
 ) -> MemoryFit:
-    """`copied`: bytes beside the engine, with which a generator scores; a server has none, and is
-    started by others, without a share."""
+    """`copied`: bytes beside the engine, with which a generator scores."""
     local, room = train.local, train.room - copied
     requests = demand.requests(room, np.zeros(local.shape))
     fits = (requests > 0) & (demand.gathered <= train.left)
@@ -278,7 +276,7 @@ def _beside_an_engine(
         needed=np.full(local.shape, max(train.state + trained, served)),
         peak=train.state + np.maximum(train.added(micro), demand.gathered),
         concurrency=np.where(micro > 0, requests, 0),
-        engine=demand.fit(requests, micro > 0, share if copied else np.zeros(local.shape), more),
+        engine=demand.fit(requests, micro > 0, share, more),
     )
 
 

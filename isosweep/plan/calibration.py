@@ -80,7 +80,7 @@ _OF_A_KIND = ("model", "generation", "trainer")
 
 def _kind(config: SweepConfig) -> str:
     """Runs of one kind have this in common."""
-    settings = asdict(replace(config.hardware, **_NO_TIME))  # type: ignore[arg-type]
+    settings = asdict(replace(config.run_hardware, **_NO_TIME))  # type: ignore[arg-type]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
     groups = (getattr(config, group).name for group in _OF_A_KIND)
     return ", ".join((config.hardware.name, *groups, digest))

@@ -134,7 +134,7 @@ def fewer_devices(config: SweepConfig, completions: int) -> str:
     most = next(d for d in range(common, 0, -1) if not common % d and not d % -(-d // per_node))
     changes = {f"hardware.{name}": value for name, value in hardware.taking(most).items()}
     size = math.gcd(most // -(-most // per_node), generation.tensor_parallel)
-    if generation.mode == "colocate" and size < generation.tensor_parallel:
+    if size < generation.tensor_parallel:
         changes["generation.tensor_parallel"] = size
     return " ".join(as_typed(changes))
 

@@ -108,7 +108,7 @@ class RunSpec:
     @property
     def devices_in_use(self) -> int:
         """Devices that train the run, and those that do nothing but sample for it."""
-        return self.devices + self.generation.extra_devices + self.generation.overlapping
+        return self.devices + self.generation.overlapping
 
     @property
     def completions_per_step(self) -> int:

@@ -6,7 +6,6 @@ from typing import Any, assert_never
 
 from isosweep.config.recipe import own_loss
 from isosweep.plan.spec import RunSpec
-from isosweep.training.ranks import free_port
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -68,13 +67,10 @@ def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, A
     generation = spec.generation
     if generation.name != "vllm":
         return {}
-    used: dict[str, Any] = {"use_vllm": True, "vllm_mode": generation.mode}
+    used: dict[str, Any] = {"use_vllm": True, "vllm_mode": "colocate"}
     if stop:
         # An engine knows the ends that lie beside the weights, and no others.
         used["generation_kwargs"] = {"stop_token_ids": list(stop)}
-    if generation.mode == "server":
-        url, port = generation.server_url, free_port("")
-        return {**used, "vllm_server_base_url": url, "vllm_group_port": port}
     share = {"vllm_gpu_memory_utilization": spec.vllm_share} if spec.device == "cuda" else {}
     return {
         **used,

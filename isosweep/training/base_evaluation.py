@@ -39,15 +39,12 @@ _TRAINING = (
 _RECIPE = ("lora_rank", "cast_lm_head_to_fp32")
 
 
-def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> str | None:
-    """Sha256 of what changes the evaluation before training; None where no two are the same.
+def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> str:
+    """Sha256 of what changes the evaluation before training.
 
     `problems`: those evaluated on, the task's held-out ones by default.
     """
-    generation, task = spec.generation, spec.task
-    if generation.name == "vllm" and generation.mode == "server":
-        # A server draws noise of its own.
-        return None
+    task = spec.task
     whole = identity(spec)
     inputs = {name: value for name, value in whole.items() if name not in _TRAINING}
     del inputs["evaluation"]["records_per_decade"]
@@ -60,7 +57,7 @@ def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> s
     judged = {name: value for name, value in kind.items() if name not in ("path", "directory")}
     inputs["task"] = [task.kind, judged, task.data_seed, task.success_at, task.completion_limit]
     inputs["problems"] = [asdict(problem) for problem in problems or heldout_problems(task)]
-    if generation.name == "vllm":
+    if spec.generation.name == "vllm":
         # How many sequences an engine holds decides with which others each is computed.
         limits = spec.vllm_max_num_seqs, spec.vllm_max_num_batched_tokens, spec.vllm_cache_bytes
         inputs["engine"] = limits
@@ -152,14 +149,12 @@ def base_evaluation(
     run: RunPaths,
     patient: Callable[[], bool],
     problems: Sequence[Problem] | None = None,
-) -> BaseEvaluation | None:
-    """The evaluation before training of `run`'s model; None where it cannot be shared.
+) -> BaseEvaluation:
+    """The evaluation before training of `run`'s model, which other runs share.
 
     `problems`: as `base_identity`.
     """
     digest = base_identity(spec, problems)
-    if digest is None:
-        return None
     samples = spec.evaluation.samples_per_problem
     number = len(problems or heldout_problems(spec.task))
     return BaseEvaluation(run.base_evaluation(digest), patient, number, samples)

@@ -25,7 +25,7 @@ class Ledger:
     """What training has spent so far; evaluation is never booked.
 
     Counts are of all processes together: every process keeps the same ledger. Seconds are this
-    process's wall time times the run's devices, a server's included. Where another process samples,
+    process's wall time times the run's devices. Where another process samples,
     seconds of a phase are times the devices of the process that it ran in.
     """
 

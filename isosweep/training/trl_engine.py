@@ -17,9 +17,9 @@ class Engine:
         self._trainer, self._backend = trainer, trainer.vllm_generation
 
     @property
-    def llm(self) -> Any | None:
-        """The `vllm.LLM` in this process; None where a server samples."""
-        return self._backend.llm if self._backend.mode == "colocate" else None
+    def llm(self) -> Any:
+        """The `vllm.LLM` in this process."""
+        return self._backend.llm
 
     def synchronise(self) -> None:
         """Send the weights once a step: TRL keeps the step of its last transfer."""
@@ -48,8 +48,7 @@ class Engine:
     @property
     def _together(self) -> bool:
         """Whether processes hand their prompts to one engine, which TRL expects as many of each."""
-        backend = self._backend
-        shared: bool = backend.mode == "server" or backend.tensor_parallel_size > 1
+        shared: bool = self._backend.tensor_parallel_size > 1
         return shared
 
     def _as_many_as_others(self, rows: list[list[int]], k: int) -> list[list[int]]:

@@ -1,8 +1,8 @@
 """Rollouts and held-out samples through vLLM, driven by TRL, the same at every repetition.
 
-TRL builds the engine in the trainer's process (`generation.mode=colocate`) or speaks to a server
-(`server`). This module adds what TRL leaves out: the engine's own arguments, and a seed for every
-request, so that what is sampled depends on the run's seed and the step alone.
+TRL builds the engine in the trainer's process. This module adds what TRL leaves out: the engine's
+own arguments, and a seed for every request, so that what is sampled depends on the run's seed and
+the step alone.
 """
 
 import os
@@ -150,15 +150,14 @@ class VllmSampler:
         """`k` completions of at most `limit` tokens for each of `prompts` (token ids).
 
         The engine's weights are brought up to date first. Training is left as it was: its later
-        completions are the same. A server draws its own noise, whatever `seed`.
+        completions are the same.
         """
         self._engine.synchronise()
         rows = [list(prompt) for prompt in prompts for _ in range(k)]
         with self._noise.of_evaluation(seed, k):
             completions = self._engine.sample(rows, k=k, temperature=temperature, limit=limit)
-        if self._engine.llm is not None:
-            # Training's prompts are read from scratch, as they would be without an evaluation.
-            self._engine.llm.reset_prefix_cache()
+        # Training's prompts are read from scratch, as they would be without an evaluation.
+        self._engine.llm.reset_prefix_cache()
         texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
         starts = range(0, len(rows), k)
         return Sampled(
@@ -230,7 +229,6 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
     # The processes of one engine sample the same requests together.
     number = trainer.process // spec.generation.tensor_parallel
     noise = Noise(spec.seed, lambda: trainer.steps_done, number, trainer.draws)
-    if engine.llm is not None:
-        _require_float32_head(spec, engine.llm)
-        seed_requests(engine.llm, noise)
+    _require_float32_head(spec, engine.llm)
+    seed_requests(engine.llm, noise)
     return VllmSampler(engine, noise, tokenizer)

@@ -214,7 +214,7 @@ def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(small: SweepP
 
 def test_evaluation_takes_all_devices_of_a_run(small: SweepPaths) -> None:
     run = load_sweep(small).plan.runs[0].run_id
-    spec = {"run_id": run, "devices": 2, "generation": {"extra_devices": 1}}
+    spec = {"run_id": run, "devices": 3}
     write_json(small.run(run).spec, spec)
     record = replace(make_record(40, 1000, 0.5, np.random.default_rng(0)), seconds=60.0)
     append_record(small.run(run).records, 1, record)

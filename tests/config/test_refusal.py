@@ -27,7 +27,6 @@ CONFIG = make_config()
 # What rows below begin with.
 GPU = "model=qwen-0.5b budget=1e18 "
 EIGHT = GPU + "hardware.devices_per_run=8 hardware.sharding=fsdp "
-SERVER = GPU + "generation.mode=server generation.server_url=http://gpu7:8000 "
 OVERLAP = "generation.overlap=true recipe.rollout_lag=1 "
 OF, TP = "generation.overlap_devices=", "generation.tensor_parallel="
 SIXTEEN = GPU + "hardware.devices_per_run=16 hardware.sharding=fsdp launcher=slurm "
@@ -158,19 +157,9 @@ REFUSED = [
         "vLLM packs a mixture's experts on hardware.device=cpu",
     ),
     # Engines.
-    (GPU + "generation.mode=servr", "generation.mode", "must be 'colocate' or 'server'"),
-    (GPU + "generation.mode=server", "generation.server_url", "needs the http:// or https://"),
-    (SERVER + "generation.server_url=gpu7:8000", "generation.server_url", "needs the http://"),
-    (GPU + "generation.server_url=http://a", "generation.server_url", "generation.mode=server"),
-    (GPU + "generation.server_devices=2", "generation.server_devices", "generation.mode=server"),
     ("generation.overlap_devices=1", "generation.overlap_devices", "with generation.overlap=true"),
     ("generation.overlap=true", "generation.overlap", "recipe.rollout_lag is 0"),
     (OVERLAP + "recipe.mini_batches=2", "generation.overlap", "needs one update a generation"),
-    (
-        OVERLAP + SERVER + "launcher.max_parallel=1",
-        "generation.overlap",
-        "generation.mode=server has",
-    ),
     (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "trainer.name=command trains"),
     (OVERLAP + SIXTEEN, "generation.overlap", "takes one node"),
     (OVERLAP + GPU, "hardware.devices_per_run", "cannot be split: 1 or more sample"),
@@ -181,11 +170,6 @@ REFUSED = [
     ),
     (OVERLAP + EIGHT + OF + "7", OF[:-1], "hardware.sharding=fsdp trains on two"),
     (OVERLAP + EIGHT + TP + "2 " + OF + "3", OF[:-1], "a multiple of generation.tensor_parallel=2"),
-    ("generation.mode=server", "generation.mode", "only generation=vllm speaks to a server"),
-    (SERVER, "launcher.max_parallel", "must be 1: the vLLM server"),
-    (SERVER + "generation.sleep=true", "generation.sleep", "no memory to give back"),
-    (SERVER + "hardware=cpu", "generation.mode", "over NCCL, from a GPU"),
-    (SERVER + "generation.tensor_parallel=2", "generation.tensor_parallel", "server_devices=1"),
     (GPU + "generation.tensor_parallel=2", "generation.tensor_parallel", "devices_per_run=1"),
     (
         SIXTEEN + "generation.tensor_parallel=16",
@@ -196,12 +180,6 @@ REFUSED = [
     (SIXTEEN + "launcher=inline", "launcher", "runs on this machine alone"),
     (SIXTEEN + "launcher.slurm.use_srun=false", "launcher.slurm.use_srun", "first node alone"),
     (SIXTEEN + COMMANDED + "{n} {B} {T}'\"", "trainer", "starts your command on one node"),
-    (
-        SIXTEEN + "generation.mode=server generation.server_url=http://gpu7:8000 "
-        "launcher.max_parallel=1",
-        "generation.mode",
-        "sends weights to the server from one node",
-    ),
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
     (SIXTEEN + "launcher=ray", "launcher", "gives a job one node"),

@@ -21,17 +21,10 @@ from isosweep.costs.engine import (
 )
 from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
-from isosweep.plan.spec import run_spec
 from isosweep.plan.study import resolve
-from isosweep.training.ledger import Ledger
 from tests.conftest import make_config
 
 EIGHT = ("hardware=h100", "hardware.devices_per_run=8", "hardware.sharding=fsdp")
-SERVER = (
-    "generation.mode=server",
-    "generation.server_url=http://gpu7:8000",
-    "launcher.max_parallel=1",
-)
 
 
 def _engine(config: SweepConfig, completion: float = 2048.0) -> EngineBytes:
@@ -149,27 +142,3 @@ def test_an_engine_over_two_devices_decodes_faster_and_less_than_twice_as_fast()
     )
     # Few rollouts a device: reading the weights takes the time. Four rollouts, or eight on two.
     assert one / 2 < two < one
-
-
-def test_a_servers_devices_are_planned_and_counted() -> None:
-    settings = (*SERVER, "generation.server_devices=4", "generation.tensor_parallel=2")
-    study = _seconds(*settings)
-    assert study.config.devices_taken == 12
-    (cell, *_), runs = study.plan.cells, {run.run_id: run for run in study.plan.runs}
-    assert cell.device_hours == pytest.approx(runs[cell.run_id].seconds * 12 / 3600)
-    more = _seconds(*SERVER, "generation.server_devices=8", "generation.tensor_parallel=2")
-    phases, faster = (s.candidates[0].phases for s in (study, more))
-    assert (faster.generation < phases.generation).all()
-    assert (faster.training == phases.training).all()
-    sizes = {"num_generations": 8, "problems_per_batch": 8, "seed": 0, "micro_batch": 1}
-    ledger = Ledger(run_spec(study.config, **sizes))
-    ledger.took("device", 10.0)
-    assert ledger.spent.device_seconds == 120.0
-
-
-def test_what_does_not_fit_a_server_is_rejected() -> None:
-    config = make_config("model=qwen-72b", *EIGHT, *SERVER, "hardware.memory_gb=150")
-    fit = _fit(config, 4096)
-    assert fit.micro_batch[0] == 0
-    # Two bytes a parameter, and more than training would need: 18, over eight devices.
-    assert fit.needed[0] > 2 * config.model.architecture.parameters

@@ -229,10 +229,6 @@ def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
         ("model=qwen-7b", "hardware=h100"),
         ("model=qwen-3b", "hardware=h100", "generation=transformers", "hardware.memory_reserve=0"),
         ("model=qwen-7b", "hardware=h100", "generation.sleep=true", "hardware.memory_reserve=0.3"),
-        (
-            *("model=qwen-14b", "hardware=h100", "generation.mode=server", "recipe=grpo"),
-            *("generation.server_url=http://gpu7:8000", "launcher.max_parallel=1"),
-        ),
         ("model=qwen-32b", "hardware=h100", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
         ("model=qwen-32b", *TWO_NODES),
         ("model=qwen-72b", *TWO_NODES),

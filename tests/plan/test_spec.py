@@ -104,7 +104,7 @@ def test_fields_that_change_no_number_are_marked() -> None:
         *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
         *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
         "recipe.max_completions_per_step",
-        *("generation.server_url", "generation.sleep"),
+        "generation.sleep",
         *("generation.overlap", "generation.overlap_devices"),
         *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
         *("vllm_cache_bytes", "evaluation_batch"),

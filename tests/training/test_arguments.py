@@ -16,10 +16,6 @@ from tests.conftest import make_config, plan_of
 # rate is resolved for n x B, and the loss may be a function.
 OURS = {"learning_rate", "loss_type"}
 GPU = ("model=qwen-0.5b", "budget=1e18")
-SERVER = (
-    *("generation.mode=server", "generation.server_url=http://gpu7:8000"),
-    "launcher.max_parallel=1",
-)
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10", "budget=1e18")
 FSDP = ("hardware.sharding=fsdp", *TWO)
 
@@ -50,9 +46,6 @@ TRL = [
     (GPU, "vllm_max_model_length", 64),
     (GPU, "vllm_enable_sleep_mode", False),
     ((*GPU, "generation.sleep=true"), "vllm_enable_sleep_mode", True),
-    ((*GPU, *SERVER), "vllm_mode", "server"),
-    ((*GPU, *SERVER), "vllm_server_base_url", "http://gpu7:8000"),
-    ((*GPU, *SERVER), "vllm_gpu_memory_utilization", None),
     ((*GPU, *FSDP), "fsdp_config.state_dict_type", "SHARDED_STATE_DICT"),
     ((*GPU, *FSDP), "fsdp_config.cpu_ram_efficient_loading", True),
     ((*GPU, *FSDP), "bf16", True),
@@ -119,11 +112,6 @@ def test_an_engine_has_the_limits_that_were_planned(settings: tuple[str, ...]) -
         assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes > 0
 
 
-def test_a_server_is_spoken_to_by_a_port_that_no_other_run_has() -> None:
-    ports = {given((*GPU, *SERVER), of_trl=True)["vllm_group_port"] for _ in range(8)}
-    assert 51216 not in ports
-
-
 @pytest.mark.train
 def test_engines_that_start_together_on_one_machine_meet_at_ports_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
@@ -150,6 +138,5 @@ def test_trl_knows_every_argument_and_no_setting_of_its_name_is_left_unmarked() 
 
     known, recipe = {item.name for item in fields(GRPOConfig)}, make_config().recipe
     assert given((), of_trl=True).keys() | given(GPU, of_trl=True).keys() <= known
-    assert given((*GPU, *SERVER), of_trl=True).keys() <= known
     shared = {item.name for item in fields(recipe)} & known
     assert shared - recipe.for_trl().keys() == OURS

@@ -51,10 +51,6 @@ def test_what_changes_its_numbers_and_nothing_else_names_it() -> None:
     names = {base_identity(each) for each in others}
     assert len(names) == len(others)
     assert name not in names
-    generation = replace(
-        spec.generation, name="vllm", mode="server", server_url="http://localhost:8000"
-    )
-    assert base_identity(replace(spec, generation=generation)) is None
 
 
 def test_engines_that_hold_as_much_at_once_share_it_and_others_do_not() -> None:

@@ -27,14 +27,12 @@ from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token, c
 from isosweep.costs.padding import cached_at_most
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
-from isosweep.preflight.vllm import server_needs
 from isosweep.training.arguments import engine_arguments, trl_arguments
 from tests.conftest import in_ci, make_config, missing
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 SHARDED = "hardware.sharding=fsdp"
-SERVER = "generation.mode=server generation.server_url=http://gpu7:8000 launcher.max_parallel=1"
 # The Playbook's grid for easy problems, up to the largest n x B.
 GRID = "grid.max_completions_per_step=65536"
 # What is planned, and the least number of cells that it has to have: written down beforehand.
@@ -50,7 +48,7 @@ PLANS = {
     f"model=llama-8b task=reasoning_gym hardware=mi300x hardware.devices_per_run=8 {SHARDED} "
     "budget=1e21": 10,
     f"model=qwen-14b task=math hardware=h200 hardware.devices_per_run=8 {SHARDED} budget=1e21 "
-    f"{SERVER} generation.server_devices=4 generation.tensor_parallel=2": 10,
+    "generation.tensor_parallel=2": 10,
     f"model=qwen-32b task=reasoning_gym hardware=h200 hardware.devices_per_run=8 {SHARDED} "
     "budget=1e21 generation.tensor_parallel=4": 10,
     f"model=qwen-72b task=math hardware=mi300x hardware.devices_per_run=8 {SHARDED} "
@@ -160,10 +158,7 @@ def engines(plan: str, model: Path) -> Iterator[tuple[RunSpec, dict[str, Any]]]:
     """Every distinct engine of a plan: a run that has it, and vLLM's arguments."""
     seen = set()
     for spec in study(plan).specs.values():
-        if spec.generation.mode == "server":
-            given = {**server_needs(study(plan).config).arguments, "model": str(model)}
-        else:
-            given = given_to_vllm(spec, model, engine_arguments(spec))
+        given = given_to_vllm(spec, model, engine_arguments(spec))
         key = json.dumps(given, sort_keys=True, default=str)
         if key not in seen:
             seen.add(key)
@@ -185,7 +180,7 @@ def cache_of(config: Any) -> dict[str, Any]:
     return {f"layer.{i}": layer for i in range(model.get_num_layers(parallel))}
 
 
-# One device, sleep mode, engines of several devices, a server.
+# One device, sleep mode, engines of several devices.
 IN_CI = [plan for i, plan in enumerate(PLANS) if i in (1, 3, 5, 7)]
 
 
@@ -202,11 +197,9 @@ def test_vllm_takes_every_engine_that_is_planned(plan: str, tmp_path: Path) -> N
     with on_disk(config.model.architecture, tmp_path) as model:
         for spec, given in engines(plan, model):
             made = configured(**given)
-            limits, server = made.scheduler_config, config.generation.mode == "server"
-            # A server has what the largest run needs.
-            assert server or limits.max_num_seqs == spec.vllm_max_num_seqs
-            assert server or limits.max_num_batched_tokens == spec.vllm_max_num_batched_tokens
-            assert limits.max_num_seqs >= spec.vllm_max_num_seqs > 0
+            limits = made.scheduler_config
+            assert limits.max_num_seqs == spec.vllm_max_num_seqs > 0
+            assert limits.max_num_batched_tokens == spec.vllm_max_num_batched_tokens
             assert made.model_config.max_model_len == spec.vllm_max_model_len >= longest
             layers = cache_of(made)
             # Refuses a cache that does not hold one sequence.

@@ -60,9 +60,6 @@ def twin(config: SweepConfig) -> RunSpec:
     engine = replace(
         generation,
         sleep=False,
-        mode="colocate",
-        server_url=None,
-        server_devices=1,
         tensor_parallel=min(generation.tensor_parallel, tiny.devices),
     )
     return replace(

@@ -3,21 +3,13 @@
 Everything here is float32, where vLLM and transformers must agree to rounding.
 """
 
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.preflight.vllm import ServerNeeds, missing_server
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.training.arguments import trl_arguments
@@ -132,64 +124,6 @@ def test_two_processes_of_one_engine_sample_what_both_learn_from(tmp_path: Path)
     records = read_records(run.records).records
     assert all(len(record.successes) == 33 for record in records)
     assert records[-1].compute.flops == pytest.approx(1e10, rel=0.1)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a real vLLM server on this machine's CPU."""
-    tmp_path = tmp_path_factory.mktemp("server")
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    model = weights(spec().model)
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
-    command += [f"--port={port}", "--host=127.0.0.1", "--dtype=float32", "--enforce-eager"]
-    command += ["--logprobs-mode=processed_logprobs", "--generation-config=vllm"]
-    settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    environment = {**os.environ, **settings, "VLLM_NO_USAGE_STATS": "1"}
-    environment.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
-    url = f"http://127.0.0.1:{port}"
-    with (tmp_path / "server.log").open("w") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 300
-        while "refused" in str(missing_server(url)):
-            assert process.poll() is None, (tmp_path / "server.log").read_text()[-3000:]
-            assert time.monotonic() < deadline, "waited in vain"
-            time.sleep(0.5)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
-def test_a_real_server_is_asked_whether_weights_can_be_sent_to_it(server: str) -> None:
-    # What vLLM's CPU build lacks, and only that: the rest of its answer is as TRL needs it.
-    ((what, remedy),) = missing_server(server)
-    assert what == f"a weight-transfer engine of the vLLM server at {server}"
-    assert "--weight-transfer-config" in remedy
-
-
-def test_a_real_server_says_what_a_plan_asks_of_it(server: str) -> None:
-    needs = ServerNeeds(
-        model="a-model",
-        dtype="float32",
-        shortest=16,
-        max_model_len=64,
-        max_num_seqs=4,
-        max_num_batched_tokens=64,
-        tensor_parallel_size=1,
-        data_parallel_size=1,
-    )
-    lacking = len(missing_server(server))
-    assert len(missing_server(server, [needs])) == lacking
-    sizes: dict[str, Any] = {
-        "max_num_seqs": 10**6,
-        "tensor_parallel_size": 2,
-        "data_parallel_size": 2,
-    }
-    more = replace(needs, dtype="bfloat16", shortest=10**6, **sizes)
-    assert len(missing_server(server, [more])) == lacking + 5
 
 
 def spec() -> RunSpec:

@@ -1,30 +1,21 @@
 """vLLM's settings and what it needs, as far as they can be checked without vLLM."""
 
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import Lengths
-from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
-from isosweep.preflight.vllm import missing_for_vllm, missing_server, server_needs
+from isosweep.preflight.vllm import missing_for_vllm
 from isosweep.training.draws import Draws, request_seeds
 from isosweep.training.ledger import Ledger
 from isosweep.training.vllm import Noise
 from tests.conftest import make_config
 
 GPU = ("model=qwen-0.5b", "budget=1e18")
-SERVER = ("generation.mode=server", "generation.server_url=http://gpu7:8000")
 
 
 def spec_of(config: SweepConfig) -> RunSpec:
@@ -33,29 +24,6 @@ def spec_of(config: SweepConfig) -> RunSpec:
 
 def test_temperatures_that_only_vllm_refuses_are_kept_for_transformers() -> None:
     assert make_config("recipe.temperature=2.5").recipe.temperature == 2.5
-
-
-def test_a_server_leaves_training_all_of_its_device() -> None:
-    import numpy as np
-
-    config = make_config(*GPU, "recipe.max_micro_batch=512")
-
-    def fit(**changed: Any) -> MemoryFit:
-        return fit_memory(
-            config.model.architecture,
-            config.recipe,
-            config.hardware,
-            replace(config.generation, **changed),
-            lengths=Lengths(prompt=72.0, completion=8192.0, longest=8192.0),
-            completions=np.array([512]),
-        )
-
-    apart, together = fit(mode="server", server_url="http://gpu7:8000"), fit()
-    assert apart.micro_batch[0] > together.micro_batch[0] > 0
-    assert apart.engine is not None
-    assert apart.engine.share[0] == 0
-    assert apart.peak[0] <= 0.9 * config.hardware.memory_gb * 1e9
-    assert apart.needed[0] < together.needed[0]
 
 
 def test_seeds_are_distinct_and_do_not_depend_on_how_many_are_drawn() -> None:
@@ -115,10 +83,6 @@ def test_rollouts_that_wait_and_answers_beside_them_have_noise_of_any_number_of_
     [
         ((), "the package vllm"),
         (("hardware=cpu", "model.architecture.head_dim=16"), "for heads of 16"),
-        (
-            (*SERVER[:1], "generation.server_url=http://127.0.0.1:1", "launcher.max_parallel=1"),
-            "a vLLM server at http://127.0.0.1:1",
-        ),
     ],
 )
 def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) -> None:
@@ -129,96 +93,6 @@ def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) ->
 
 def test_transformers_lacks_nothing_of_vllm() -> None:
     assert missing_for_vllm(make_config(), combinations(make_config())) == []
-
-
-@contextmanager
-def answering(document: Any, status: int = 200) -> Iterator[str]:
-    """A server that is healthy and answers `document` to everything else; yields its URL."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            healthy = self.path == "/health"
-            self.send_response(200 if healthy else status)
-            self.end_headers()
-            self.wfile.write(b"" if healthy else json.dumps(document).encode())
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def described(engine: Any, mode: str) -> dict[str, Any]:
-    model = {"logprobs_mode": mode}
-    return {"vllm_config": {"weight_transfer_config": engine, "model_config": model}}
-
-
-@pytest.mark.parametrize(
-    ("document", "status", "expected"),
-    [
-        (described({"backend": "nccl"}, "processed_logprobs"), 200, []),
-        (described(None, "processed_logprobs"), 200, ["a weight-transfer engine"]),
-        (described({"backend": "nccl"}, "raw_logprobs"), 200, ["it has raw_logprobs"]),
-        (described(None, "raw_logprobs"), 200, ["a weight-transfer", "it has raw_logprobs"]),
-        ({}, 404, ["the development endpoints"]),
-        ({}, 500, ["it answers 500"]),
-        ({"something": "else"}, 200, ["a vLLM server at"]),
-    ],
-)
-def test_a_server_that_cannot_take_weights_is_named(
-    document: Any, status: int, expected: list[str]
-) -> None:
-    with answering(document, status) as url:
-        lacking = missing_server(url)
-    assert len(lacking) == len(expected)
-    for (what, remedy), part in zip(lacking, expected, strict=True):
-        assert part in what
-        assert url in what
-        assert "vllm serve" in remedy
-
-
-def test_a_server_that_differs_from_the_plan_is_named() -> None:
-    settings = ("generation.server_devices=4", "generation.tensor_parallel=2")
-    config = make_config(*GPU, *SERVER, *settings, "launcher.max_parallel=1", "task=math")
-    needs = server_needs(config)
-    assert needs.command.startswith("VLLM_SERVER_DEV_MODE=1 vllm serve Qwen/Qwen2.5-0.5B")
-    assert "--generation-config vllm" in needs.command
-    assert "--tensor-parallel-size 2 --data-parallel-size 2" in needs.command
-    document = described({"backend": "nccl"}, "processed_logprobs")
-    document["vllm_config"]["model_config"] |= {
-        "model": needs.model,
-        "dtype": "torch.bfloat16",
-        "max_model_len": needs.shortest,
-    }
-    document["vllm_config"] |= {
-        "scheduler_config": {"max_num_seqs": needs.max_num_seqs},
-        "parallel_config": {"tensor_parallel_size": 2, "data_parallel_size": 2},
-    }
-    with answering(document) as url:
-        assert missing_server(url, [needs]) == []
-    document["vllm_config"]["model_config"] |= {
-        "model": "Qwen/Qwen2.5-7B",
-        "dtype": "torch.float16",
-        "generation_config": "auto",
-        "max_model_len": needs.shortest - 1,
-    }
-    document["vllm_config"]["scheduler_config"]["max_num_seqs"] = 16
-    document["vllm_config"]["parallel_config"]["data_parallel_size"] = 1
-    with answering(document) as url:
-        lacking = missing_server(url, [needs])
-    parts = (
-        *("it has Qwen/Qwen2.5-7B", "it has float16", "--generation-config vllm (it has auto)"),
-        *("a context of", "it has 16", "it has 1)"),
-    )
-    for (what, remedy), part in zip(lacking, parts, strict=True):
-        assert part in what
-        assert needs.command in remedy
 
 
 def test_plans_and_records_count_a_prompt_that_no_block_shares_n_times() -> None:
