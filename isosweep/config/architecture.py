@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from isosweep.config.identity import ADDED, OUTSIDE
+from isosweep.config.identity import OUTSIDE
 from isosweep.config.settings import settings
 from isosweep.config.values import NonNegativeInt, PositiveInt
 from isosweep.errors import SettingError
@@ -32,15 +32,15 @@ class Architecture:
     """Biases of q, k and v; they change parameter counts alone."""
     qk_norm: bool = False
     """RMS norms of q and k; they change parameter counts alone."""
-    wide_qk_norm: Annotated[bool, ADDED] = False
+    wide_qk_norm: bool = False
     """Whether those norms span all heads of a layer (OLMo 2), rather than one head."""
-    output_bias: Annotated[bool, ADDED] = False
+    output_bias: bool = False
     """Bias of o; it changes parameter counts alone."""
-    mlp_bias: Annotated[bool, ADDED] = False
+    mlp_bias: bool = False
     """Biases of the gated MLP; they change parameter counts alone."""
-    norms_per_layer: Annotated[PositiveInt, ADDED] = 2
+    norms_per_layer: PositiveInt = 2
     """RMS norms of the residual stream in a layer; 4 in Gemma 2 and 3."""
-    fused_projections: Annotated[bool, ADDED] = False
+    fused_projections: bool = False
     """Whether q, k and v are one linear map, and gate and up another (Phi-3). LoRA then has one
     adapter for each map."""
     num_experts: NonNegativeInt = 0
@@ -49,7 +49,7 @@ class Architecture:
     """Experts that each token uses."""
     expert_intermediate_size: NonNegativeInt = 0
     """Width of one expert's gated MLP."""
-    shared_expert_intermediate_size: Annotated[NonNegativeInt, ADDED] = 0
+    shared_expert_intermediate_size: NonNegativeInt = 0
     """Width of the expert that every token uses besides; 0: none."""
     num_dense_layers: NonNegativeInt = 0
     """Layers without experts in a mixture of experts."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from isosweep.config.architecture import Architecture
-from isosweep.config.identity import ADDED, OUTSIDE
+from isosweep.config.identity import OUTSIDE
 from isosweep.config.settings import settings
 from isosweep.config.values import PositiveInt
 from isosweep.errors import SettingError
@@ -34,13 +34,13 @@ class GenerationConfig:
     importance_sampling_correction: bool = False
     """Compute log-probabilities again in the trainer, and correct the loss for the sampler's
     numerical differences."""
-    stop: Annotated[tuple[str, ...], BeforeValidator(_listed), ADDED] = ()
+    stop: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """Further texts that end an answer, one token each, in training and evaluation. Without one, a
     base model goes on to the limit."""
     # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
     sleep: Annotated[bool, OUTSIDE] = False
     """vLLM frees its memory during updates."""
-    tensor_parallel: Annotated[PositiveInt, ADDED] = 1
+    tensor_parallel: PositiveInt = 1
     """Devices of one vLLM engine."""
     # Where rollouts that wait are sampled changes nothing sampled.
     overlap: Annotated[bool, OUTSIDE] = False

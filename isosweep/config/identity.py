@@ -15,18 +15,14 @@ class Identity:
 
     `when`, given the whole run, says whether it does at all: a setting that says how something is
     done does not where that is not done. `by` names a property that takes part in its place.
-    `unless_default`: only with a value other than the field's default.
     """
 
     when: Callable[[Any], bool] = lambda run: True
     by: str | None = None
-    unless_default: bool = False
 
 
 # For fields that change no number of a run.
 OUTSIDE = Identity(when=lambda run: False)
-# For fields that are added: with the default, a run is the one that it was before.
-ADDED = Identity(unless_default=True)
 
 
 def identity(run: Any) -> dict[str, Any]:
@@ -37,19 +33,19 @@ def identity(run: Any) -> dict[str, Any]:
 def _taking_part(group: Any, run: Any) -> dict[str, Any]:
     part = {}
     kind: Any = type(group)
-    for name, mark, default in _marked(kind):
+    for name, mark in _marked(kind):
         value = getattr(group, mark.by or name)
-        if mark.when(run) and not (mark.unless_default and value == default):
+        if mark.when(run):
             part[name] = _taking_part(value, run) if is_dataclass(value) else value
     return part
 
 
 @cache
-def _marked(kind: type) -> tuple[tuple[str, Identity, Any], ...]:
-    """Every field of a dataclass with its mark, the plain one where it has none, and default."""
+def _marked(kind: type) -> tuple[tuple[str, Identity], ...]:
+    """Every field of a dataclass with its mark, the plain one where it has none."""
     marked = []
     for item in fields(kind):
         marks = getattr(item.type, "__metadata__", ())
         own = [mark for mark in marks if isinstance(mark, Identity)]
-        marked.append((item.name, own[-1] if own else Identity(), item.default))
+        marked.append((item.name, own[-1] if own else Identity()))
     return tuple(marked)

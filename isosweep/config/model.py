@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from isosweep.config.architecture import Architecture
-from isosweep.config.identity import ADDED, OUTSIDE
+from isosweep.config.identity import OUTSIDE
 from isosweep.config.settings import settings
 
 BUILTIN_MODEL = "builtin"
@@ -28,10 +28,10 @@ class ModelConfig:
     """Directory that a GGUF file was converted to, filled in when the settings are read."""
     revision: str | None = None
     """Revision of a hub model; null: the newest."""
-    chat_template_kwargs: Annotated[dict[str, Any] | None, ADDED] = None
+    chat_template_kwargs: dict[str, Any] | None = None
     """Arguments of the chat template, such as {enable_thinking: false} for Qwen3; in training,
     evaluation and `mode=difficulty`."""
-    system_prompt: Annotated[str | None, ADDED] = None
+    system_prompt: str | None = None
     """First message of every conversation; null: only what the template adds."""
     architecture: Architecture
     """The shape that costs are computed from."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Lt
 from pydantic import AfterValidator
 
-from isosweep.config.identity import ADDED, OUTSIDE, Identity
+from isosweep.config.identity import OUTSIDE, Identity
 from isosweep.config.own_function import OwnFunction, import_path
 from isosweep.config.settings import settings
 from isosweep.config.values import (
@@ -85,10 +85,10 @@ class RecipeConfig:
     scale_rewards: Annotated[Literal["group", "batch", "none"], _TRL]
     """Advantages are divided by the rewards' standard deviation over this: each problem's group,
     the whole batch, or not at all."""
-    scale_advantages: Annotated[bool, ADDED] = False
+    scale_advantages: bool = False
     """Divide advantages by their standard deviation over the batch (ScaleRL, arXiv 2510.13786,
     section 4); needs `scale_rewards=none`."""
-    reward_scale: Annotated[Positive, ADDED] = 1.0
+    reward_scale: Positive = 1.0
     """Reward difference between a right and a wrong answer: 1 for rewards of 1 and 0, 2 for 1 and
     -1. Only the difference matters."""
     importance_sampling_level: Annotated[Literal["token", "sequence"], _TRL] = "token"
@@ -148,11 +148,11 @@ class RecipeConfig:
     """Gradients are clipped to this norm."""
     weight_decay: Annotated[NonNegative, _TRL]
     """AdamW's weight decay."""
-    adam_beta1: Annotated[Decay, _TRL, ADDED] = 0.9
+    adam_beta1: Annotated[Decay, _TRL] = 0.9
     """AdamW's decay of the mean gradient."""
     adam_beta2: Annotated[Decay, _TRL]
     """AdamW's decay of the mean squared gradient."""
-    adam_epsilon: Annotated[Positive, _TRL, ADDED] = 1e-8
+    adam_epsilon: Annotated[Positive, _TRL] = 1e-8
     """AdamW's epsilon, added to the root of the mean squared gradient."""
     micro_batch: Annotated[PositiveInt | None, OUTSIDE]
     """Completions in one forward pass of a device; null: the largest that divides n x B / devices,
@@ -161,7 +161,7 @@ class RecipeConfig:
     """Largest micro-batch that is chosen automatically."""
     num_iterations: Annotated[PositiveInt, _TRL] = 1
     """Number of updates that use each rollout."""
-    mini_batches: Annotated[PositiveInt, ADDED] = 1
+    mini_batches: PositiveInt = 1
     """Equal parts of a generation; each makes one update."""
     rollout_lag: NonNegativeInt = 0
     """Generations that rollouts wait before training uses them; 0: on-policy."""

@@ -164,6 +164,6 @@ def settings_in(kind: Any, groups: Sequence[object]) -> list[str]:
 
 
 def _group_in(declared: Any) -> Any:
-    """The settings class in a declared type, such as `Annotated[SortConfig | None, ADDED]`."""
+    """The settings class in a declared type, such as `SortConfig | None`."""
     inner = (_group_in(option) for option in get_args(declared))
     return declared if is_dataclass(declared) else next(filter(None, inner), None)

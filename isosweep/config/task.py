@@ -9,7 +9,7 @@ from annotated_types import Ge
 from pydantic import AfterValidator
 
 from isosweep.config.difficulty import parse_difficulty
-from isosweep.config.identity import ADDED, OUTSIDE, Identity, identity
+from isosweep.config.identity import OUTSIDE, Identity, identity
 from isosweep.config.mixture import MixtureConfig, apportioned, of_part
 from isosweep.config.own_function import import_path
 from isosweep.config.rows import CodeConfig, MathConfig, RowsConfig
@@ -174,13 +174,11 @@ class TaskConfig:
     """Of `kind=reasoning_gym`."""
     math: MathConfig | None = None
     """Of `kind=math`."""
-    code: Annotated[CodeConfig | None, ADDED] = None
+    code: CodeConfig | None = None
     """Of `kind=code`."""
     custom: CustomConfig | None = None
     """Of `kind=custom`."""
-    mixture: Annotated[
-        MixtureConfig | None, Identity(by="mixture_identity", unless_default=True)
-    ] = None
+    mixture: Annotated[MixtureConfig | None, Identity(by="mixture_identity")] = None
     """Of `kind=mixture`."""
 
     def __post_init__(self) -> None:

@@ -114,4 +114,3 @@ def measured_times(run: RunPaths, devices: int) -> dict[Phase, float]:
         "evaluation": math.fsum(record.seconds for record in more) / len(more),
         "start": first.compute.startup_seconds / devices,
     }
-    return f"{config.hardware.name}, {config.model.name}, {config.generation.name}"

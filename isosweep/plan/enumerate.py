@@ -95,10 +95,10 @@ def _of_updates(variant: Variant) -> Candidates:
         config.hardware.device,
         n[:, None].astype(float),
     )
+    memory, learner, phases = _quickest(config, passes, completions)
     # Micro-batches, which are part of a run's identity, are chosen by assumed times alone.
     hardware = config.hardware
     phases = phases.times(hardware.factor("generation"), hardware.factor("training"))
-    memory, learner, phases = _quickest(config, passes, completions)
     # Costs of one generation are shared evenly by the updates made with it.
     flops, sampling = (each / updates for each in _flops(config, passes, completions))
     seconds = phases.total / updates

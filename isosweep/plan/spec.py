@@ -12,7 +12,7 @@ from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
-from isosweep.config.identity import ADDED, OUTSIDE, identity
+from isosweep.config.identity import OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.settings import read, settings
@@ -29,12 +29,6 @@ from isosweep.plan.attention import chosen_attention
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 5
-# The same of what devices share alone; 1 where each has the whole model. 2: gradients are summed in
-# float32, and a reference model has its weights in every process.
-_SHARDING_VERSION = 2
-# The same of runs whose rollouts wait; 1 where none do. 3: each rollout is drawn with random
-# numbers of its step and place.
-_LAG_VERSION = 3
 # Answers that are sampled at once, at most: more fill no device any better.
 _MOST_AT_ONCE = 2048
 
@@ -68,11 +62,11 @@ class RunSpec:
     """Precision of the weights that the optimiser updates."""
     gradient_checkpointing: bool
     """Activations are computed again in the backward pass."""
-    optimizer: Annotated[Optimizer, ADDED] = "adamw"
+    optimizer: Optimizer = "adamw"
     """Whose AdamW, and how its states are held."""
-    attention: Annotated[Attention, ADDED] = "sdpa"
+    attention: Attention = "sdpa"
     """Attention kernels, as transformers calls them."""
-    trainer: Annotated[TrainerConfig, ADDED] = TrainerConfig()
+    trainer: TrainerConfig = TrainerConfig()
     """Who trains it."""
     num_generations: PositiveInt
     """n: rollouts per problem."""
@@ -96,12 +90,8 @@ class RunSpec:
     """Tokens of its longest sequence, as planned."""
     vllm_cache_bytes: Annotated[NonNegativeInt, OUTSIDE] = 0
     """Keys and values on one device."""
-    loss_sha256: Annotated[str | None, ADDED] = None
+    loss_sha256: str | None = None
     """Of the module of a loss of one's own, as it was planned with."""
-    sharding_version: Annotated[PositiveInt, ADDED] = 1
-    """Version of the numbers of devices that share a model."""
-    lag_version: Annotated[PositiveInt, ADDED] = 1
-    """Version of the numbers of runs whose rollouts wait."""
     numerics_version: Whole = NUMERICS_VERSION
     """Version of the worker's numbers."""
 
@@ -226,8 +216,6 @@ def run_spec(
         device=hardware.device,
         devices=hardware.devices_per_run,
         sharding=hardware.sharding,
-        sharding_version=1 if hardware.sharding == "ddp" else _SHARDING_VERSION,
-        lag_version=_LAG_VERSION if config.recipe.rollout_lag else 1,
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
