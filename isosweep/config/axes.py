@@ -4,11 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from isosweep.config.choices import one_of
 from isosweep.config.data_files import NUMBERS, PATHS, find_data
-from isosweep.config.hydra import choices_of, config_directory
 from isosweep.config.model_files import read_model
 from isosweep.config.settings import settings_in
 from isosweep.config.sweep import SweepConfig, sweep_config
@@ -81,8 +77,7 @@ def _composed(config: SweepConfig, choices: dict[str, str]) -> dict[str, Any]:
         if entry["choices"] == choices:
             settings: dict[str, Any] = entry["settings"]
             return settings
-    # A sweep that an earlier version stored: it kept the names of models, its only choices.
-    return {"model": _packaged_model(choices["model"])}
+    raise SettingError("grid.axes", choices, "was not composed with the sweep")
 
 
 def _set(plain: dict[str, Any], setting: str, value: Any, *, composed: bool = False) -> None:
@@ -124,11 +119,3 @@ def _require_new(variant: Variant, others: Sequence[Variant], label: str) -> Non
             known = ", ".join(f"{axis}={value}" for axis, value in other.axes.items())
             rule = f"comes to the same settings as {known}"
             raise SettingError("grid.axes", label, rule)
-
-
-def _packaged_model(name: str) -> dict[str, Any]:
-    directory = config_directory() / "model"
-    one_of("grid.axes.model", name, choices_of(config_directory(), "model"))
-    document: Any = OmegaConf.to_container(OmegaConf.load(directory / f"{name}.yaml"))
-    model: dict[str, Any] = document.get("model", document)
-    return model

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isosweep.config.secrets import without_tokens
 from isosweep.errors import SettingError
 
 # Groups whose settings, and whose choices, may differ between the runs of a sweep.
@@ -85,9 +84,6 @@ def stored_settings(document: Mapping[str, Any], axes: Mapping[str, Any]) -> dic
     what its axes set."""
     settings = flattened(document)
     settings.pop("grid.composed", None)
-    if action := settings.get("launcher.on_finish"):
-        # A sweep that an earlier version stored has its address whole.
-        settings["launcher.on_finish"] = without_tokens(str(action))
     for name, value in settings_of(document.get("grid", {}), axes).items():
         if isinstance(value, dict):
             settings = {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{name}.")}

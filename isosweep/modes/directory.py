@@ -21,7 +21,7 @@ from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
 from isosweep.reserved import RUNS, is_beside_sweeps
 from isosweep.store.claims import highest, names
-from isosweep.store.paths import ATTEMPTS, OLD_STATE, SweepPaths
+from isosweep.store.paths import ATTEMPTS, SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.plan.study import Study
@@ -35,7 +35,7 @@ _STORES = (("tracking", "uri"), ("search", "storage"))
 # The setting that a command may have of its own for a sweep that is stored.
 _PRICE = "hardware.dollars_per_hour"
 # What a run has of which some worker has begun.
-_BEGUN = {ATTEMPTS, OLD_STATE, "records", "records.jsonl"}
+_BEGUN = {ATTEMPTS, "records"}
 
 
 @dataclass(frozen=True, kw_only=True)

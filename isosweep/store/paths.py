@@ -10,7 +10,7 @@ from isosweep.files import require_no_links
 from isosweep.reserved import EVALUATIONS, PROBLEMS, TRAINED
 
 # What those read who look at every run: see `RunPaths.text`.
-ATTEMPTS, SUBMISSIONS, OLD_STATE, SPEC = "attempts", "submissions", "state.json", "spec.json"
+ATTEMPTS, SUBMISSIONS, SPEC = "attempts", "submissions", "spec.json"
 
 
 class _Named:
@@ -38,8 +38,6 @@ class RunPaths:
     """Success rates of the held-out problems before training, where they were measured."""
     uses = _Named("uses")
     """The directory of the sweeps that use the run, a file for each."""
-    old_state = _Named(OLD_STATE)
-    """Its progress, in sweeps of version 1: of whichever attempt wrote last."""
     records = _Named("records")
     """The directory of records: `log`, a file for each attempt."""
     metrics = _Named("metrics")

@@ -5,13 +5,11 @@ Each attempt writes a file of its own, whose first line says which earlier attem
 starts from; a reader follows that chain back from the newest attempt, so lines of an attempt that
 was overtaken never mix with those that count. Metrics and warnings are kept in the same way.
 
-A directory of such files is called a log here. Sweeps of before kept all attempts' lines in one
-file beside it, `NAME.jsonl`, which is read as well.
+A directory of such files is called a log here.
 """
 
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -166,11 +164,9 @@ def attempt_file(log: Path, attempt: int) -> Path:
 
 
 def log_files(log: Path) -> dict[int, Path]:
-    """Every file of a log, by attempt; 0 is that of sweeps of before, which has all attempts'."""
+    """Every file of a log, by attempt."""
     numbers = (int(name[:-6]) for name in names(log) if _OWN.fullmatch(name))
-    files = {number: attempt_file(log, number) for number in sorted(numbers)}
-    old = f"{log}.jsonl"
-    return {0: Path(old), **files} if os.path.isfile(old) else files  # noqa: PTH113
+    return {number: attempt_file(log, number) for number in sorted(numbers)}
 
 
 def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
@@ -204,7 +200,7 @@ class _Reading:
         self.problems: list[str] = []
 
     def read(self, owner: int, path: Path) -> None:
-        """Read a file of attempt `owner`; 0: of several."""
+        """Read the file of attempt `owner`."""
         count = len(self.lines)
         try:
             for number, line in numbered_lines(path):
@@ -214,14 +210,14 @@ class _Reading:
                     self.problems.append(f"{path}:{number}: {error}")
         except OSError as error:
             self.problems.append(f"{path}: {error.strerror}")
-        if owner and owner not in self.starts and len(self.lines) > count:
+        if owner not in self.starts and len(self.lines) > count:
             lost = f"its first line, which says where attempt {owner} began, is lost"
             self.problems.append(f"{path}: {lost}: its records do not count")
 
     def _line(self, owner: int, line: bytes) -> None:
         document = _read_line(line)
         attempt = document["attempt"]
-        if owner not in (0, attempt):
+        if attempt != owner:
             raise ValueError(f"it is of attempt {attempt}, in the file of attempt {owner}")
         if document["kind"] == "attempt":
             self.starts[attempt] = _attempt_start(document)
@@ -241,7 +237,7 @@ def attempt_chain(log: Path) -> dict[int, float]:
             with suppress(ValueError):
                 if line.get("kind") == "attempt":
                     start = _attempt_start(TypeAdapter(_AttemptLine).validate_python(line))
-                    if owner in (0, start.attempt):
+                    if start.attempt == owner:
                         starts[start.attempt] = start
             if owner in starts:
                 break
@@ -330,7 +326,7 @@ _Estimate = Annotated[float, Field(strict=True, ge=-1e100, le=1e100, allow_inf_n
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 _Time = Annotated[float, Field(strict=True, ge=0, le=253_402_300_799)]
 _Version = Annotated[int, Field(strict=True, ge=1, le=FORMAT_VERSION)]
-# What lines of before do not have.
+# What lines may lack.
 _ADDED = frozenset(
     (
         *("scoring_hardware_flops", "training_hardware_flops"),

@@ -14,7 +14,7 @@ from isosweep.compute import Compute
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json, write_json
 from isosweep.store.claims import claim_next, highest
-from isosweep.store.paths import ATTEMPTS, OLD_STATE, RunPaths
+from isosweep.store.paths import ATTEMPTS, RunPaths
 from isosweep.store.submissions import (
     Process,
     SubmissionState,
@@ -24,9 +24,6 @@ from isosweep.store.submissions import (
 STATE_VERSION = 2
 # A worker refreshes its state at least this often while it lives, from a thread: whatever it does.
 HEARTBEAT_S = 5.0
-
-# All that a claim of an attempt said in sweeps of version 1.
-_OLD_CLAIM = {"host", "pid", "job_id", "unix_time"}
 
 # What an attempt does before its first step or evaluation (`RunState.activity`).
 STARTING, LOADING, BEGINNING = "starting", "loading the model", "beginning"
@@ -39,9 +36,9 @@ RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", 
 class RunState:
     """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k.
 
-    `submission`: the one that the attempt belongs to; None in sweeps of before. `updated` is when
-    it was written, and `progressed` when the attempt last came forward (a step, an evaluation, a
-    checkpoint, a model that was loaded), both by the worker's clock. `activity`: what it does
+    `submission`: the one that the attempt belongs to; None where nobody submitted it. `updated` is
+    when it was written, and `progressed` when the attempt last came forward (a step, an evaluation,
+    a checkpoint, a model that was loaded), both by the worker's clock. `activity`: what it does
     since. `checkpoint_bytes`: what the run's complete checkpoints take on the disk; None where
     that was not written. `warnings` are the health rules it breaks at the moment; `diverged_by` the
     one that ended it.
@@ -122,16 +119,12 @@ def read_state(run: RunPaths, *, before: float = math.inf) -> RunState | None:
     """
     directory = run.text(ATTEMPTS)
     number = highest(directory, before=before)
-    path = f"{directory}/{number}.json" if number else run.text(OLD_STATE)
+    if not number:
+        return None
+    path = f"{directory}/{number}.json"
     try:
         document = read_json(path)
-        if number and isinstance(document, dict) and document.keys() == _OLD_CLAIM:
-            # Of a sweep of before: a claim of the attempt says only who made it.
-            path = run.text(OLD_STATE)
-            document = read_json(path)
-        elif document is not None and number:
-            document["attempt"] = number
-        return None if document is None else _state(document)
+        return None if document is None else _state(document | {"attempt": number})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         remedy = "remove it: the run then goes on from its last checkpoint"
         raise RecordError(f"{path}: not the state of a run ({error!r}); {remedy}") from None

@@ -21,7 +21,7 @@ class RunWatch:
 
     def __post_init__(self) -> None:
         run, logs = self.files, self._logs()
-        fixed = (run.attempts, run.submissions, *logs, run.old_state, run.base_rates)
+        fixed = (run.attempts, run.submissions, *logs, run.base_rates)
         self._fixed = tuple(str(path) for path in fixed)
         self._watched: tuple[str, ...] = self._fixed
         self._seen: tuple[Stat, ...] = ()

@@ -82,11 +82,6 @@ def test_a_stored_sweep_needs_no_config_files_for_its_variants() -> None:
     config = make_config("grid.axes={recipe:[tiny,grpo],model:[tiny,smollm2-135m]}")
     again = combinations(sweep_config(plain_of(config)))
     assert again == combinations(config)
-    # An earlier version kept the names of models alone.
-    plain = plain_of(make_config("grid.axes={model:[smollm2-135m,smollm2-360m]}"))
-    del plain["grid"]["composed"]
-    kept = combinations(sweep_config(plain))
-    assert [variant.config.model.name for variant in kept] == ["smollm2-135m", "smollm2-360m"]
 
 
 def test_no_axis_has_the_name_of_a_column() -> None:

@@ -123,7 +123,7 @@ def test_a_kept_checkpoint_leaves_what_a_link_in_it_leads_to(run: RunPaths, fore
     checkpoint = run.attempt_checkpoints(1) / "checkpoint-5"
     checkpoint.mkdir(parents=True)
     (checkpoint / "optimizer.pt").symlink_to(foreign / "notes.jsonl")
-    (checkpoint / "global_step5").symlink_to(foreign)
+    (checkpoint / "optimizer_0").symlink_to(foreign)
     (checkpoint / "model.safetensors").write_text("w")
     keep_weights(checkpoint)
     assert {path.name for path in checkpoint.iterdir()} == {"model.safetensors"}

@@ -171,23 +171,6 @@ def test_a_chain_that_leads_back_to_itself_is_reported(
     assert [r.step for r in read.records] == ([8] if len(chain) == 1 else [])
 
 
-def test_lines_of_an_older_sweep_and_of_its_next_attempt_are_one_run(
-    log: Path, tmp_path: Path
-) -> None:
-    for step in (0, 4, 8):
-        append_record(log, 1, _record(step))
-    attempt_file(log, 1).rename(tmp_path / "records.jsonl")
-    assert [record.step for record in read_records(log).records] == [0, 4, 8]
-    _start(log, 2, 1, 4)
-    append_record(log, 2, _record(8, success=2))
-    read = read_records(log)
-    assert [(r.step, r.successes[0]) for r in read.records] == [(0, 1), (4, 1), (8, 2)]
-    assert not read.problems
-    # As if attempt 2 had not been.
-    before = read_records(log, before=2).records
-    assert [(r.step, r.successes[0]) for r in before] == [(0, 1), (4, 1), (8, 1)]
-
-
 def test_an_attempt_whose_first_line_is_lost_does_not_count_and_is_named(tmp_path: Path) -> None:
     log = tmp_path / "records"
     for attempt, parent, step in ((1, None, 0), (2, 1, 4)):

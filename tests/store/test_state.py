@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +71,6 @@ def test_an_attempt_begins_with_what_the_one_before_had_done(tmp_path: Path) -> 
     assert read_state(run, before=1) is None
 
 
-def test_the_state_of_an_older_sweep_is_read_until_an_attempt_is_made(tmp_path: Path) -> None:
-    run = RunPaths(tmp_path)
-    document = {"version": 1, **asdict(RUNNING)}
-    for name in ("warnings", "diverged_by", "start", "submission", "progressed", "activity"):
-        del document[name]
-    write_json(run.old_state, document)
-    run.attempts.mkdir()
-    write_json(run.attempt(1), {"host": "there", "pid": 1, "job_id": None, "unix_time": 0.0})
-    assert read_state(run) == RUNNING
-    assert claim_attempt(run, None).number == 2
-    state = read_state(run)
-    assert state is not None
-    assert (state.attempt, state.step) == (2, 3)
-
-
 def test_a_process_is_alive_until_it_has_ended_and_is_no_other_of_its_number() -> None:
     this = Process.this()
     assert this.alive()
@@ -131,16 +116,13 @@ GARBAGE = ["", "{", "[]", '"x"', '{"version": 1}', "\x00\xff", "[" * 100_000, "7
 
 
 @pytest.mark.parametrize("text", GARBAGE)
-@pytest.mark.parametrize("old", [False, True])
-def test_a_run_whose_state_is_garbage_has_failed_and_says_why(
-    text: str, old: bool, tmp_path: Path
-) -> None:
+def test_a_run_whose_state_is_garbage_has_failed_and_says_why(text: str, tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
-    path = run.old_state if old else claim_attempt(run, None).run.attempt(1)
+    path = claim_attempt(run, None).run.attempt(1)
     path.write_text(text, encoding="latin-1")
     state = known_state(run)
     assert state is not None
-    assert (state.status, state.attempt) == ("failed", 0 if old else 1)
+    assert (state.status, state.attempt) == ("failed", 1)
     assert state.reason is not None
     assert state.reason.startswith(f"{path}: not the state of a run")
     # The next attempt has a file of its own, and what was there is left.

@@ -23,7 +23,6 @@ CHANGES: dict[str, Callable[[RunPaths], object]] = {
     "metrics of another attempt": lambda run: append_metrics(run.metrics, 2, {"step": 21}),
     "warning": lambda run: append_warning(run.warnings, 1, WARNING),
     "base rates": lambda run: run.base_rates.write_text("{}"),
-    "state of version 1": lambda run: run.old_state.write_text("{}"),
 }
 
 

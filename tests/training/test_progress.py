@@ -81,8 +81,8 @@ def test_all_of_a_checkpoint_is_on_the_disk_before_the_marker_says_so(
     run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = checkpoint(run, 1, 3, whole=False)
-    (path / "global_step3").mkdir()
-    (path / "global_step3" / "states").touch()
+    (path / "pytorch_model_fsdp_0").mkdir()
+    (path / "pytorch_model_fsdp_0" / "states").touch()
     synced: set[int] = set()
 
     def sync(descriptor: int) -> None:
