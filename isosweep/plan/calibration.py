@@ -94,7 +94,7 @@ def _ratios(root: Path, config: SweepConfig) -> Iterator[dict[Phase, float]]:
         # What cannot be read is said by whoever needs the run.
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             planned = (read_json(run.spec) or {})["planned"]
-            if planned["kind"] == kind and (measured := measured_times(run, config.devices)):
+            if planned["kind"] == kind and (measured := measured_times(run, config.devices_taken)):
                 yield {
                     phase: seconds / planned["seconds"][phase]
                     for phase, seconds in measured.items()

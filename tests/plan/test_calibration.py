@@ -37,11 +37,11 @@ def trained(config: SweepConfig, took: Mapping[str, float] = TOOK, runs: int = 5
             Compute(
                 generations=step,
                 rollouts=step,
-                generation_seconds=step * seconds["generation"] * config.devices,
+                generation_seconds=step * seconds["generation"] * config.devices_taken,
                 device_seconds=step
-                * config.devices
+                * config.devices_taken
                 * (seconds["generation"] + seconds["training"]),
-                startup_seconds=seconds["start"] * config.devices,
+                startup_seconds=seconds["start"] * config.devices_taken,
             )
             for step in (0, 10, 40)
         ]
