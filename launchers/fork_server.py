@@ -77,7 +77,7 @@ def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: 
     os.environ.clear()
     os.environ.update(environment)
     for name, stream in (("worker.out", 1), ("worker.err", 2)):
-        log = open_to_append(logs / name, below=logs.parent.parent)
+        log = open_to_append(logs / name)
         os.dup2(log, stream)
         os.close(log)
     if not warm or _gpu_is_lost():

@@ -53,7 +53,7 @@ def start_cold(submission: Path, logs: Path, environment: Environment) -> "subpr
 
 
 def _log(path: Path) -> BufferedRandom:
-    return os.fdopen(open_to_append(path, below=path.parents[2]), "ab+")
+    return os.fdopen(open_to_append(path), "ab+")
 
 
 class ForkServer:

@@ -23,7 +23,6 @@ from isosweep.launchers.site import with_site
 from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
 from isosweep.launchers.squeue import Refusal, grouped, refusal
 from isosweep.launchers.throttle import Throttle
-from isosweep.ownership import others_may_write
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.store.batches import batch_file
 from isosweep.store.submissions import Job, LauncherName, Submission, SubmissionState
@@ -164,15 +163,12 @@ class SlurmLauncher(Launcher):
         single = len(orders) == 1 and orders[0].submission.index == 0
         command = ["sbatch", "--parsable"]
         try:
-            script, text = self._script(orders, parallel, after, single=single)
+            text = self._script(orders, parallel, after, single=single)
         except OSError as error:
             words = f"{error.strerror}: {error.filename}"
             answers.update(_all(orders, Refused(reason=words, passing=True)))
             return Refusal(words), words
-        # Up to `sweeps_dir`.
-        if not any(map(others_may_write, (script, *script.parents[:4]))):
-            command, text = [*command, str(script)], ""
-        # Else it is handed over as it was made: the file may be another by now.
+        # As it was made: the file may be another by now.
         answer = call(command, self._slurm.command_timeout_s, text)
         # With several clusters it is followed by the cluster's name.
         job_id, _, cluster = answer.output.strip().rpartition("\n")[2].partition(";")
@@ -194,8 +190,8 @@ class SlurmLauncher(Launcher):
 
     def _script(
         self, orders: Sequence[Order], parallel: int, after: Sequence[str], *, single: bool
-    ) -> tuple[Path, str]:
-        """Write the script of an array, or of a single job; where, and its text."""
+    ) -> str:
+        """Write the script of an array, or of a single job; its text."""
         first, tasks = orders[0], [order.submission.index for order in orders]
         batch = batch_file(first.submission)
         # Slurm knows one directory of output for all tasks: in it, each task's leads to the run's.
@@ -211,9 +207,8 @@ class SlurmLauncher(Launcher):
             file, logs = batch, directory
         runs = [order.run for order in orders]
         text = self._text(runs, batch.stem, file, logs, tasks, parallel, after)
-        script = directory / f"{first.submission.index}.sbatch"
-        write_text(script, text)
-        return script, text
+        write_text(directory / f"{first.submission.index}.sbatch", text)
+        return text
 
     def _text(
         self,

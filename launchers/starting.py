@@ -11,7 +11,6 @@ from isosweep.files import make_directory
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher, Order, Refused
 from isosweep.store.batches import write_batch
-from isosweep.store.paths import require_plain
 from isosweep.store.submissions import Job, Submission, started, submit
 
 # Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
@@ -85,7 +84,6 @@ class Starter:
             item, name, index = followed.item, self._launcher.name, len(made)
             devices = self._launcher.devices(followed.slots[0]) if followed.slots else ()
             try:
-                require_plain(item.paths)
                 submission = submit(item.paths, name, item.job, item.sweep, batch, index, devices)
             except RecordError as error:
                 failed[followed.run_id] = str(error)

@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 
-from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.config import executed
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import write_text
 from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
-from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
+from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.display_search import search_fault, stored_course, stored_search
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.stored import store_runs
@@ -30,7 +28,7 @@ from isosweep.plan.study import resolve
 from isosweep.store.submissions import Job, Process, newest_submission, started
 from isosweep.training.worker import spec_of
 from tests.conftest import make_config
-from tests.modes.looked_after import PLAN, printed, submitted, sweep_in, terminal
+from tests.modes.looked_after import printed, submitted, sweep_in, terminal
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
 
@@ -192,60 +190,6 @@ def test_a_process_that_the_other_names_is_not_ended(lab: Path) -> None:
             assert f"1.job.json names a process of somebody else, {mine.pid}" in said
         assert mine.poll() is None
         mine.kill()
-
-
-def test_links_of_the_other_lead_nowhere(lab: Path, tmp_path: Path) -> None:
-    sweep, mine = shared_sweep(lab), tmp_path / "mine"
-    mine.mkdir()
-    (mine / "notes").write_text("mine\n")
-    run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    as_the_other(lambda: (run.root / "metrics").symlink_to(mine))
-    with pytest.raises(RecordError, match="metrics: is a link"):
-        store_runs(resolve(sweep.config), sweep.paths)
-    assert [path.name for path in mine.iterdir()] == ["notes"]
-    assert newest_submission(run) is None
-
-
-def test_links_of_the_other_in_the_place_of_a_sweep_or_of_its_parts_lead_nowhere(
-    lab: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "analysis").mkdir()
-    mine = {path: f"mine: {path}" for path in ("config.json", "plan.csv", "analysis/report.html")}
-    for path, text in mine.items():
-        (tmp_path / path).write_text(text)
-    lab.chmod(0o777)
-    study = resolve(make_config(*PLAN, f"sweeps_dir={lab}", "tracking=none"))
-    paths = sweep_paths(study)
-    as_the_other(lambda: paths.root.symlink_to(tmp_path))
-    with pytest.raises(SettingError, match="is a link, which is not followed: it is another"):
-        store_plan(study, paths)
-    paths.root.unlink()
-    paths.runs.rmdir()
-    as_the_other(lambda: paths.runs.symlink_to(tmp_path))
-    with pytest.raises(SettingError, match="is a link, which is not followed: it is another"):
-        store_plan(study, paths)
-    paths.runs.unlink()
-    store_plan(study, paths)
-    opened_to_all(lab)
-    as_the_other(lambda: paths.analysis.symlink_to(tmp_path / "analysis"))
-    for write in (
-        lambda: write_text(paths.report, "forged"),
-        lambda: write_figures({}, paths.figures, ()),
-    ):
-        with pytest.raises(OSError, match="is a link, which is not followed: it is another"):
-            write()
-    assert {path: (tmp_path / path).read_text() for path in mine} == mine
-    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "plan.csv", "analysis"}
-    assert len([*(tmp_path / "analysis").iterdir()]) == 1
-
-
-def test_links_of_this_user_and_of_root_are_followed(lab: Path, tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (lab / "sweeps").symlink_to(tmp_path / "disk")
-    (tmp_path / "back").symlink_to("../" + tmp_path.name + "/disk/../disk")
-    write_text(lab / "sweeps" / "one", "1")
-    write_text(tmp_path / "back" / "two", "2")
-    assert {path.name for path in (tmp_path / "disk").iterdir()} == {"one", "two"}
 
 
 def test_a_spec_with_a_function_of_the_other_is_not_executed(lab: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Draws a described figure with matplotlib into files: light and dark PNG, SVG and PDF."""
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
@@ -12,7 +11,7 @@ import numpy as np
 from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
 from isosweep.analysis.figures.description import EndLabel, Figure, HeatMap, Series
 from isosweep.config.analysis import FigureWidth
-from isosweep.files import entered, make_directories, write_bytes
+from isosweep.files import write_bytes
 
 # Where it is drawn with, and not before: importing matplotlib takes long.
 if TYPE_CHECKING:
@@ -70,17 +69,15 @@ def write_figures(
     The same figure gives the same bytes. Figures of an earlier analysis that are not written
     again are removed.
     """
-    make_directories(directory)
+    directory.mkdir(parents=True, exist_ok=True)
     written = [
         path
         for name, figure in figures.items()
         for path in _write_figure(name, figure.of_group(), directory, formats, width)
     ]
-    with entered(directory, directory.parent) as descriptor:
-        known = {path.name for path in written}
-        for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
-            if name not in known and Path(name).suffix[1:] in _METADATA:
-                os.unlink(name, dir_fd=descriptor)
+    for path in {*directory.iterdir()} - {*written}:
+        if path.suffix[1:] in _METADATA:
+            path.unlink()
     return tuple(written)
 
 
@@ -111,7 +108,7 @@ def _laid_out(drawn: "matplotlib.figure.Figure") -> "matplotlib.figure.Figure":
 
 
 def _save(drawn: "matplotlib.figure.Figure", path: Path) -> Path:
-    write_bytes(path, _content(drawn, path.suffix[1:]), sync=False, below=path.parents[1])
+    write_bytes(path, _content(drawn, path.suffix[1:]), sync=False)
     return path
 
 

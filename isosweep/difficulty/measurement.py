@@ -119,7 +119,7 @@ def read_measurement(path: Path) -> Measurement:
 def store_base_rates(run: RunPaths, rates: Sequence[float | None]) -> None:
     """Write the success rates before training of the run's held-out problems, in their order."""
     document = {"version": FORMAT_VERSION, "rates": list(rates)}
-    write_json(run.base_rates, document, below=run.root)
+    write_json(run.base_rates, document)
 
 
 def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:

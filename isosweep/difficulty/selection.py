@@ -10,7 +10,7 @@ from isosweep.config.mixture import apportioned
 from isosweep.config.task import Share, TaskConfig, difficulty_shares
 from isosweep.difficulty.measurement import FORMAT_VERSION, Measurement
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import JsonObject, make_directories, read_json, write_json
+from isosweep.files import JsonObject, read_json, write_json
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, ProblemSets, use_problems
 from isosweep.tasks.problem import shuffled
@@ -65,7 +65,7 @@ def store_selection(run: RunPaths, selection: Selection) -> None:
     """Write the problems that were chosen, for this run and all that share them."""
     path = run.selection(selection.sha256)
     if not path.exists():
-        make_directories(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, selection.document)
 
 

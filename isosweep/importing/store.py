@@ -7,7 +7,7 @@ from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
+from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.importing.plan import run_id
 from isosweep.importing.runs import ForeignRun
 from isosweep.plan.cells import PLAN_VERSION, Plan
@@ -36,8 +36,8 @@ def store_sweep(
     if existing is not None and existing.get("kind") != "imported":
         rule = f"holds plan {existing.get('plan_id')}, whose runs are isosweep's own"
         raise SettingError("sweep_dir", paths.root, rule, "name=NAME of another")
-    make_directories(paths.runs)
-    make_directories(paths.root)
+    paths.runs.mkdir(parents=True, exist_ok=True)
+    paths.root.mkdir(parents=True, exist_ok=True)
     for run in runs:
         _store_run(paths.run(run_id(run)), run, plan.budget_unit)
     for planned in plan.runs:
@@ -70,7 +70,7 @@ def imported_document(plan: Plan, imported: Imported | None = None) -> JsonObjec
 def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:
     if files.spec.exists():
         return
-    make_directories(files.root)
+    files.root.mkdir(parents=True, exist_ok=True)
     now = time.time()
     records = list(_records(run, unit, now))
     write_records(files.records, records)
@@ -91,7 +91,7 @@ def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:
     )
     # Last: a run without its spec is read again.
     spec = {"kind": "imported", "name": run.name, "sha256": run.digest}
-    write_json(files.spec, {"version": 1, "run_id": files.run_id, "spec": spec}, below=files.root)
+    write_json(files.spec, {"version": 1, "run_id": files.run_id, "spec": spec})
 
 
 def _records(run: ForeignRun, unit: BudgetUnit, now: float) -> Iterator[Record]:

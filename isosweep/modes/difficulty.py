@@ -27,7 +27,7 @@ from isosweep.difficulty.measurement import (
 )
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import append_line, make_directories, write_json
+from isosweep.files import append_line, write_json
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.terminal import say
@@ -82,7 +82,7 @@ def measure(config: SweepConfig, console: Console) -> Measurement:
     A second process waits for the first. Raises RecordError if the file is of other problems.
     """
     path = _path(config)
-    make_directories(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         measured = _complete(config, path, console)
     _show(measured, console)
@@ -104,7 +104,7 @@ def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
             "total": len(pool),
             "digest": digest,
         }
-        append_line(path, first, sync=True, below=path.parents[1])
+        append_line(path, first, sync=True)
     elif measured.digest != digest:
         raise RecordError(
             f"{path}: it measures other problems than these settings draw now: the data, or a "
@@ -149,7 +149,7 @@ def _measure_rest(
                 {"problem": asdict(problem), "successes": count}
                 for problem, count in zip(batch, successes, strict=True)
             ]
-            append_line(path, {"problems": entries}, sync=True, below=path.parents[1])
+            append_line(path, {"problems": entries}, sync=True)
             progress.advance(bar, len(batch))
 
 

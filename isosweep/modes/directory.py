@@ -14,7 +14,7 @@ from isosweep.config.executed import read_from
 from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, stored_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
-from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
+from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
@@ -366,8 +366,8 @@ def store_plan(
         existing = own_plan(study, paths)
         if existing is not None and not launches and not never_launched(paths.root):
             return
-        make_directories(paths.runs)
-        make_directories(paths.root)
+        paths.runs.mkdir(parents=True, exist_ok=True)
+        paths.root.mkdir(parents=True, exist_ok=True)
         settings = asdict(_stored_form(config)) | {"budget": list(config.budgets)}
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)

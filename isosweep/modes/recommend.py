@@ -10,7 +10,7 @@ from isosweep import words
 from isosweep.config.overrides import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, make_directories, write_json
+from isosweep.files import JsonObject, write_json
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import one_sweep
 from isosweep.modes.terminal import printable, say, show_json
@@ -61,7 +61,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         variants.append({"axes": axes, **document})
         kept = f"recommendation: {view.recommendation}"
         try:
-            make_directories(view.analysis)
+            view.analysis.mkdir(parents=True, exist_ok=True)
             write_json(view.recommendation, document)
         except OSError as error:
             # Of a sweep that others let this user read.

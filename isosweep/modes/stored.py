@@ -22,7 +22,7 @@ from isosweep.difficulty.measurement import (
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import make_directories, read_json, write_json
+from isosweep.files import read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
@@ -43,7 +43,7 @@ from isosweep.plan.tally import Standing, Tally
 from isosweep.preflight.disk import free_bytes, require_disk
 from isosweep.preflight.search import require_search
 from isosweep.store.checkpoints import can_go_on
-from isosweep.store.paths import SweepPaths, require_plain
+from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.uses import note_use
@@ -261,7 +261,6 @@ def store_runs(study: Study, paths: SweepPaths) -> list[str]:
         times = planned_times(table, study.plan)
         for run in study.plan.of_axes(variant.axes).runs:
             files = paths.run(run.run_id)
-            require_plain(files)
             spec = with_stored_sets(study.specs[run.run_id], files)
             document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
             document["planned"] = times.get(run.run_id)
@@ -271,7 +270,7 @@ def store_runs(study: Study, paths: SweepPaths) -> list[str]:
             with suppress(ValueError):
                 stored = read_json(files.spec)
             if stored != document:
-                write_json(files.spec, document, below=files.root)
+                write_json(files.spec, document)
             for selection in variant.selections:
                 store_selection(files, selection)
             if rates is not None:
@@ -285,7 +284,7 @@ def note_uses(study: Study, paths: SweepPaths) -> list[str]:
     for run in study.plan.runs:
         files = paths.run(run.run_id)
         try:
-            make_directories(files.root)
+            files.root.mkdir(parents=True, exist_ok=True)
             note_use(files, paths.root, study.plan.plan_id)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -9,36 +9,28 @@ import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isosweep.files import entered, make_directory, write_json
+from isosweep.files import make_directory, write_json
 
 
 def claim(path: Path, document: Mapping[str, Any]) -> bool:
     """Create `path` with `document`, unless it is there; whether this call created it.
 
-    A reader sees the whole document or no file. Raises OSError, as `files.write_text` does; also
-    where the numbers' directory is a link.
+    A reader sees the whole document or no file. Raises OSError, as `files.write_text` does.
     """
     make_directory(path.parent)
     own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    # The run or the sweep that has the numbers.
-    below = path.parent.parent
-    write_json(own, document, below=below)
-    with entered(path.parent, below) as parent:
-        here: dict[str, Any] = {"src_dir_fd": parent, "dst_dir_fd": parent}
-        try:
-            os.link(own.name, path.name, **here)
-            return True
-        except FileExistsError:
-            # A network file system may repeat a request whose answer it lost: then the link is
-            # ours.
-            return os.stat(own.name, dir_fd=parent).st_nlink == 2
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(own.name, dir_fd=parent)
+    write_json(own, document)
+    try:
+        path.hardlink_to(own)
+        return True
+    except FileExistsError:
+        # A network file system may repeat a request whose answer it lost: then the link is ours.
+        return own.stat().st_nlink == 2
+    finally:
+        own.unlink(missing_ok=True)
 
 
 def claim_next(directory: Path, document: Mapping[str, Any]) -> int:

@@ -1,12 +1,9 @@
 """The one place that knows what every file of a sweep is called."""
 
-import errno
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from isosweep.errors import RecordError
-from isosweep.files import require_no_links
 from isosweep.reserved import EVALUATIONS, PROBLEMS, TRAINED
 
 # What those read who look at every run: see `RunPaths.text`.
@@ -109,19 +106,8 @@ def node_of_log(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def require_plain(run: RunPaths) -> None:
-    """Raise RecordError for a link in the run's directory, or in its place: trainers, schedulers
-    and shells write there, and would follow it."""
-    try:
-        require_no_links(run.root)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise RecordError(f"{error.filename}: {error.strerror}") from None
-
-
 # Written last into a checkpoint, so its presence means that the checkpoint was complete; lists
-# every other file with its size and checksum.
+# every other file with its size.
 CHECKPOINT_FILES = "isosweep-files.json"
 CHECKPOINT_PROGRESS = "isosweep.json"
 CHECKPOINT_HEALTH = "isosweep-health.json"

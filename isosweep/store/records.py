@@ -135,14 +135,14 @@ def append_attempt(log: Path, start: AttemptStart) -> None:
     make_directory(log)
     path = attempt_file(log, start.attempt)
     line = {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}
-    append_line(path, line, sync=True, below=log.parent)
+    append_line(path, line, sync=True)
 
 
 def append_record(log: Path, attempt: int, record: Record) -> None:
     """Append and force to the disk. Raises OSError on a full disk; earlier records stay."""
     place = {"kind": "record", "version": FORMAT_VERSION, "attempt": attempt}
     line = {**place, **record.to_json()}
-    append_line(attempt_file(log, attempt), line, sync=True, below=log.parent)
+    append_line(attempt_file(log, attempt), line, sync=True)
 
 
 def write_records(log: Path, records: Iterable[Record]) -> None:
@@ -278,14 +278,14 @@ def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:
     """Append a step's metrics, not forced to the disk."""
     make_directory(log)
     own = {"attempt": attempt, **line}
-    append_line(attempt_file(log, attempt), own, sync=False, below=log.parent)
+    append_line(attempt_file(log, attempt), own, sync=False)
 
 
 def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
     """Append a warning of `attempt`, forced to the disk."""
     make_directory(log)
     line = {"attempt": attempt, **asdict(warning)}
-    append_line(attempt_file(log, attempt), line, sync=True, below=log.parent)
+    append_line(attempt_file(log, attempt), line, sync=True)
 
 
 def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:

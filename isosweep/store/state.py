@@ -202,7 +202,7 @@ class Attempt:
         """
         document = {"version": STATE_VERSION, **asdict(state)}
         path = self.run.attempt(self.number)
-        write_json(path, document, sync=sync, below=self.run.root)
+        write_json(path, document, sync=sync)
 
 
 def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = None) -> Attempt:

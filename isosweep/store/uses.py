@@ -52,7 +52,7 @@ def note_use(run: RunPaths, sweep: Path, plan_id: str) -> None:
     run.uses.mkdir(exist_ok=True)
     first = not run.spec.exists() or (known is not None and known.first)
     document = {"sweep": where, "near": near, "plan_id": plan_id, "first": first, "gone": False}
-    write_json(path, {"version": USE_VERSION, **document}, below=run.root)
+    write_json(path, {"version": USE_VERSION, **document})
 
 
 def uses_of(run: RunPaths) -> list[Use]:
@@ -66,7 +66,7 @@ def forget(run: RunPaths, use: Use) -> None:
     path = _file(run, use.sweep, use.plan_id)
     document = read_json(path)
     if document is not None:
-        write_json(path, document | {"gone": True}, below=run.root)
+        write_json(path, document | {"gone": True})
 
 
 def _file(run: RunPaths, sweep: str, plan_id: str) -> Path:

@@ -31,7 +31,7 @@ def hold_problems(
         if further:
             counts["sets"] = {name: len(problems) for name, problems in further.items()}
         document = {"sha256": digest, **counts, "dropped": sets.dropped}
-        write_json(run.problems, document, below=run.root)
+        write_json(run.problems, document)
     elif held != digest:
         raise RecordError(
             f"{run.problems}: this run's problems had the sha256 "

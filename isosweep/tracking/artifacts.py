@@ -1,7 +1,6 @@
 """Files that a run has in MLflow: written here, or sent to the server that keeps them.
 
-MLflow's own way to write them here follows every link, and takes a file's mode along: what lies in
-a directory of several users is then written over files elsewhere.
+MLflow's own way to write them here writes to what a link leads to, and takes a file's mode along.
 """
 
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from isosweep.files import make_within, open_plain, write_bytes
+from isosweep.files import open_plain, write_bytes
 from isosweep.reserved import ARTIFACTS
 
 
@@ -28,16 +27,15 @@ class Artifacts:
     def add(self, file: Path, folder: str = "") -> None:
         """Replace `folder`/NAME by what `file` holds, which is no link. Raises as the store does,
         and OSError."""
-        with open_plain(file) as opened:
+        with open(file, "rb", opener=open_plain) as opened:
             self.put(str(PurePosixPath(folder, file.name)), opened.read())
 
     def put(self, name: str, content: bytes) -> None:
         """Replace `name`, which may have folders, by `content`; raises as `add` does."""
         place = self._place()
         if place is not None:
-            # Directories of runs are two below that of all artifacts.
-            make_within(place.parents[1], (place / name).parent)
-            write_bytes(place / name, content, sync=False, below=place.parents[1])
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(place / name, content, sync=False)
             return
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, Path(name).name)

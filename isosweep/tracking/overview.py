@@ -98,7 +98,7 @@ def put_artifacts(artifacts: Artifacts, overview: Overview) -> None:
         artifacts.put(_path(name), json.dumps(document).encode())
     if overview.figure is not None:
         small = BytesIO()
-        with open_plain(overview.figure) as figure, Image.open(figure) as image:
+        with open(overview.figure, "rb", opener=open_plain) as figure, Image.open(figure) as image:
             image.thumbnail(_FIGURE_SIZE)
             image.save(small, "PNG")
         artifacts.put(_SMALL, small.getvalue())

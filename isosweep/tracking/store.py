@@ -3,7 +3,6 @@
 MLflow itself is imported by the first use: it costs seconds, and planning must not pay them.
 """
 
-import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,6 @@ from filelock import FileLock
 
 from isosweep.config.executed import require_own
 from isosweep.errors import SettingError
-from isosweep.files import entered
 from isosweep.ownership import others_may_write
 from isosweep.plan.cells import Plan
 from isosweep.reserved import ARTIFACTS, MLFLOW
@@ -98,7 +96,6 @@ class Store:
                 raise FileNotFoundError(f"unable to open database file {self._database}")
             # Two processes that make MLflow's tables at once both fail.
             with FileLock(self._database.with_suffix(".lock"), timeout=_MAKING_S):
-                _require_plain(self._database)
                 _require_writable(self._database)
                 self._connect(uri)
         self._file = self._identity()
@@ -230,13 +227,6 @@ def is_gone(error: BaseException) -> bool:
     """Whether the store answers that it does not have what it had, or that a user deleted it."""
     code = getattr(error, "error_code", None)
     return code == "RESOURCE_DOES_NOT_EXIST" or "must be in the 'active' state" in str(error)
-
-
-def _require_plain(database: Path) -> None:
-    """Raise OSError where SQLite would write what a link of another user leads to."""
-    with suppress(FileNotFoundError), entered(database.parent):
-        if database.is_symlink() and database.lstat().st_uid not in (os.geteuid(), 0):
-            raise OSError(errno.ELOOP, "is a link of another user, which is not followed")
 
 
 def _require_writable(database: Path) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import math
 import netrc
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -22,7 +23,7 @@ from PIL import Image
 from isosweep.config.executed import require_own
 from isosweep.config.tracking import TrackingConfig
 from isosweep.errors import SettingError
-from isosweep.files import make_within, open_plain, read_json, remove_tree, write_bytes, write_json
+from isosweep.files import open_plain, read_json, write_bytes, write_json
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 from isosweep.tracking.backend import StoredRun, StoredRuns
@@ -85,7 +86,7 @@ class WandbBackend:
         if known is not None and self._place == self._identity():
             return None
         self.close()
-        make_within(self._root, self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
         self._place = self._identity()
         return {}
@@ -171,13 +172,13 @@ class WandbBackend:
                 list(table.columns), rows, allow_mixed_types=True
             )
         for file, folder in [*files, *((file, "") for file in overview.files)]:
-            with open_plain(file) as opened:
+            with open(file, "rb", opener=open_plain) as opened:
                 if file.suffix == ".png":
                     with Image.open(opened) as image:
                         panels[str(PurePosixPath(folder, file.stem))] = wandb.Image(image)
                     continue
                 path = Path(handle.dir, folder, file.name)
-                write_bytes(path, opened.read(), sync=False, below=self._root)
+                write_bytes(path, opened.read(), sync=False)
             handle.save(str(path), base_path=handle.dir, policy="now")
         if panels:
             handle.log(panels)
@@ -203,7 +204,7 @@ class WandbBackend:
     def _note(self, run: StoredRun, last: int) -> None:
         run.sent = dict.fromkeys(_ROWS, last) | {"numbers": 0}
         path = Path(run.handle.dir).parent / _NOTE
-        write_json(path, {"step": last}, sync=False, below=self._root)
+        write_json(path, {"step": last}, sync=False)
 
     def _last_sent(self, key: str) -> int:
         """The last step of a run that a server has by one of its directories, -1 for none; no other
@@ -216,7 +217,7 @@ class WandbBackend:
             if note is not None and note["step"] >= last:
                 last, kept, drop = note["step"], older, kept
             if drop is not None:
-                remove_tree(drop, self._root)
+                shutil.rmtree(drop)
         return last
 
     def _identity(self) -> tuple[int, int] | None:

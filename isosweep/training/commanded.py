@@ -20,7 +20,7 @@ from isosweep.compute import Compute
 from isosweep.config.trainer import RESUME_FROM, STEP
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError, TrainerError
-from isosweep.files import make_directories, read_json, write_json
+from isosweep.files import read_json, write_json
 from isosweep.importing.runs import ForeignRun
 from isosweep.models.weights import weights
 from isosweep.store.checkpoints import complete
@@ -71,7 +71,7 @@ class Commanded:
         self._seen.append((self._resumed, self._before.device_seconds / self._spec.devices))
         if session.monitor.verdict is not None or session.schedule.is_over(self._before):
             return
-        make_directories(self.directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
         reporter.doing(BEGINNING)
         reporter.state("running")
         process = self._start()
@@ -235,8 +235,7 @@ class Commanded:
             checkpoint = place / f"checkpoint-{step}"
             if checkpoint.exists() or not self._resumed < step <= self._told.last_step:
                 continue
-            make_directories(checkpoint)
-            below = self._session.attempt.run.root
+            checkpoint.mkdir(parents=True, exist_ok=True)
             progress = {
                 "step": step,
                 "recorded": sorted(each for each in self._recorded if each <= step),
@@ -248,7 +247,7 @@ class Commanded:
                 (CHECKPOINT_HEALTH, health),
                 (CHECKPOINT_FOREIGN, {"path": str(path)}),
             ):
-                write_json(checkpoint / name, document, below=below)
+                write_json(checkpoint / name, document)
             complete(checkpoint)
 
     def _judge(self, status: int | None) -> None:

@@ -131,9 +131,7 @@ class Nodes:
         self.said = replace(self.said, beat=self.said.beat + 1, **changes)
         if self.place.nodes > 1:
             with suppress(OSError):
-                write_json(
-                    self._file(self.place.node), asdict(self.said), below=self._attempt.run.root
-                )
+                write_json(self._file(self.place.node), asdict(self.said))
 
     def wait_for_all(self, ask: Callable[[], None], stop: StopRequest) -> bool:
         """Whether every node came before anything stopped this one. `ask`: looks for what does.

@@ -54,8 +54,8 @@ class ResumePoint:
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
     """The newest whole checkpoint on the chain of attempts before `attempt`.
 
-    One that is broken is passed over: its every file is read and compared. So is one before which
-    a record was taken that is lost: from an earlier one it is taken again.
+    One that is broken is passed over: a file is missing, or has another size. So is one before
+    which a record was taken that is lost: from an earlier one it is taken again.
     """
     losses: list[str] = []
     read = read_records(run.records, before=attempt)
@@ -117,15 +117,14 @@ class Progress:
 
     def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
         """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""
-        below = checkpoint.parents[2]
-        write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json(), below=below)
+        write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json())
         document = {
             "step": step,
             "recorded": sorted(recorded),
             "compute": asdict(self.ledger.spent),
             "stream": self.stream.to_json(),
         }
-        write_json(checkpoint / CHECKPOINT_PROGRESS, document, below=below)
+        write_json(checkpoint / CHECKPOINT_PROGRESS, document)
 
     def restore(self, checkpoint: Path) -> None:
         """Put books and the order of problems where a complete checkpoint left them.

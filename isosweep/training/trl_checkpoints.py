@@ -9,7 +9,6 @@ training: there everything is written at once, each process's part by itself. Wh
 parts by `from_pretrained` is put together of the last ones alone.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,6 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 from trl import GRPOTrainer
 
-from isosweep.files import require_no_links
 from isosweep.store.checkpoints import written_here
 
 # What accelerate puts before the names of weights.
@@ -97,9 +95,6 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         self._left = []
         directory = checkpoint_directory(self.args, self.state)
-        # The trainer would write what a link leads to, and others may have made one since.
-        if os.path.lexists(directory.parent):
-            require_no_links(directory.parent)
         super()._save_checkpoint(model, trial)
         self.save_beside(directory)
 

@@ -24,7 +24,7 @@ from isosweep.job import Place
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.store.checkpoints import keep_only
-from isosweep.store.paths import RunPaths, require_plain
+from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import (
     BEGINNING,
@@ -205,7 +205,6 @@ def run_attempt(
     began, stop = time.monotonic(), stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
-    require_plain(job.run)
     spec = spec_of(job.run)
     attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
     start = find_resume_point(job.run, attempt.number)

@@ -32,10 +32,17 @@ class Fakes:
         )
 
     def runs(self, command: str, shell: str) -> None:
-        """From now on `command` does this."""
+        """From now on `command` does this; what sbatch is handed is in `$script`."""
+        given = f"script={self.directory}/$(ls {self.directory} | wc -l).sbatch; cat >$script"
         script = self.directory / command
+        shell = f"{given}\n{shell}" if command == "sbatch" else shell
         script.write_text(f'#!/bin/sh\necho "{command} $*" >>{self.log}\n{shell}\n')
         script.chmod(0o755)
+
+    def scripts(self) -> list[str]:
+        """What sbatch was handed so far."""
+        found = sorted(self.directory.glob("*.sbatch"), key=lambda path: int(path.stem))
+        return [path.read_text() for path in found]
 
     def calls(self, command: str) -> list[str]:
         """The command lines so far that begin so."""

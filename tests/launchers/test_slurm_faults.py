@@ -21,8 +21,7 @@ def test_a_batch_is_one_array_whose_tasks_print_into_their_runs_logs(
     orders = orders_of(tmp_path, run, 3)
     jobs = [Job(job_id=f"17_{task}", cluster="lab") for task in range(3)]
     assert launcher.submit(orders) == jobs
-    (called,) = fakes.calls("sbatch")
-    text = Path(called.split()[-1]).read_text()
+    (text,) = fakes.scripts()
     assert "--array=0-2%3" in text
     for order in orders:
         link = tmp_path / "sweep" / "batches" / "B" / str(order.submission.index)
@@ -65,26 +64,6 @@ def test_a_refusal_is_in_slurms_words_and_says_whether_it_passes(
     assert (answer.passing, answer.unknown) == (passing, unknown)
 
 
-def test_a_script_that_others_could_change_is_handed_over_as_it_was_made(
-    fakes: Fakes,
-    launcher: SlurmLauncher,
-    tmp_path: Path,
-    run: PlannedRun,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fakes.runs("sbatch", f"cat >{tmp_path}/given; echo 17")
-    orders = orders_of(tmp_path, run, 1)
-    assert launcher.submit(orders) == [Job(job_id="17")]
-    assert (tmp_path / "given").read_text() == ""
-    monkeypatch.setenv("ISOSWEEP_VOUCHED", "0123")
-    tmp_path.chmod(0o777)
-    launcher.submit(orders)
-    text = (tmp_path / "given").read_text()
-    assert text.startswith("#!/bin/bash")
-    assert "export ISOSWEEP_VOUCHED=0123" in text
-    assert fakes.calls("sbatch")[1].split()[-1] == "--parsable"
-
-
 def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed(
     fakes: Fakes, tmp_path: Path, run: PlannedRun
 ) -> None:
@@ -101,7 +80,7 @@ def test_a_limit_on_submitted_jobs_leads_to_smaller_arrays(
     # A limit of 5 tasks: as a plugin of accounting counts them.
     fakes.runs(
         "sbatch",
-        f"""tasks=$(sed -n 's/.*--array=\\([0-9]*\\)-\\([0-9]*\\)%.*/\\2-\\1+1/p' "$2")
+        f"""tasks=$(sed -n 's/.*--array=\\([0-9]*\\)-\\([0-9]*\\)%.*/\\2-\\1+1/p' "$script")
 tasks=$(( ${{tasks:-1}} )); used=$(cat {tmp_path}/used 2>/dev/null || echo 0)
 if [ $(( used + tasks )) -gt 5 ]; then
   echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1
@@ -177,14 +156,14 @@ def test_a_run_that_is_tried_again_gets_a_place_of_the_array_before_it(
     fakes.answers("sbatch", "17\n")
     orders = orders_of(tmp_path, run, 5)
     launcher.submit(orders)
-    assert "--array=0-4%3" in Path(fakes.calls("sbatch")[0].split()[-1]).read_text()
+    assert "--array=0-4%3" in fakes.scripts()[0]
     fakes.answers("sbatch", "18\n")
     tasks = "".join(row(f"17_{task}", "RUNNING") for task in range(5))
     fakes.answers("squeue", tasks)
     again = orders_of(tmp_path / "again", run, 1)
     launcher.submit(again)
     assert fakes.calls("scontrol update") == ["scontrol update JobId=17 ArrayTaskThrottle=2"]
-    assert "--dependency" not in Path(fakes.calls("sbatch")[1].split()[-1]).read_text()
+    assert "--dependency" not in fakes.scripts()[1]
     states = states_of(orders, [f"17_{task}" for task in range(5)]) + states_of(again, ["18"])
     fakes.answers("squeue", tasks + row("18", "RUNNING"))
     launcher.observe(states)

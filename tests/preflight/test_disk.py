@@ -62,7 +62,7 @@ def with_checkpoint(run: RunPaths, size: float) -> None:
     complete(checkpoint)
     document = read_json(checkpoint / CHECKPOINT_FILES)
     assert document is not None
-    files = {"model.safetensors": {"bytes": int(size), "crc32": "0"}}
+    files = {"model.safetensors": {"bytes": int(size)}}
     write_json(checkpoint / CHECKPOINT_FILES, {**document, "files": files})
 
 

@@ -85,13 +85,6 @@ def truncated(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def garbled(path: Path) -> None:
-    """The same length, and one byte in the middle another."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    path.write_bytes(content)
-
-
 # What transformers, TRL and isosweep write of a run on one device.
 FILES = (
     *("model.safetensors", "optimizer.pt", "rng_state.pth", "scheduler.pt", "trainer_state.json"),
@@ -112,9 +105,9 @@ def test_every_file_of_a_checkpoint_is_listed_here(stopped: RunPaths) -> None:
 @pytest.mark.parametrize(
     ("name", "damage"),
     in_ci(
-        product(FILES, (truncated, garbled, Path.unlink)),
-        *((name, garbled) for name in FILES),
-        *product(FILES[:1] + FILES[-1:], (truncated, Path.unlink)),
+        product(FILES, (truncated, Path.unlink)),
+        *((name, truncated) for name in FILES),
+        *product(FILES[:1] + FILES[-1:], (Path.unlink,)),
     ),
 )
 def test_a_broken_checkpoint_is_passed_over(
@@ -139,7 +132,7 @@ def test_a_broken_checkpoint_is_passed_over(
     in_ci(
         [
             ("optimizer.pt", truncated),
-            ("model.safetensors", garbled),
+            ("model.safetensors", truncated),
             ("rng_state.pth", Path.unlink),
         ],
         ("optimizer.pt", truncated),
@@ -187,7 +180,7 @@ def test_a_run_whose_only_checkpoint_is_broken_begins_again_and_ends_the_same(
     run = copy_of(stopped, tmp_path)
     before, newest = last_two(run)
     shutil.rmtree(before)
-    garbled(newest / "optimizer.pt")
+    truncated(newest / "optimizer.pt")
     finish(run)
     assert reproducible(run) == reproducible(straight)
     metrics = read_metrics(run.metrics, run.records)
