@@ -3,13 +3,11 @@
 # What lies in `sweeps_dir` beside the sweeps.
 RUNS, TRAINED, DIFFICULTY = "runs", "trained", "difficulty"
 PROBLEMS, EVALUATIONS = "problems", "evaluations"
-MLFLOW, ARTIFACTS, COMPARISON = "mlflow.db", "mlartifacts", "comparison-"
+MLFLOW, ARTIFACTS, COMPARISON, TRASH = "mlflow.db", "mlartifacts", "comparison-", "trash"
 _BESIDE = (
-    *(RUNS, TRAINED, DIFFICULTY, PROBLEMS, EVALUATIONS, MLFLOW, ARTIFACTS),
-    # Of earlier versions.
-    "calibration.json",
-    # Hydra's, MLflow's and W&B's own; what is removed; and where studies' sweeps are kept.
-    *("multirun", "mlruns", "wandb", "trash", "studies"),
+    *(RUNS, TRAINED, DIFFICULTY, PROBLEMS, EVALUATIONS, MLFLOW, ARTIFACTS, TRASH),
+    # Hydra's, MLflow's and W&B's own; and where studies' sweeps are kept.
+    *("multirun", "mlruns", "wandb", "studies"),
 )
 
 

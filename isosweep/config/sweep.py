@@ -115,8 +115,8 @@ class SweepConfig:
     """Directory of this sweep, anywhere; null: that of `name`. For an existing sweep, the beginning
     of its name in `sweeps_dir` is enough."""
     confirm: bool = False
-    """Launch without the question that `launcher.confirm_above` asks; with `mode=clean`, remove
-    what it lists."""
+    """Launch without the question that `launcher.confirm_above` asks; with `mode=clean`, move
+    what it lists to `trash/`."""
     dry_run: bool = False
     """With `mode=launch`: show what would be submitted, and submit nothing."""
     open_browser: bool = True
@@ -176,9 +176,6 @@ class SweepConfig:
     """What `mode=status`, `mode=next` and `mode=recommend` print."""
     lines: PositiveInt = 200
     """Last lines of its logs that `mode=status` prints where `runs` chooses one run."""
-    forget: Listed[str] = field(default_factory=list)
-    """With `mode=clean`: deleted sweeps whose runs need not be kept, by the names that it
-    prints."""
     retry_failed: bool = False
     """Let `mode=resume` try failed runs again."""
 

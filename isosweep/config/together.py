@@ -36,9 +36,6 @@ def _command_line(c: "SweepConfig") -> Refusals:
     if c.dry_run and c.mode != "launch":
         rule = f"shows what mode=launch would submit; mode={c.mode} has no such preview"
         yield SettingError("dry_run", True, rule, "mode=launch dry_run=true, or mode=plan")
-    if c.forget and c.mode != "clean":
-        rule = f"is for mode=clean; mode={c.mode} removes nothing"
-        yield SettingError("forget", ", ".join(c.forget), rule)
     if c.from_sweep and c.mode not in ("recommend", "next", "compare", "import"):
         rule = f"is for mode=import, recommend, next, compare; mode={c.mode} asks for sweep_dir"
         yield SettingError("from", ", ".join(c.from_sweep), rule)

@@ -16,7 +16,6 @@ from isosweep.plan.output import plan_csv
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import Evaluation, Record, write_records
 from isosweep.store.state import RunState, claim_attempt
-from isosweep.store.uses import note_use
 from isosweep.version import __version__
 
 
@@ -40,8 +39,6 @@ def store_sweep(
     paths.root.mkdir(parents=True, exist_ok=True)
     for run in runs:
         _store_run(paths.run(run_id(run)), run, plan.budget_unit)
-    for planned in plan.runs:
-        note_use(paths.run(planned.run_id), paths.root, plan.plan_id)
     write_json(paths.config, settings)
     write_text(paths.plan_csv, plan_csv(plan))
     # Last: whoever finds a plan.json finds the rest.

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.errors import SettingError, StorageError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display_progress import Progress
-from isosweep.modes.needed import LEAST_TOLD_BYTES, bytes_of, spared_by_sweep
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.signals import INTERRUPTED, Signals
-from isosweep.modes.stored import note_uses, places_of
+from isosweep.modes.stored import places_of
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.modes.track import close_tracker, track
 from isosweep.modes.watching import Watching
@@ -380,22 +378,7 @@ def _complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
         word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
         say(console, f"{word}: {run_id}: {reason.removeprefix('cancelled ')}", style="red")
     analyse_sweep(sweep.stored, console)
-    _tell_disk(sweep, console)
     return 1 if failed else 0
-
-
-def _tell_disk(sweep: Sweep, console: Console) -> None:
-    """Say what the checkpoints take, where much of that is optimiser states that may go."""
-    runs = sweep.study.plan.runs
-    # Of small models not even the files are looked at.
-    if sum(run.checkpoints_kept_bytes for run in runs) < LEAST_TOLD_BYTES:
-        return
-    free = spared_by_sweep(sweep.stored, "weights")
-    if free >= LEAST_TOLD_BYTES:
-        every = [sweep.paths.run(run.run_id).checkpoints for run in runs]
-        taken = sum(bytes_of(path) for path in every if path.is_dir())
-        again = typed("sweeps_dir", sweep.paths.runs.parent)
-        say(console, words.line("terminal", "disk", taken, free, again))
 
 
 def _tell(sweep: Sweep, status: Ended, failed: int, console: Console) -> None:
@@ -439,7 +422,6 @@ def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
         return
     paths = sweep_paths(study)
     store_plan(study, paths)
-    note_uses(study, paths)
     listed = ", ".join(f"{budget:g}" for budget in budgets)
     say(console, f"over all budgets of these sweeps ({listed}): {paths.root}")
     analyse_sweep(Sweep(study=study, paths=paths).stored, console)

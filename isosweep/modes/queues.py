@@ -136,11 +136,7 @@ class Queues:
         """Follow the sweeps' runs; those with one launcher share its places."""
         alike: dict[str, list[Sweep]] = defaultdict(list)
         for sweep in sweeps:
-            if closed := store_runs(sweep.study, sweep.paths):
-                self._notice(
-                    f"{len(closed)} runs belong to another user and cannot note that {sweep.name} "
-                    f"uses them: their owner's mode=clean may remove them; one is {closed[0]}"
-                )
+            store_runs(sweep.study, sweep.paths)
             alike[sweep.key].append(sweep)
         for key, group in alike.items():
             items = [item for sweep in group for item in sweep.items()]

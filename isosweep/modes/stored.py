@@ -1,6 +1,5 @@
 """A sweep's plan and runs on the disk, before any of them starts."""
 
-import errno
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,7 +26,6 @@ from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
 from isosweep.modes.further import twice_the_largest
-from isosweep.modes.needed import LEAST_TOLD_BYTES
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.plan.calibration import planned_times
@@ -46,9 +44,10 @@ from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
-from isosweep.store.uses import note_use
 from isosweep.words.numbers import in_hours, short
 
+# Checkpoints that take less are not told of.
+_LEAST_TOLD_BYTES = 1e9
 # Rows of the terminal's table; where there are more pairs of n and B, it has a row for each n.
 _ROWS = 16
 
@@ -78,7 +77,7 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     say(console, *described_plan(plan, config))
     planned, free = checkpoint_plan(study, places), free_bytes(paths.runs)
     # Of small models it is nothing to think of.
-    if planned.peak_bytes >= LEAST_TOLD_BYTES:
+    if planned.peak_bytes >= _LEAST_TOLD_BYTES:
         say(console, words.line("plan", "checkpoints", planned, free))
     say(console, *described_findings(study))
     warn(console, *described_cautions(study), *described_losses(study, paths))
@@ -247,20 +246,19 @@ def require_room(studies: Sequence[Study], paths: SweepPaths | None = None) -> N
         require_disk(alike, group[0][1], max(places_of(study) or len(every) for study in alike))
 
 
-def store_runs(study: Study, paths: SweepPaths) -> list[str]:
+def store_runs(study: Study, paths: SweepPaths) -> None:
     """Write what the worker of each run reads: its spec, and what is known of its problems; what
     these execute is vouched for.
 
-    A run goes on with the evaluation sets that it began with, whichever sweep asks for it. Returns
-    what `note_uses` does.
+    A run goes on with the evaluation sets that it began with, whichever sweep asks for it.
     """
     vouch(study.specs.values())
-    closed = note_uses(study, paths)
     for variant, table in zip(study.variants, study.candidates, strict=True):
         rates = _base_rates(variant, paths)
         times = planned_times(table, study.plan)
         for run in study.plan.of_axes(variant.axes).runs:
             files = paths.run(run.run_id)
+            files.root.mkdir(parents=True, exist_ok=True)
             spec = with_stored_sets(study.specs[run.run_id], files)
             document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
             document["planned"] = times.get(run.run_id)
@@ -275,22 +273,6 @@ def store_runs(study: Study, paths: SweepPaths) -> list[str]:
                 store_selection(files, selection)
             if rates is not None:
                 store_base_rates(files, rates)
-    return closed
-
-
-def note_uses(study: Study, paths: SweepPaths) -> list[str]:
-    """Have each run of the plan know that the sweep uses it; the runs where this user may not."""
-    closed = []
-    for run in study.plan.runs:
-        files = paths.run(run.run_id)
-        try:
-            files.root.mkdir(parents=True, exist_ok=True)
-            note_use(files, paths.root, study.plan.plan_id)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
-            closed.append(run.run_id)
-    return closed
 
 
 def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:

@@ -28,7 +28,7 @@ MODES = {
     "resume": "finish an interrupted sweep",
     "status": "all sweeps; how the runs of one stand; what a run has printed",
     "cancel": "stop runs",
-    "clean": "remove what no sweep needs",
+    "clean": "move what no sweep needs to trash/",
     "analyse": "the analysis and report again, from the records",
     "recommend": "n, B, T and learning rate for a budget",
     "next": "the further runs that would decide a sweep",

@@ -33,8 +33,6 @@ class RunPaths:
     """The digest of its problems, which every attempt compares."""
     base_rates = _Named("base_rates.json")
     """Success rates of the held-out problems before training, where they were measured."""
-    uses = _Named("uses")
-    """The directory of the sweeps that use the run, a file for each."""
     records = _Named("records")
     """The directory of records: `log`, a file for each attempt."""
     metrics = _Named("metrics")

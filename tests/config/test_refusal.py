@@ -105,7 +105,6 @@ REFUSED = [
     ("health.window=1", "health.window", "must be greater than or equal to 2"),
     # Modes.
     ("mode=status dry_run=true", "dry_run", "mode=status has no such preview"),
-    ("forget=a", "forget", "is for mode=clean; mode=run removes nothing"),
     ("mode=status from=a", "from", "is for mode=import, recommend, next, compare"),
     ("name=a sweep_dir=b", "name", "and sweep_dir=b: each says which directory"),
     # Tasks.

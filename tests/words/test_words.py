@@ -54,8 +54,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *words.lines("terminal", "training", 18, 2, 240.0, False),
             *words.lines("terminal", "training", 1, None, 7200.0, True),
             *words.lines("terminal", "analysing", 18, 12.0),
-            *words.lines("terminal", "disk", 12.9e9, 8.61e9, "sweeps_dir=/data/sweeps"),
-            *words.lines("terminal", "spare", {"weights": 8.61e9, "none": 12.9e9}),
         ],
         "mlflow": [
             *words.lines("mlflow", "answer", "", document),
