@@ -9,7 +9,6 @@ from typing import assert_never
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.launcher import Observed, Refused
 from isosweep.store.paths import RunPaths
-from isosweep.store.presence import AWAY, there
 from isosweep.store.state import RunView, view_run
 from isosweep.store.submissions import Outcome, SubmissionState
 
@@ -48,14 +47,16 @@ class RunFiles:
         except OSError as error:
             self.away = error
             return self.view
-        known = self.view.submission
-        if known is not None and view.submission is None:
-            away = not known.submission.path.exists()
+        known, lost = self.view, list[Path]()
+        if known.submission is not None and view.submission is None:
+            lost.append(known.submission.submission.path)
+        if known.state is not None and view.state is None:
+            lost.append(self._paths.attempts)
+        away = next((path for path in lost if not path.exists()), None)
+        self.away = None
+        if away is not None:
+            self.away = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(away))
         else:
-            lost = self.view.state is not None and view.state is None
-            away = lost and not there(self._paths.root)
-        self.away = FileNotFoundError(errno.ENOENT, AWAY, str(self._paths.root)) if away else None
-        if not away:
             self.view = view
         return self.view
 

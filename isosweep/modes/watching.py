@@ -1,6 +1,5 @@
 """Who follows which of a command's sweeps: this process, or one that it waits for."""
 
-import errno
 import time
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from isosweep.modes.terminal import say, typed
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
-from isosweep.store.presence import AWAY, there
 from isosweep.store.state import view_run
 
 # Between two looks at who follows a sweep.
@@ -51,11 +49,10 @@ class Watching:
         return True
 
     def require_there(self) -> None:
-        """Raise FileNotFoundError where a sweep's files cannot be seen at present."""
+        """Raise OSError where a sweep's files cannot be seen at present."""
         for sweep in self.sweeps:
-            for place in (sweep.paths.runs, sweep.paths.root):
-                if not there(place):
-                    raise FileNotFoundError(errno.ENOENT, AWAY, str(place))
+            sweep.paths.runs.stat()
+            sweep.paths.plan.stat()
 
     def _print(self, line: str) -> None:
         say(self._console, line)

@@ -13,7 +13,6 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.paths import SweepPaths
-from isosweep.store.presence import there
 from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run
 from isosweep.tracking.backend import Backend, StoredRun, StoredRuns
@@ -95,7 +94,7 @@ class Tracker:
 
         Raises StoreError when the store cannot be used; the next sync goes on.
         """
-        if not there(self._paths.runs):
+        if not self._paths.runs.is_dir():
             return
         with self.backend.used():
             try:
@@ -113,7 +112,7 @@ class Tracker:
         None: as its runs stand, whoever follows them. Raises StoreError when a file cannot be
         stored, after ending the run all the same.
         """
-        if not there(self._paths.runs):
+        if not self._paths.runs.is_dir():
             return
         with self.backend.used():
             try:

@@ -10,7 +10,6 @@ Nothing heavy is imported before it is known that there is something to do.
 import os
 import signal
 import sys
-import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,6 @@ from isosweep.job import Task, array_index, requeue, task_of
 from isosweep.store.batches import read_batch
 from isosweep.store.claims import highest
 from isosweep.store.paths import RunPaths
-from isosweep.store.presence import wait_for
 from isosweep.store.submissions import (
     Job,
     Outcome,
@@ -35,9 +33,6 @@ from isosweep.store.submissions import (
 )
 from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.stopping import StopRequest
-
-# Longer than a file server takes to restart.
-_WAIT_S = 600.0
 
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
@@ -68,7 +63,6 @@ def _find(argv: list[str]) -> SubmissionState:
         if newest is None:
             raise RecordError(f"{path}: a run without a submission; mode=launch makes one")
         return newest
-    _wait(path)
     try:
         document = read_json(path)
         if document is None:
@@ -80,14 +74,6 @@ def _find(argv: list[str]) -> SubmissionState:
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise RecordError(f"{path}: not a submission of a run, or a batch ({error!r})") from None
     return read_submission(RunPaths(path.absolute().parent.parent), number)
-
-
-def _wait(path: Path) -> None:
-    """Give the file system time to show a submission or a batch: nobody starts a job before it."""
-    deadline = time.monotonic() + _WAIT_S
-    if path.parent.name in ("submissions", "batches"):
-        with suppress(OSError):
-            wait_for(path.parent, lambda: time.monotonic() > deadline)
 
 
 def _nothing_to_do(state: SubmissionState) -> str | None:

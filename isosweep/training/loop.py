@@ -52,8 +52,7 @@ class TrainingLoop:
         self._previous = self.spent
         session = self.session
         self._still = "startup", session.began
-        start, leave = session.start.checkpoint, session.reporter.leave
-        self._saver = Saver(session.job.saving, session.attempt, start, leave)
+        self._saver = Saver(session.job.saving, session.attempt, session.start.checkpoint)
 
     @property
     def spent(self) -> Compute:
@@ -164,8 +163,7 @@ class TrainingLoop:
         self._previous = spent
         decision = self.session.rank.agree(self._save_or_stop(step, spent))
         if decision.save:
-            # Where the run's directory is away, it would be made anew for the checkpoint.
-            reporter.wait()
+            reporter.require_there()
             reporter.check()
             self._saver.decided()
         return decision

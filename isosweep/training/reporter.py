@@ -10,7 +10,6 @@ from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.store.checkpoints import complete_bytes
-from isosweep.store.presence import persist, wait_for
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -44,13 +43,10 @@ class Reporter:
         *,
         job_id: str | None = None,
         submission: int | None = None,
-        leave: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`leave`: whether the attempt is to end, though the run's directory may be away."""
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
         self._monitor, self._job_id, self._submission = monitor, job_id, submission
         self._process = Process.of(rank.pid)
-        self.leave = leave
         self._lost: tuple[str, ...] = ()
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
@@ -61,15 +57,14 @@ class Reporter:
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
 
-    def wait(self) -> None:
-        """Return once the run's directory is there, for this process: a node may lose a file system
-        that others have. Raises FileNotFoundError where the attempt is to end before that."""
-        wait_for(self._run.root, self.leave)
+    def require_there(self) -> None:
+        """Raise OSError where this process cannot see the run: its directory would be made anew."""
+        self._run.spec.stat()
 
     def _keep(self, append: Callable[..., None], log: Path, *line: Any) -> None:
         """Append to a log of the run, in the first process."""
         if self._rank.leads:
-            persist(lambda: append(log, *line), self._run.root, self.leave)
+            append(log, *line)
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
@@ -97,7 +92,7 @@ class Reporter:
                 self._ended = status != "running"
                 self._checkpoint_bytes = complete_bytes(self._run)
                 self._last = last = self._state(status, reason)
-                persist(lambda: self._attempt.write(last), self._run.root, self.leave)
+                self._attempt.write(last)
 
     def tidied(self) -> None:
         """Write the end of the attempt again, now that fewer checkpoints are left."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.store.checkpoints import complete, keep_only, keep_weights, newest, remove
-from isosweep.store.presence import there, wait_for
 from isosweep.store.state import Attempt
 
 
@@ -27,10 +26,8 @@ class Saver:
         config: CheckpointConfig,
         attempt: Attempt,
         start: Path | None,
-        leave: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`leave`: whether the attempt is to end, though the run's directory may be away."""
-        self._config, self._attempt, self._start, self._leave = config, attempt, start, leave
+        self._config, self._attempt, self._start = config, attempt, start
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._under_way: Future[None] | None = None
         self._decided = time.monotonic()
@@ -95,24 +92,12 @@ class Saver:
                 write_whole(checkpoint)
                 keep_weights(checkpoint)
 
-    def _write(
-        self, checkpoint: Path, write: Callable[[], object], written: Mapping[str, int]
-    ) -> None:
-        """Write and complete it; once more where the run's directory was away meanwhile."""
-        while True:
-            try:
-                write()
-                return complete(checkpoint, written)
-            except Exception:
-                if there(self._attempt.run.root):
-                    raise
-            wait_for(self._attempt.run.root, self._leave)
-
     def _complete(
         self, checkpoint: Path, write: Callable[[], object], written: Mapping[str, int]
     ) -> None:
         try:
-            self._write(checkpoint, write, written)
+            write()
+            complete(checkpoint, written)
         except Exception as error:
             # A later attempt removes what this one has not completed.
             self._attempt.check()

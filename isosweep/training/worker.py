@@ -155,7 +155,6 @@ class Session:
             self.start.step,
             job_id=self.submitted.job_id,
             submission=self.submitted.number,
-            leave=lambda: self.stop.reason is not None,
         )
         records = read_records(self.job.run.records).records
         reporter.spent = records[-1].compute if records else Compute()

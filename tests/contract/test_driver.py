@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_driver_that_waits_for_its_disk(tmp_path: Path) -> None:
         sweeps = tmp_path / "sweeps"
         _wait_for(lambda: any(sweeps.glob("runs/*/metrics/*.jsonl")), process)
         sweeps.rename(tmp_path / "gone")
-        _wait_for(lambda: b"is away" in written.read_bytes(), process)
+        _wait_for(lambda: b"No such file" in written.read_bytes(), process)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(120) == 130
     assert b"Traceback" not in written.read_bytes()

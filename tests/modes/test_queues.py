@@ -50,12 +50,12 @@ def test_a_sweep_whose_files_are_away_is_named(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweeps" / "one", tmp_path / "sweeps" / "runs")
     for directory in (paths.root, paths.runs):
         directory.mkdir(parents=True)
-        (directory / "something").write_text("")
+        (directory / "plan.json").write_text("")
     sweep = Sweep(study=resolve(make_config(*SMALL)), paths=paths)
     watching = Watching([sweep], terminal())
     watching.require_there()
     gone = (tmp_path / "sweeps").rename(tmp_path / "gone")
-    with pytest.raises(FileNotFoundError, match="is away") as raised:
+    with pytest.raises(FileNotFoundError, match="No such file") as raised:
         watching.require_there()
     assert raised.value.filename == str(paths.runs)
     gone.rename(tmp_path / "sweeps")
