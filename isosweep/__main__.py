@@ -27,7 +27,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from isosweep.config.executed import said
 from isosweep.config.hydra import (
     UNCOMPOSED,
     config_directory,
@@ -40,6 +39,7 @@ from isosweep.config.overrides import quoted
 from isosweep.config.secrets import addresses, hidden, without_tokens
 from isosweep.config.suggest import FILE
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import said
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output

@@ -16,7 +16,8 @@ class QueueItem:
     """A run, how its job trains it, and the directory of the sweep that its submissions name.
 
     `stuck_after_s`: seconds without progress after which its worker is stuck. `requeue`: a worker
-    that is told to leave has its scheduler start it again.
+    that is told to leave has its scheduler start it again. `trust`: what others may have written is
+    executed.
     """
 
     run: PlannedRun
@@ -27,6 +28,7 @@ class QueueItem:
     saving: CheckpointConfig
     stuck_after_s: float
     requeue: bool = False
+    trust: bool = False
 
     @property
     def job(self) -> JsonObject:
@@ -37,6 +39,7 @@ class QueueItem:
             "health": asdict(self.health),
             "saving": asdict(self.saving),
             "requeue": self.requeue,
+            "trust": self.trust,
             "stuck_after_s": self.stuck_after_s,
         }
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from submitit.slurm.slurm import _make_sbatch_string
 
-from isosweep.config.executed import require_own, vouched
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import require_own
 from isosweep.costs.host import host_bytes
 from isosweep.costs.memory import PRECISION_BYTES
 from isosweep.errors import SettingError
@@ -146,7 +146,6 @@ def sbatch_text(
     together = _TOGETHER if config.hardware.nodes > 1 else ()
     own = ("setup", "python", "srun_args", "additional")
     require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})
-    told = vouched()
     parameters: dict[str, Any] = {
         "job_name": name,
         "time": shape.timeout_min,
@@ -167,7 +166,7 @@ def sbatch_text(
     return submitit_script(
         command=command,
         folder=logs,
-        setup=[*([told] if told else []), *slurm.setup] or None,
+        setup=list(slurm.setup) or None,
         map_count=len(tasks) or None,
         additional_parameters={k: v for k, v in further.items() if v is not False},
         # Not inherited from the job since Slurm 22.05 (its release notes).

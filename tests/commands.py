@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config import executed
+from isosweep.config import trust
 from tests.composing import composed_once
 from tests.server import fork_helper
 
@@ -66,7 +66,7 @@ def in_process(overrides: tuple[str, ...], cwd: Path) -> "subprocess.CompletedPr
         patch.chdir(cwd)
         patch.setattr(sys, "argv", ["isosweep", *overrides])
         patch.setattr(program, "_jobs", [])
-        patch.setattr(executed, "_SAID", executed._Said())
+        patch.setattr(trust, "_KNOWN", trust._Known())
         GlobalHydra.instance().clear()
         try:
             program.main()

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from isosweep.config import executed
+from isosweep.config import trust
 from isosweep.errors import RecordError, SettingError
 from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.display_search import search_fault, stored_course, stored_search
-from isosweep.modes.run import resume_sweep
+from isosweep.modes.jobs import Jobs
+from isosweep.modes.look import look
 from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
@@ -38,8 +39,7 @@ SECOND_USER = "nobody"
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executed, "_SAID", executed._Said())
-    monkeypatch.setenv(executed.VOUCHED, "")
+    monkeypatch.setattr(trust, "_KNOWN", trust._Known())
 
 
 @pytest.fixture
@@ -100,16 +100,6 @@ def shared_sweep(lab: Path) -> StoredSweep:
     return sweep
 
 
-def test_a_command_that_the_other_wrote_is_not_executed(lab: Path, tmp_path: Path) -> None:
-    sweep, mark = shared_sweep(lab), tmp_path / "ran"
-    settings_changed(sweep, "launcher", on_finish=f"id -un >{mark}")
-    config = make_config("mode=resume", f"sweep_dir={sweep.paths.root}", "tracking=none")
-    with pytest.raises(SettingError, match=rf"launcher\.on_finish=.*{sweep.paths.root}") as refused:
-        resume_sweep(config, terminal())
-    assert refused.value.exit_status == 2
-    assert not mark.exists()
-
-
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     """Where the other waits for what is sent in this user's name."""
@@ -131,7 +121,7 @@ def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.soc
     sweep, uri = shared_sweep(lab), f"http://127.0.0.1:{listener.getsockname()[1]}"
     console, again = terminal(), settings_changed(sweep, "tracking", name="mlflow", uri=uri)
     catch_up(again, console)
-    assert f"tracking.uri={uri}: would be used in your name" in printed(console)
+    assert f"tracking.uri={uri}: would be executed or used in your name" in printed(console)
     with pytest.raises(SettingError, match=r"tracking\.uri=.*in your name.*trust=true"):
         show_dashboard(make_config("mode=dashboard", f"sweep_dir={sweep.paths.root}"), console)
     assert not was_called(listener)

@@ -26,13 +26,13 @@ from yaml import MarkedYAMLError, YAMLError
 from isosweep.config import suggest
 from isosweep.config.choices import meant
 from isosweep.config.data_files import find_data, find_data_of_sets
-from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
 from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
 from isosweep.config.settings import NO_SUCH, settings_in, typed_name
 from isosweep.config.suggest_choice import choice as suggest_choice
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
+from isosweep.config.trust import said
 from isosweep.config.variants import AXIS_GROUPS, Combination, combine, flattened
 from isosweep.errors import SettingError
 

@@ -20,8 +20,8 @@ from typing import IO
 
 from rich.console import Console
 
-from isosweep.config.executed import require_own
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.signals import Signals

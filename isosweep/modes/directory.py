@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from isosweep.config.choices import close
-from isosweep.config.executed import read_from
 from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, stored_config
+from isosweep.config.trust import read_checked, read_from
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.machine import keeping_all
@@ -105,8 +105,8 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
 @keeping_all()
 def read_sweep(root: Path) -> StoredSweep:
     """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
-    document, stored = _document(root / "plan.json"), _document(root / "config.json")
-    read_from(root / "config.json")
+    document = _document(root / "plan.json")
+    stored, foreign = _checked_document(root / "config.json")
     kind: Literal["planned", "imported"] = "planned"
     if document.get("kind") == "imported":
         # Of what was trained elsewhere no model, task or recipe is known: what programs take in
@@ -128,8 +128,9 @@ def read_sweep(root: Path) -> StoredSweep:
         stored = stored | {"sweep_dir": str(root), "name": None}
     elif stored.get("name") is not None:
         stored = stored | {"name": root.name}
-    paths = SweepPaths(root, sweeps / RUNS)
-    return StoredSweep(config=stored_config(stored), plan=plan, paths=paths, kind=kind)
+    paths, config = SweepPaths(root, sweeps / RUNS), stored_config(stored)
+    read_from(config, foreign)
+    return StoredSweep(config=config, plan=plan, paths=paths, kind=kind)
 
 
 @cache
@@ -143,13 +144,18 @@ def _defaults() -> JsonObject:
 
 
 def _document(path: Path) -> JsonObject:
+    return _checked_document(path)[0]
+
+
+def _checked_document(path: Path) -> tuple[JsonObject, str | None]:
+    """The document of a file, and who else may have written that."""
     try:
-        document = read_json(path)
+        document, foreign = read_checked(path)
     except ValueError as error:
         raise RecordError(f"{path}: not JSON ({error})") from None
     if not isinstance(document, dict):
         raise RecordError(f"{path}: {'no such file' if document is None else 'not an object'}")
-    return document
+    return document, foreign
 
 
 def _sweeps_dir(

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from isosweep.commands import ask
-from isosweep.config.executed import require_own
 from isosweep.config.secrets import lacks_token
+from isosweep.config.trust import require_own
 
 # Seconds that either is given: a message takes one or two, and nobody waits for the sweep's end.
 TIMEOUT_S = 60.0

@@ -119,6 +119,7 @@ class Sweep:
                 saving=config.checkpoint,
                 stuck_after_s=patience[run.run_id],
                 requeue=config.launcher.name == "slurm" and config.launcher.slurm.requeue,
+                trust=config.trust,
             )
             for run in self.runs
             if (only is None or run.run_id in only) and run.run_id not in self.left

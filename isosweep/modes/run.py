@@ -11,17 +11,24 @@ from rich.console import Console
 
 from isosweep.config.launcher import overridden
 from isosweep.config.secrets import hidden
+from isosweep.config.trust import agree, executed, foreign, whose
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
 from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
-from isosweep.modes.price import confirm, described_price, require_affordable
+from isosweep.modes.price import (
+    NotConfirmedError,
+    agrees,
+    confirm,
+    described_price,
+    is_terminal,
+    require_affordable,
+)
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import described_losses, places_of, require_room, stored_plan
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import asked_tracking
-from isosweep.modes.trust import require_trusted
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
@@ -177,8 +184,9 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         tracking=asked_tracking(config, sweep.config),
         confirm=config.confirm,
         takeover=config.takeover,
+        trust=config.trust,
     )
-    require_trusted(asked, sweep.paths.root, console)
+    _require_trusted(asked, console)
     if (missing := missing_address(launcher.on_finish or "")) is not None:
         warn(console, missing)
     study = replace(sweep.study(), config=asked)
@@ -195,6 +203,24 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     if left:
         say(console, f"{len(left)} runs failed for good; retry_failed=true tries them again")
     return follow_sweeps([_sweep(study, sweep.paths, left)], console)
+
+
+def _require_trusted(config: "SweepConfig", console: Console) -> None:
+    """Show what the sweep would execute that others may have written, and ask for it.
+
+    Raises SettingError where there is no terminal to ask at, NotConfirmedError for a no.
+    """
+    found = foreign(executed(config))
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        for each in found:
+            raise each.refused(whose())
+    if found:
+        rule = f"others may have written what would be executed or used in your name ({whose()}):"
+        say(console, rule)
+        say(console, *(f"  {each.shown}" for each in found))
+        if not agrees("Go on?", console):
+            raise NotConfirmedError("nothing was launched. trust=true executes it without asking")
+        agree(found)
 
 
 def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None:

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from isosweep import words
 from isosweep.config.evaluation_sets import repeated_sets
-from isosweep.config.executed import vouch
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import executed_by_run, read_checked
 from isosweep.devices import visible_devices
 from isosweep.difficulty.measurement import (
     measurement_path,
@@ -21,7 +21,7 @@ from isosweep.difficulty.measurement import (
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import read_json, write_json
+from isosweep.files import write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
@@ -247,12 +247,10 @@ def require_room(studies: Sequence[Study], paths: SweepPaths | None = None) -> N
 
 
 def store_runs(study: Study, paths: SweepPaths) -> None:
-    """Write what the worker of each run reads: its spec, and what is known of its problems; what
-    these execute is vouched for.
+    """Write what the worker of each run reads: its spec, and what is known of its problems.
 
     A run goes on with the evaluation sets that it began with, whichever sweep asks for it.
     """
-    vouch(study.specs.values())
     for variant, table in zip(study.variants, study.candidates, strict=True):
         rates = _base_rates(variant, paths)
         times = planned_times(table, study.plan)
@@ -264,10 +262,11 @@ def store_runs(study: Study, paths: SweepPaths) -> None:
             document["planned"] = times.get(run.run_id)
             # A data file that was moved makes the same run, and is read where it lies now. What
             # is no spec is written anew: the run's id says what it was.
-            stored = None
+            # Nor does a worker execute what somebody else's may say.
+            stored, foreign = None, None
             with suppress(ValueError):
-                stored = read_json(files.spec)
-            if stored != document:
+                stored, foreign = read_checked(files.spec)
+            if stored != document or (foreign and any(executed_by_run(spec))):
                 write_json(files.spec, document)
             for selection in variant.selections:
                 store_selection(files, selection)

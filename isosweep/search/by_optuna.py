@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.executed import require_own
 from isosweep.config.search import SearchConfig
+from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.search.candidates import Question, rewards

@@ -18,9 +18,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from isosweep.config.executed import require_own
 from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden, password_remedy
+from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, open_to_append
 from isosweep.plan.cells import Plan, PlannedRun

@@ -14,9 +14,9 @@ from dataclasses import asdict
 from numbers import Real
 from typing import Any, NamedTuple
 
-from isosweep.config.executed import require_own
 from isosweep.config.own_function import OwnFunction
 from isosweep.config.task import CustomConfig, TaskConfig
+from isosweep.config.trust import require_own
 from isosweep.tasks.problem import (
     Distinct,
     Judged,

@@ -13,9 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
-from isosweep.config.executed import require_own
+from isosweep.config.trust import others_may_write, require_own
 from isosweep.errors import SettingError
-from isosweep.ownership import others_may_write
 from isosweep.plan.cells import Plan
 from isosweep.reserved import ARTIFACTS, MLFLOW
 from isosweep.tracking.artifacts import Artifacts

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from filelock import FileLock
 from PIL import Image
 
-from isosweep.config.executed import require_own
 from isosweep.config.tracking import TrackingConfig
+from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
 from isosweep.files import open_plain, read_json, write_bytes, write_json
 from isosweep.plan.cells import Plan

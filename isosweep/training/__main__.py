@@ -106,11 +106,12 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         stop.last_words.append(lambda reason: close(submission, "interrupted", reason))
     # Heavier imports, from here on.
     from isosweep.store.state import known_state
-    from isosweep.training.worker import Submitted, TrainRun, run_attempt
+    from isosweep.training.worker import Submitted, TrainRun, run_attempt, trusts
 
     try:
         document = {**submission.job, "run_dir": str(submission.run.root)}
         document["requeue"] = task.requeues and document.get("requeue", False)
+        document["trust"] = trusts(submission)
         train = TrainRun.from_json(document)
         start = f"{submission.number} {task.start}"
         submitted = Submitted(number=submission.number, job_id=job.job_id, start=start)

@@ -9,7 +9,7 @@ from isosweep.store.state import Attempt, OvertakenError
 from isosweep.store.submissions import Submission, read_submission
 from isosweep.training.nodes import LOOK_S, MEET_S, Nodes, NodesError, PlaceTakenError
 from isosweep.training.stopping import StopRequest
-from isosweep.training.worker import ranks_of, require_even, spec_of
+from isosweep.training.worker import ranks_of, require_even, spec_of, trusts
 
 
 def follow_attempt(submission: Submission, place: Place, start: str, stop: StopRequest) -> None:
@@ -25,9 +25,10 @@ def follow_attempt(submission: Submission, place: Place, start: str, stop: StopR
         return
     statuses = [1]
     try:
-        spec = spec_of(submission.run)
+        trust = trusts(submission)
+        spec = spec_of(submission.run, trust=trust)
         require_even(spec, place)
-        statuses = ranks_of(nodes, spec.devices).run(lambda: nodes.asked(stop))
+        statuses = ranks_of(nodes, spec.devices, trust=trust).run(lambda: nodes.asked(stop))
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
     finally:

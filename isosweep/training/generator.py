@@ -57,7 +57,7 @@ def _end_with(parent: int) -> None:
 def _made(work: JsonObject) -> "tuple[CountedGRPOTrainer, VllmSampler | None]":
     """A trainer that samples and never trains, and vLLM's sampler of held-out answers."""
     run = RunPaths(Path(work["run_dir"]))
-    spec = spec_of(run)
+    spec = spec_of(run, trust=work["trust"])
     with lean_imports():
         from isosweep.training.assembly import make_generator
 

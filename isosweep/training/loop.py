@@ -163,7 +163,8 @@ class TrainingLoop:
         self._previous = spent
         decision = self.session.rank.agree(self._save_or_stop(step, spent))
         if decision.save:
-            reporter.require_there()
+            # Where the run's directory is away, it would be made anew for the checkpoint.
+            reporter.wait()
             reporter.check()
             self._saver.decided()
         return decision

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from isosweep.config.executed import require_own
 from isosweep.config.own_function import OwnFunction
 from isosweep.config.recipe import RecipeConfig, own_loss
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
 
 # A tensor of torch, which is not imported here.

@@ -26,6 +26,9 @@ from isosweep.training.health import HealthMonitor
 from isosweep.training.progress import ResumePoint
 from isosweep.training.ranks import Rank
 
+# Between two looks at a directory that is away.
+_LOOK_S = 1.0
+
 
 class Reporter:
     """Of a run's processes the first writes; before what counts it makes sure it owns the run.
@@ -43,10 +46,13 @@ class Reporter:
         *,
         job_id: str | None = None,
         submission: int | None = None,
+        leave: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`leave`: whether the attempt is to end, though the run's directory may be away."""
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
         self._monitor, self._job_id, self._submission = monitor, job_id, submission
         self._process = Process.of(rank.pid)
+        self._leave = leave
         self._lost: tuple[str, ...] = ()
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
@@ -57,14 +63,25 @@ class Reporter:
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
 
-    def require_there(self) -> None:
-        """Raise OSError where this process cannot see the run: its directory would be made anew."""
-        self._run.spec.stat()
+    def wait(self) -> None:
+        """Return once this process sees the run's directory: it may be renamed for a while, or on a
+        mount that is gone. Raises FileNotFoundError where the attempt is to end before that."""
+        while not self._run.root.exists():
+            if self._leave():
+                self._run.root.stat()
+            time.sleep(_LOOK_S)
+
+    def _persist(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except FileNotFoundError:
+            self.wait()
+            write()
 
     def _keep(self, append: Callable[..., None], log: Path, *line: Any) -> None:
         """Append to a log of the run, in the first process."""
         if self._rank.leads:
-            append(log, *line)
+            self._persist(lambda: append(log, *line))
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
@@ -92,7 +109,7 @@ class Reporter:
                 self._ended = status != "running"
                 self._checkpoint_bytes = complete_bytes(self._run)
                 self._last = last = self._state(status, reason)
-                self._attempt.write(last)
+                self._persist(lambda: self._attempt.write(last))
 
     def tidied(self) -> None:
         """Write the end of the attempt again, now that fewer checkpoints are left."""

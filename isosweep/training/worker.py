@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.executed import executed_by_run, require_unpickled, require_vouched
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
+from isosweep.config.trust import executed_by_run, read_checked, require_unpickled
 from isosweep.devices import beyond, keep_first, showing
 from isosweep.errors import RecordError, RefusedError, SettingError
-from isosweep.files import JsonObject, read_json
+from isosweep.files import JsonObject
 from isosweep.job import Place
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
@@ -36,6 +36,7 @@ from isosweep.store.state import (
     claim_attempt,
     read_state,
 )
+from isosweep.store.submissions import Submission
 from isosweep.training.changed import changed
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
@@ -70,6 +71,7 @@ class TrainRun:
     It says only where to read, how far to go, what ends the run before that, and how it is saved.
     `requeue`: when its scheduler warns of a time limit or a preemption the worker has its job start
     again. `stuck_after_s`: seconds without progress after which the run is taken for stuck.
+    `trust`: what others may have written is executed.
     """
 
     run_dir: str
@@ -79,6 +81,7 @@ class TrainRun:
     saving: CheckpointConfig = _SAVING
     requeue: bool = False
     stuck_after_s: float | None = None
+    trust: bool = False
 
     def __call__(self) -> str:
         """Make an attempt, of no submission; returns how it ended."""
@@ -104,6 +107,7 @@ class TrainRun:
             read(CheckpointConfig, document["saving"]),
             document.get("requeue", False),
             document.get("stuck_after_s"),
+            document.get("trust", False),
         )
 
 
@@ -155,6 +159,7 @@ class Session:
             self.start.step,
             job_id=self.submitted.job_id,
             submission=self.submitted.number,
+            leave=lambda: self.stop.reason is not None,
         )
         records = read_records(self.job.run.records).records
         reporter.spent = records[-1].compute if records else Compute()
@@ -204,10 +209,10 @@ def run_attempt(
     began, stop = time.monotonic(), stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
-    spec = spec_of(job.run)
+    spec = spec_of(job.run, trust=job.trust)
     attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
     start = find_resume_point(job.run, attempt.number)
-    if start.checkpoint is not None and spec.sharding != "ddp":
+    if start.checkpoint is not None and spec.sharding != "ddp" and not job.trust:
         require_unpickled(start.checkpoint)
     for loss in start.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
@@ -229,10 +234,17 @@ def run_attempt(
     return _lead_ranks(session, place) if shared else _attempt(session)
 
 
-def spec_of(run: RunPaths) -> RunSpec:
-    """The stored spec of a run. Raises RecordError where it is none, or another run's."""
+def trusts(submission: Submission) -> bool:
+    """Whether who submitted it has said `trust=true`, in a file that nobody else may write."""
+    document, foreign = read_checked(submission.path)
+    return document is not None and foreign is None and document["job"].get("trust") is True
+
+
+def spec_of(run: RunPaths, *, trust: bool = False) -> RunSpec:
+    """The stored spec of a run. Raises RecordError where it is none, or another run's, SettingError
+    where others may have written what it would execute, without `trust`."""
     try:
-        document = read_json(run.spec)
+        document, foreign = read_checked(run.spec)
         if document is None:
             raise RecordError(f"{run.spec}: no such run")
         spec = RunSpec.from_json(document["spec"])
@@ -243,7 +255,9 @@ def spec_of(run: RunPaths) -> RunSpec:
             f"{run.spec}: holds the spec of {spec.run_id}, and this run is {run.run_id}; "
             "mode=resume of its sweep writes its own spec again"
         )
-    require_vouched(run.spec, executed_by_run(spec))
+    if foreign is not None and not trust:
+        for each in executed_by_run(spec):
+            raise each.refused(foreign)
     return spec
 
 
@@ -259,7 +273,7 @@ def _lead_ranks(session: Session, place: Place) -> Ended:
         "start": session.start.to_json(),
     }
     nodes = Nodes.open(attempt, place, submitted.start, work)
-    ranks = ranks_of(nodes, session.spec.devices)
+    ranks = ranks_of(nodes, session.spec.devices, trust=session.job.trust)
     stop.last_words.append(lambda reason: _say_state(attempt, "interrupted", reason))
     stop.last_words.append(lambda _: nodes.say(ended=(0,)))
     stop.last_words.append(lambda _: ranks.kill())
@@ -317,8 +331,8 @@ def require_even(spec: RunSpec, place: Place) -> None:
         raise RecordError(f"{spec.run_id} has {devices} devices, and its job {nodes} nodes")
 
 
-def ranks_of(nodes: Nodes, devices: int) -> Ranks:
-    """This node's processes of a run that has so many `devices`."""
+def ranks_of(nodes: Nodes, devices: int, *, trust: bool) -> Ranks:
+    """This node's processes of a run that has so many `devices`; `trust`: as in `spec_of`."""
     first, place = nodes.first, nodes.place
     count = devices // place.nodes
     group = Group(
@@ -328,7 +342,7 @@ def ranks_of(nodes: Nodes, devices: int) -> Ranks:
         address=reachable(first),
         port=first.port,
     )
-    document = json.dumps({**first.work, "pid": os.getpid()})
+    document = json.dumps({**first.work, "pid": os.getpid(), "trust": trust})
     return Ranks(group, ["-P", "-m", "isosweep.training.worker", document])
 
 
@@ -358,7 +372,7 @@ def main(text: str) -> None:
     session = Session(
         job=job,
         attempt=Attempt(job.run, document["attempt"]),
-        spec=spec_of(job.run),
+        spec=spec_of(job.run, trust=document["trust"]),
         submitted=Submitted(**document["submitted"]),
         start=ResumePoint.from_json(document["start"]),
         rank=Rank(number, count, local, document["pid"]),
@@ -445,7 +459,11 @@ def _generators(session: Session, directory: str) -> "Beside":
     environment = {}
     if spec.device == "cuda":
         environment = showing(beyond(spec.devices, count))
-    work = {"run_dir": session.job.run_dir, "directory": directory}
+    work = {
+        "run_dir": session.job.run_dir,
+        "directory": directory,
+        "trust": session.job.trust,
+    }
     # Who follows the run would end it after twice that time, and not say why.
     stuck = session.job.stuck_after_s
     return Beside(work, environment, count, LOADING_S if stuck is None else stuck / 2)

@@ -174,15 +174,14 @@ def test_a_checkpoint_is_not_complete_without_what_another_node_wrote(
 
 def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> None:
     attempt = claim_attempt(RunPaths(tmp_path / "run"), None)
-    attempt.run.spec.write_text("{}")
     monitor = HealthMonitor(HealthConfig(), 4, None)
     for number in range(2):
         rank = Rank(number, 2)
-        reporter = Reporter(attempt, rank, monitor, 0)
-        reporter.require_there()
+        reporter = Reporter(attempt, rank, monitor, 0, leave=lambda: True)
+        reporter.wait()
         (tmp_path / "run").rename(tmp_path / "away")
         with pytest.raises(FileNotFoundError):
-            reporter.require_there()
+            reporter.wait()
         (tmp_path / "away").rename(tmp_path / "run")
 
 

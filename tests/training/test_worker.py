@@ -1,5 +1,6 @@
 """What a job executes, from its submission's file to its end."""
 
+import json
 import os
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from isosweep.store.submissions import (
 from isosweep.training import heartbeat
 from isosweep.training.__main__ import main
 from isosweep.training.stopping import ECHO_S
-from isosweep.training.worker import TrainRun
+from isosweep.training.worker import TrainRun, trusts
 from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
 from tests.training.builders import exit_status, in_a_process, prepared, spec_of
@@ -404,7 +405,7 @@ def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
     assert read_state(submission.run) is None
 
 
-def test_a_spec_names_no_function_that_nobody_vouched_for(tmp_path: Path) -> None:
+def test_a_spec_that_others_may_write_names_no_function(tmp_path: Path) -> None:
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     lengths = {"prompt_tokens": 5.0, "completion_tokens": 5.0, "max_completion_tokens": 5}
     function = CustomConfig(function="evil:f", directory=str(tmp_path))
@@ -416,3 +417,14 @@ def test_a_spec_names_no_function_that_nobody_vouched_for(tmp_path: Path) -> Non
     with pytest.raises(SettingError, match=r"task\.custom=.*may be written by everybody"):
         job()
     assert not (tmp_path / "ran").exists()
+
+
+def test_trust_counts_in_a_submission_that_nobody_else_may_write(tmp_path: Path) -> None:
+    submission = submitted(tmp_path)
+    document = json.loads(submission.path.read_text())
+    assert not trusts(submission)
+    document["job"]["trust"] = True
+    write_json(submission.path, document)
+    assert trusts(submission)
+    submission.path.chmod(0o666)
+    assert not trusts(submission)

@@ -1,37 +1,34 @@
 """What is executed out of files that others may have written: only what this user said or saw."""
 
+import grp
 import json
 import os
+import pwd
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from isosweep.config import executed as module
-from isosweep.config.executed import (
-    EXECUTED,
-    VOUCHED,
-    Executed,
+from isosweep.config import trust as module
+from isosweep.config.trust import (
     executed,
     foreign,
+    others_may_write,
     require_own,
     require_unpickled,
-    require_vouched,
-    vouch,
-    vouched,
 )
-from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import read_sweep
 from isosweep.modes.on_finish import Finish, on_finish
 from isosweep.modes.price import NotConfirmedError
-from isosweep.modes.run import resume_sweep
-from isosweep.modes.trust import require_trusted
+from isosweep.modes.run import _require_trusted, resume_sweep
 from isosweep.tasks import problem_sets
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, sweep_in, terminal
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of another user need root")
 
 FINISH = Finish(sweep_dir="/s", status="finished", report="", done=1, failed=0)
 
@@ -45,10 +42,8 @@ def custom(function: str, **others: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SAID", module._Said())
-    monkeypatch.delenv(VOUCHED, raising=False)
-    # As monkeypatch undoes what is set later.
-    monkeypatch.setenv(VOUCHED, "")
+    module._is_private.cache_clear()
+    monkeypatch.setattr(module, "_KNOWN", module._Known())
 
 
 @pytest.fixture
@@ -75,14 +70,6 @@ def refused(root: Path, tracking: str = "none") -> str:
     return str(error.value)
 
 
-def test_the_table_names_settings_that_there_are() -> None:
-    config = make_config()
-    for setting in EXECUTED:
-        value: Any = config
-        for part in setting.split("."):
-            value = getattr(value, part)
-
-
 def test_a_command_of_others_is_refused_with_the_file_the_rule_and_what_helps(
     shared: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -99,17 +86,19 @@ def test_a_command_of_others_is_refused_with_the_file_the_rule_and_what_helps(
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"),
+    ("launcher", "setting", "value"),
     [
-        ("setup", ["touch x"]),
-        ("python", "sh -c 'touch x'"),
-        ("srun_args", ["--task-prolog=/x"]),
-        ("additional", {"export": "ALL,BASH_ENV=/x"}),
+        ("slurm", "setup", ["touch x"]),
+        ("slurm", "python", "sh -c 'touch x'"),
+        ("slurm", "srun_args", ["--task-prolog=/x"]),
+        ("slurm", "additional", {"export": "ALL,BASH_ENV=/x"}),
     ],
 )
-def test_slurm_s_are_refused(setting: str, value: Any, shared: Callable[..., Path]) -> None:
-    root = shared(launcher={"name": "slurm", "slurm": {setting: value}})
-    assert refused(root).startswith(f"launcher.slurm.{setting}=")
+def test_every_launcher_s_are_refused(
+    launcher: str, setting: str, value: Any, shared: Callable[..., Path]
+) -> None:
+    root = shared(launcher={"name": launcher, launcher: {setting: value}})
+    assert refused(root).startswith(f"launcher.{launcher}.{setting}=")
 
 
 def test_a_function_of_others_is_not_imported_by_whoever_reads_it(
@@ -126,7 +115,6 @@ def test_a_function_of_others_is_not_imported_by_whoever_reads_it(
 def test_a_loss_of_others_is_refused_wherever_it_is_named(shared: Callable[..., Path]) -> None:
     said = refused(shared(recipe={"loss_type": "os:system"}))
     assert said.startswith("recipe.loss_type=os:system: would be executed")
-    assert "recipe.loss_type=... typed" in said
     axes = {"recipe.loss_type": ["dapo", "os:system"]}
     root = shared(recipe={"loss_type": "dapo"}, grid={"axes": axes})
     assert refused(root).startswith("recipe.loss_type=os:system")
@@ -144,11 +132,10 @@ def test_one_hidden_in_an_axis_or_a_set_is_found(shared: Callable[..., Path]) ->
 def test_what_this_command_says_itself_is_trusted(shared: Callable[..., Path]) -> None:
     root = shared(launcher={"on_finish": "evil"})
     config = read_sweep(root).config
-    wanted = executed(config)
+    wanted = [*executed(config)]
     assert foreign(wanted) == wanted
     module.said(make_config("launcher.on_finish=evil"))
-    assert foreign(wanted) == []
-    assert foreign([Executed.of("launcher.on_finish", "other")])
+    assert not foreign(wanted)
 
 
 def test_trust_is_a_word_of_the_command_and_not_of_the_file(shared: Callable[..., Path]) -> None:
@@ -158,7 +145,7 @@ def test_trust_is_a_word_of_the_command_and_not_of_the_file(shared: Callable[...
     assert "launcher.on_finish=evil" in refused(root)
     module.said(make_config("trust=true"))
     require_own({"launcher.on_finish": "evil"})
-    require_trusted(read_sweep(root).config, root, terminal())
+    _require_trusted(read_sweep(root).config, terminal())
 
 
 def test_a_terminal_is_shown_all_of_it_and_asked(
@@ -166,71 +153,51 @@ def test_a_terminal_is_shown_all_of_it_and_asked(
 ) -> None:
     root = shared(launcher={"on_finish": "evil"})
     config = read_sweep(root).config
-    monkeypatch.setattr("isosweep.modes.trust.is_terminal", lambda stream: True)
+    monkeypatch.setattr("isosweep.modes.run.is_terminal", lambda stream: True)
     for answer in ("n", "y"):
         console = terminal()
         monkeypatch.setattr(console, "input", lambda *_, answer=answer, **__: answer)
         if answer == "n":
             with pytest.raises(NotConfirmedError, match="trust=true"):
-                require_trusted(config, root, console)
+                _require_trusted(config, console)
         else:
-            require_trusted(config, root, console)
+            _require_trusted(config, console)
         assert "  launcher.on_finish=evil\n" in printed(console)
     require_own({"launcher.on_finish": "evil"})
 
 
-@pytest.mark.parametrize("setting", ["tracking.uri", "search.storage", "sweeps_dir"])
+@pytest.mark.parametrize("setting", ["tracking.uri", "search.storage"])
 def test_addresses_and_directories_of_others_are_not_used_unasked(
-    setting: str, shared: Callable[..., Path], tmp_path: Path
+    setting: str, shared: Callable[..., Path]
 ) -> None:
     root = shared()
     document = json.loads((root / "config.json").read_text())
-    place = {"sweeps_dir": str(tmp_path / "mine")}.get(setting, "sqlite:////mine/x.db")
-    if setting == "sweeps_dir":
-        document |= {setting: place, "sweep_dir": str(root)}
-    else:
-        group, _, name = setting.partition(".")
-        document[group][name] = place
-        document["search"] |= {"name": "frontier", "kind": "frontier"}
-        document["tracking"]["name"] = "mlflow"
+    place = "sqlite:////mine/x.db"
+    group, _, name = setting.partition(".")
+    document[group][name] = place
+    document["search"] |= {"name": "frontier", "kind": "frontier"}
+    document["tracking"]["name"] = "mlflow"
     (root / "config.json").write_text(json.dumps(document))
     said = refused(root, tracking="mlflow")
-    assert said.startswith(f"{setting}={place}: would be used in your name")
+    assert said.startswith(f"{setting}={place}: would be executed or used in your name")
 
 
 def test_a_file_of_ones_own_needs_no_word(shared: Callable[..., Path]) -> None:
     root = shared(launcher={"on_finish": "true"})
+    wanted = [*executed(read_sweep(root).config)]
+    assert foreign(wanted)
+    # Nor where another sweep was read that is somebody else's.
     (root / "config.json").chmod(0o644)
-    require_trusted(read_sweep(root).config, root, terminal())
+    _require_trusted(read_sweep(root).config, terminal())
 
 
 def test_optuna_s_own_samplers_are_no_code_of_others(shared: Callable[..., Path]) -> None:
-    read_sweep(shared(launcher={"on_finish": "evil"}))
-    require_own({"search.sampler": "optuna.samplers.TPESampler"})
+    search = {"name": "optuna", "kind": "optuna", "sampler": "evil.Sampler"}
+    search["pruner"] = "optuna.pruners.NopPruner"
+    read_sweep(shared(search=search))
+    require_own({"search.pruner": "optuna.pruners.NopPruner"})
     with pytest.raises(SettingError):
         require_own({"search.sampler": "evil.Sampler"})
-
-
-def spec_task(config: SweepConfig, directory: str) -> SweepConfig:
-    plain = custom("evil:f", directory=directory)
-    return replace(config, task=replace(config.task, **plain))
-
-
-def test_a_worker_executes_of_a_spec_only_what_was_vouched_for(tmp_path: Path) -> None:
-    spec = tmp_path / "spec.json"
-    spec.write_text("{}")
-    own, other = (spec_task(make_config(), place) for place in ("/mine", "/other"))
-    wanted = [*module.executed_by_run(own)]
-    require_vouched(spec, wanted)
-    spec.chmod(0o666)
-    with pytest.raises(SettingError, match=r"stands in .*spec\.json, which others may have"):
-        require_vouched(spec, wanted)
-    vouch([own])
-    assert vouched() == f"export {VOUCHED}={wanted[0].digest}"
-    require_vouched(spec, wanted)
-    # The directory is no part of a run's identity.
-    with pytest.raises(SettingError):
-        require_vouched(spec, module.executed_by_run(other))
 
 
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
@@ -242,7 +209,65 @@ def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
     state.chmod(0o666)
     with pytest.raises(SettingError, match="pickle"):
         require_unpickled(tmp_path)
-    module.said(make_config("trust=true"))
-    vouch([])
-    require_unpickled(tmp_path)
-    assert os.environ[VOUCHED] == "checkpoints"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a" / "config.json"
+    path.parent.mkdir(mode=0o755)
+    path.write_text("{}")
+    path.chmod(0o644)
+    return path
+
+
+def test_what_this_user_alone_may_write_is_nobody_elses(file: Path) -> None:
+    assert others_may_write(file) is None
+    assert others_may_write(Path("/etc/passwd")) is None
+
+
+def test_a_file_of_everybody_is_named_and_the_directories_above_it_are_not_asked(
+    file: Path,
+) -> None:
+    file.parent.chmod(0o2777)
+    assert others_may_write(file) is None
+    file.chmod(0o666)
+    assert others_may_write(file) == f"{file} may be written by everybody (-rw-rw-rw-)"
+
+
+@as_root
+def test_another_users_file_is_named_also_behind_a_link(file: Path, tmp_path: Path) -> None:
+    os.chown(file, 65534, 65534)
+    assert "config.json belongs to nobody (-rw-r--r--)" in str(others_may_write(file))
+    link = tmp_path / "link"
+    link.symlink_to("a/../a/config.json")
+    assert f"{link} belongs to nobody" in str(others_may_write(link))
+
+
+def test_a_group_of_ones_own_is_nobody_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    me, group = pwd.getpwuid(os.geteuid()), file.stat().st_gid
+    file.chmod(0o664)
+
+    def known(name: str, members: list[str], *others: int) -> str | None:
+        module._is_private.cache_clear()
+        users = [SimpleNamespace(pw_name=me.pw_name, pw_uid=me.pw_uid, pw_gid=group)]
+        users += [SimpleNamespace(pw_name="x", pw_uid=uid, pw_gid=group) for uid in others]
+        monkeypatch.setattr(pwd, "getpwuid", lambda uid: users[0])
+        monkeypatch.setattr(pwd, "getpwall", lambda: users)
+        monkeypatch.setattr(
+            grp, "getgrgid", lambda gid: SimpleNamespace(gr_name=name, gr_mem=members)
+        )
+        return others_may_write(file)
+
+    assert known(me.pw_name, []) is None
+    assert known(me.pw_name, [me.pw_name]) is None
+    shared = f"{file} may be written by its group (-rw-rw-r--)"
+    # One that has every user of the site, who are no members by the books.
+    assert known("users", []) == shared
+    assert known(me.pw_name, ["mallory"]) is not None
+    assert known(me.pw_name, [], 4711) is not None
+
+
+def test_an_access_list_counts_as_others(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.chmod(0o664)
+    monkeypatch.setattr(os, "listxattr", lambda path: ["system.posix_acl_access"])
+    assert "has an access list" in str(others_may_write(file))
