@@ -71,9 +71,7 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
             say(console, "nothing was moved; confirm=true moves what is listed to trash/")
         return 1 if busy else 0
     trash = directory / TRASH / time.strftime("%Y-%m-%d-%H%M%S")
-    left = [
-        why for item in items if (why := _clear(item, trash / item.path.relative_to(directory)))
-    ]
+    left = [why for item in items if (why := _clear(item, directory, trash))]
     warn(console, *left)
     say(console, f"{len(items) - len(left)} of {len(items)} moved or removed")
     if trash.exists():
@@ -162,15 +160,15 @@ def _show(items: Sequence[_Item], console: Console) -> None:
     if not items:
         say(console, "nothing to remove: every file belongs to a sweep")
         return
-    say(console, f"{len(items)} that no sweep needs, {size(sum(item.size for item in items))}:")
+    say(console, f"no sweep needs these, {size(sum(item.size for item in items))}:")
     for item in sorted(items, key=lambda item: -item.size)[:_LISTED]:
         say(console, f"  {size(item.size):>8}  {item.path}  ({item.why})")
     if len(items) > _LISTED:
         say(console, f"  and {len(items) - _LISTED} smaller ones")
 
 
-def _clear(item: _Item, target: Path) -> str | None:
-    """Move the item to `target`, or remove it; why that could not be done, or None.
+def _clear(item: _Item, directory: Path, trash: Path) -> str | None:
+    """Move the item from `directory` to `trash`, or remove it; why that could not be done, or None.
 
     It is asked again under its new name, which nobody else uses, whether somebody is at it.
     """
@@ -179,6 +177,7 @@ def _clear(item: _Item, target: Path) -> str | None:
         if why is None and item.remove is not None:
             item.remove(item.path)
         elif why is None:
+            target = trash / item.path.relative_to(directory)
             target.parent.mkdir(parents=True, exist_ok=True)
             item.path.rename(target)
             why = item.busy(target)

@@ -148,6 +148,17 @@ def test_checkpoints_of_ended_runs_alone_are_removed(tmp_path: Path) -> None:
     assert all(path.exists() for path in (last, *between))
 
 
+def test_checkpoints_of_runs_that_stayed_elsewhere_are_removed_there(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    run = needed(sweep)
+    reported(run, "finished", 1.0, sweep.plan.runs[0])
+    last = a_checkpoint(run, 1, 9)
+    (tmp_path / "archive").mkdir()
+    sweep.paths.root.rename(tmp_path / "archive" / sweep.name)
+    assert cleaned(tmp_path / "archive", "checkpoint.keep=none")[0] == 0
+    assert not last.exists()
+
+
 def of_a_language_model(checkpoint: Path, states: int = int(2e9)) -> Path:
     """The same checkpoint with `states` bytes of optimiser states, of which the disk holds none."""
     with (checkpoint / "optimizer.pt").open("wb") as file:
