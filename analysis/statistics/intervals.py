@@ -56,17 +56,6 @@ class Interval:
         return tuple(map(cls.of, central_quantiles(draws, confidence).T))
 
     @classmethod
-    def weighted(
-        cls, values: FloatArray, weight: FloatArray, confidence: float
-    ) -> "Interval | None":
-        """Of values (values,) with weights; None where next to nothing has any weight."""
-        if weight.sum() < 1e-6:
-            return None
-        order = np.argsort(values)
-        share = np.cumsum(weight[order]) / weight.sum()
-        return cls.of(np.interp(_shares(confidence), share, values[order]))
-
-    @classmethod
     def student(cls, values: FloatArray, confidence: float) -> "Interval":
         """Student's, of the mean of (values,), of which there are several."""
         from scipy import stats

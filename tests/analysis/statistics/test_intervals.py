@@ -16,14 +16,6 @@ def test_a_central_interval_leaves_as_much_on_either_side() -> None:
     assert Interval.centrals(np.stack([draws, draws], axis=1), 0.9) == (interval, interval)
 
 
-def test_weights_move_an_interval_and_no_weight_gives_none() -> None:
-    values = np.arange(100.0)
-    upper = Interval.weighted(values, (values >= 50).astype(float), 0.9)
-    assert upper is not None
-    assert 50 <= upper.low < upper.median < upper.high
-    assert Interval.weighted(values, np.zeros(100), 0.9) is None
-
-
 def test_the_interval_of_a_mean_is_students() -> None:
     from scipy import stats
 
