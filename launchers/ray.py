@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from isosweep.config.executed import vouched
 from isosweep.config.ray import RayConfig
 from isosweep.errors import PreflightError
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
@@ -143,7 +142,6 @@ def _entrypoint(order: Order) -> str:
         f"exec >>{logs}.out 2>>{logs}.err </dev/null",
         f"cd {shlex.quote(str(Path.cwd()))}",
         *([f"export PYTHONPATH={shlex.quote(path)}"] if path else []),
-        *([line] if (line := vouched()) else []),
         f"exec {shlex.join(worker)}",
     ]
     return "\n".join(lines)

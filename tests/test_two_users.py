@@ -21,8 +21,6 @@ from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.display_search import search_fault, stored_course, stored_search
-from isosweep.modes.jobs import Jobs
-from isosweep.modes.look import look
 from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve

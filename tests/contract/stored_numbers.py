@@ -6,7 +6,7 @@ change numbers
     python -m tests.contract.stored_numbers
 
 writes that file anew, in about two minutes of one core, and prints every number that moved, old
-and new: look at them, and at the diff. With names ("ten easy", allocation) it reads those alone.
+and new: look at them, and at the diff. With names ("ten easy", smollm2) it reads those alone.
 
 All numbers are the same to 1e-6 with one thread and with two, and with the kernels of OpenBLAS for
 Haswell, SkylakeX and Nehalem (OPENBLAS_CORETYPE), probabilities and other shares of draws included.
@@ -31,7 +31,6 @@ STORED = Path(__file__).with_name("stored_numbers.json")
 STUDIES = Path(__file__).parents[2] / "docs" / "studies"
 # The sweeps in each archive.
 ARCHIVES = {
-    "allocation": ("allocation",),
     "few_problems": ("few_problems",),
     "smollm2": ("smollm2_few", "smollm2_many"),
 }

@@ -2,7 +2,7 @@
 
 | sweeps | read by | where |
 |---|---|---|
-| ten simulated ones, and studies `allocation` and `smollm2` | `import isosweep` | `make test` |
+| ten simulated ones, and the study `smollm2` | `import isosweep` | `make test` |
 | one of the ten | `mode=import` and `mode=analyse` | `make test` |
 | the other fifty, and the study `few_problems` | `import isosweep` | `make test-system` |
 
@@ -59,7 +59,7 @@ def test_a_simulated_sweep_has_its_numbers(name: str, tmp_path: Path) -> None:
     require_same({name: stored()[name]}, {name: numbers_of_sweep(name, tmp_path)})
 
 
-@pytest.mark.parametrize("name", slow_but_for(("allocation", "smollm2"), tuple(ARCHIVES)))
+@pytest.mark.parametrize("name", slow_but_for(("smollm2",), tuple(ARCHIVES)))
 def test_a_study_has_its_numbers(name: str, tmp_path: Path) -> None:
     before = {each: own for each, own in stored().items() if each.startswith(ARCHIVES[name])}
     require_same(before, numbers_of_archive(name, tmp_path))
