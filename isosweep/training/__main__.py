@@ -135,13 +135,9 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
     left = known_state(submission.run)
     reason = (left.reason if left else None) or ""
     match status:
-        case "overtaken":
+        case "overtaken" | "lost":
+            # Of a lost node Slurm will see that it is down, and start the job again on others.
             pass
-        case "lost" if task.requeues:
-            # Its scheduler will see that a node is down, and start the job again on others.
-            pass
-        case "lost":
-            _close(submission, "interrupted", reason)
         case "finished" | "diverged":
             _close(submission, "finished", reason)
         case "cancelled":
