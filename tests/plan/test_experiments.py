@@ -56,11 +56,11 @@ def test_a_twin_takes_minutes_of_two_cores(experiment: Experiment) -> None:
 
 
 @pytest.mark.parametrize("experiment", LAPTOP, ids=lambda e: e.name)
-def test_a_laptop_has_room_and_twenty_minutes_for_a_language_model(experiment: Experiment) -> None:
+def test_a_laptop_has_room_and_half_an_hour_for_a_language_model(experiment: Experiment) -> None:
     made = study(experiment.name)
     assert made.plan.rejected == ()
-    # 20 minutes of two cores, with what start-ups take.
-    assert sum(predicted(run.seconds) for run in made.plan.runs) / 2 < 22 * 60
+    # Half an hour of two cores, with what start-ups take.
+    assert sum(predicted(run.seconds) for run in made.plan.runs) / 2 < 30 * 60
     assert sum(run.checkpoint_bytes for run in made.plan.runs) < 1.5e9
     assert made.config.hardware.memory_gb <= 8
     assert f"+experiment={experiment.name}" in (ROOT / "docs" / "start.md").read_text()
