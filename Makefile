@@ -95,7 +95,6 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 	$(BIN)/python benchmarks/phases.py --quick --check
 	$(BIN)/python benchmarks/tracking.py --quick --check
 	$(BIN)/python benchmarks/search_speed.py --quick --check
-	$(BIN)/python benchmarks/tune.py --quick --check
 # In 20 s a second that a job takes to start counts for ten.
 	$(BIN)/python benchmarks/launch.py --quick --check --goal local=1.2 --goal slurm=1.4
 	$(BIN)/python benchmarks/coverage.py --quick --check

@@ -1,4 +1,4 @@
-"""The JSON Schemas of answer, fits, comparison and tuning.json, from their dataclasses.
+"""The JSON Schemas of answer, fits and comparison.json, from their dataclasses.
 
 `fits.schema.json` and the like are what is shipped; a test compares them with what
 the dataclasses say, and `python -m isosweep.analysis.schema` accepts it.
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from isosweep.analysis.answer import ANSWER_VERSION, Answer
 from isosweep.analysis.document import FITS_VERSION, FitsDocument
-from isosweep.analysis.statistics.best_values import TUNING_VERSION, Tuning
 from isosweep.analysis.statistics.compare import COMPARISON_VERSION, Comparison
 from isosweep.files import write_text
 from isosweep.schemas import DIALECT, definitions, text_of
@@ -17,7 +16,6 @@ _VERSIONS = {
     "answer": (Answer, ANSWER_VERSION),
     "fits": (FitsDocument, FITS_VERSION),
     "comparison": (Comparison, COMPARISON_VERSION),
-    "tuning": (Tuning, TUNING_VERSION),
 }
 # The shipped files, by the name of the document.
 GOLDEN = {name: Path(__file__).with_name(f"{name}.schema.json") for name in _VERSIONS}

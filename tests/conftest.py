@@ -54,7 +54,6 @@ LONGEST = (
     "tests/training/test_ranks.py",
     "tests/modes/test_sweep_killed.py",
     "tests/modes/test_search.py",
-    "tests/modes/test_tuning.py",
     "tests/training/test_diverged.py",
     "tests/modes/test_sweep.py",
     "tests/launchers/test_forked.py",

@@ -26,7 +26,6 @@ SMALLEST = {
     "alone": (("--sweeps", "1", "--worlds", "flat", "--of", "verdicts"), "false=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
     "proposals": (("--sweeps", "1", "--worlds", "unstable"), "false=-1"),
-    "tune": (("--sweeps", "1", "--worlds", "parabola"), "compute=0"),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),

@@ -19,8 +19,8 @@ from isosweep.analysis.figures.description import (
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.words.numbers import short
 
-# The mark of the largest milestone.
-_LARGEST = 15.0
+# Marks of the smallest and the largest milestone.
+_SMALLEST, _LARGEST = 5.0, 15.0
 # Verdicts whose chance was never higher are left out.
 _SHOWN = 0.05
 _LINES: tuple[tuple[str, Dash], ...] = (
@@ -60,7 +60,7 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             (share, float(n), "\n".join([f"to {amount(data, milestone)}, at {share:.0%}", *lines]))
             for (share, n), lines in marks.items()
         ]
-        series.append(steps_asked(points, milestone, milestones, color, smallest=5.0))
+        series.append(_steps_to(milestone, milestones, points, color))
     asked = {step.run_id for step in steps}
     return Figure(
         title="What the search trained, in order",
@@ -73,24 +73,18 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
-def steps_asked(
-    points: Sequence[Point],
-    milestone: float,
-    milestones: Sequence[float],
-    color: str,
-    *,
-    smallest: float,
-    of: str = "",
+def _steps_to(
+    milestone: float, milestones: Sequence[float], points: Sequence[Point], color: str
 ) -> Series:
-    """Marks of steps up to one of the milestones, the larger the further; `of`: which runs."""
+    """Marks of steps up to one of the milestones, the larger the further."""
     share = milestones.index(milestone) / max(1, len(milestones) - 1)
     return points_of(
         points,
-        label=f"{of}to {short(milestone)}",
+        label=f"to {short(milestone)}",
         color=color,
         dash=None,
         marker="circle-open",
-        size=smallest + (_LARGEST - smallest) * share,
+        size=_SMALLEST + (_LARGEST - _SMALLEST) * share,
     )
 
 

@@ -11,14 +11,6 @@ from isosweep.config.values import Positive, Whole
 from isosweep.errors import SettingError
 
 
-def _cells(value: list[list[int]]) -> list[list[int]]:
-    if not 1 <= len(value) <= 2 or any(len(cell) != 2 or min(cell) < 1 for cell in value):
-        raise ValueError("lists one cell or two, each as [n, B]")
-    if len({n * B for n, B in value}) < len(value):
-        raise ValueError("two cells of one n x B cannot show what the rate does with it")
-    return value
-
-
 def _url(value: str) -> str:
     if "://" not in value:
         raise ValueError("is no URL of an Optuna storage, as sqlite:///FILE is one")
@@ -31,23 +23,18 @@ class SearchConfig:
 
     name: str = "grid"
     """Name of this choice of settings."""
-    kind: Literal["grid", "frontier", "optuna", "tune"] = "grid"
+    kind: Literal["grid", "frontier", "optuna"] = "grid"
     """`grid`: all runs, to the last budget. `frontier`: one decision after another, the runs and
     budgets that say most about n*(C) for their compute. `optuna`: runs that an Optuna sampler
-    chooses and its pruner ends. `tune`: values of `grid.axes` (by default the learning rate) that
-    may be best at two cells."""
+    chooses and its pruner ends."""
     max_compute: Positive | None = None
-    """Most compute of all runs together, in `budget_unit`; null: the whole plan's, or a third of it
-    with `search=tune`."""
+    """Most compute of all runs together, in `budget_unit`; null: the whole plan's."""
     # Optuna's samplers take seeds of 32 bits.
     seed: Annotated[Whole, Ge(0), Le(2**32 - 1)] = 0
     """Random seed of the search's decisions."""
     storage: Annotated[str, AfterValidator(_url)] | None = None
     """Optuna storage of the search; null: `search.journal` in the sweep's directory."""
 
-    cells: Annotated[list[list[Whole]], AfterValidator(_cells)] | None = None
-    """With `search=tune`: two cells as [n, B]. Settings are tuned at the one with fewer rollouts,
-    and checked at the other; null: chosen from the grid."""
     sampler: str | None = None
     """With `search=optuna`: import path of a sampler."""
     sampler_options: dict[str, Any] | None = None
@@ -60,7 +47,6 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         self._check_classes()
-        self._check_cells()
         if not self.searches and self.storage is not None:
             rule = "is a search's, and search=grid trains the whole plan"
             raise SettingError("search.storage", hidden(self.storage), rule)
@@ -75,11 +61,6 @@ class SearchConfig:
                 if value is not None and self.kind != "optuna":
                     rule = f"is read by search=optuna, and this is search={self.kind}"
                     raise SettingError(f"search.{setting}", value, rule)
-
-    def _check_cells(self) -> None:
-        if self.cells is not None and self.kind != "tune":
-            rule = f"is read by search=tune, and this is search={self.kind}"
-            raise SettingError("search.cells", self.cells, rule)
 
     @property
     def searches(self) -> bool:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING
 
 from isosweep import words
@@ -94,13 +93,6 @@ def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
     """Lines on what a search may train of the plan, and may cost; none without a search."""
     search, unit = config.search, plan.budget_unit
     whole = sum(run.milestones[-1] for run in plan.runs)
-    if search.kind == "tune":
-        cells = {(run.num_generations, run.problems_per_batch) for run in plan.runs}
-        limit = min(search.max_compute or whole, whole)
-        seeds = len(config.grid.seeds)
-        ordered = sorted(cells, key=prod)
-        axes = config.grid.axes or {}
-        return words.lines("plan", "tuning", search.name, axes, ordered, limit, whole, seeds, unit)
     if not search.searches:
         return []
     lines = words.lines("plan", "search_limit", search.name, search.max_compute, whole, unit)

@@ -120,17 +120,12 @@ def _asked(sweep: StoredSweep, search: JsonObject | None) -> dict[str, int]:
 
 
 def _verdict(sweep: StoredSweep) -> str | None:
-    """The verdict of its analysis, of every variant's where there are several, or the values that
-    `search=tune` has found; None before it."""
-    tuned = sweep.config.search.kind == "tune"
-    found = [sweep.paths.tuning] if tuned else sorted(sweep.paths.analysis.rglob("fits.json"))
+    """The verdict of its analysis, of every variant's where there are several; None before it."""
     verdicts = []
-    for path in filter(Path.exists, found):
+    for path in sorted(sweep.paths.analysis.rglob("fits.json")):
         try:
             document: Any = read_json(path)
-            handed = document["settings_for_the_grid"] if tuned else {}
-            values = " ".join(f"{name}={value}" for name, value in handed.items())
-            verdicts.append(values if tuned else str(document["verdict"]))
+            verdicts.append(str(document["verdict"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             verdicts.append("unreadable")
     return ", ".join(dict.fromkeys(verdicts)) or None

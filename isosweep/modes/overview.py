@@ -59,16 +59,10 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
             tags[run.run_id]["on_frontier"] = str(run.run_id in frontier).lower()
     tags[None] |= _verdict_tags([answer for _, _, answer in known])
     tags[None]["runs"] = _counted(sweep, search)
-    tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
     notes: list[str] = []
-    if tuning is None:
-        for axes, _, answer in known:
-            notes += words.lines("mlflow", "answer", variant_label(axes), answer)
-    else:
-        handed = _handed(tuning)
-        notes += words.lines("mlflow", "tuning", tuning, handed)
-        tags[None] |= {"verdict": handed} if handed else {}
-    if len(known) != 1 or tuning is not None:
+    for axes, _, answer in known:
+        notes += words.lines("mlflow", "answer", variant_label(axes), answer)
+    if len(known) != 1:
         # What variants say of themselves does not add up to it: they share runs.
         notes.append(_spent(plan, paths))
     metrics: dict[str, dict[str, float]] = {}
@@ -76,8 +70,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     for _, view, _ in known:
         run_notes |= _add_readings(metrics, tags, view, plan)
     figure = paths.figures / _FIGURE
-    read_of = [view.fits for _, view, _ in known]
-    found = [*read_of, *([] if tuning is None else [paths.tuning])]
+    found = [view.fits for _, view, _ in known]
     files = (paths.plan_page, paths.config, *found[:1])
     return Overview(
         note="\n\n".join([*notes, f"Report: `{paths.report}`"]),
@@ -127,11 +120,6 @@ def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
     runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
     tally = Tally.of(runs, sweep.collapsed())
     return words.line("numbers", "tally", tally.counts, tally.collapsed)
-
-
-def _handed(tuning: JsonObject) -> str:
-    """What tuning found for the grid, as it is typed; empty where that is nothing."""
-    return " ".join(f"{name}={value}" for name, value in tuning["settings_for_the_grid"].items())
 
 
 def _spent(plan: Plan, paths: SweepPaths) -> str:

@@ -23,10 +23,8 @@ def plan_facts(study: Study, paths: SweepPaths, places: int | None) -> PlanFacts
 
     plan, config = study.plan, study.config
     seconds = [predicted(run.seconds) for run in plan.runs]
-    lines: list[str] = []
-    if config.search.kind != "tune":
-        seen = outlook_of_variants(plan, config, twice_the_largest)
-        lines += words.lines("plan", "findings", seen, plan.pricing)
+    seen = outlook_of_variants(plan, config, twice_the_largest)
+    lines = words.lines("plan", "findings", seen, plan.pricing)
     if config.trainer.name != "command":
         lines.append(words.line("plan", "evaluation", evaluation_of(study), len(plan.runs)))
     return PlanFacts(

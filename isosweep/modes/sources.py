@@ -14,21 +14,7 @@ def one_sweep(config: SweepConfig, what: str) -> StoredSweep:
 
 
 def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
-    """The sweeps of `from`, or the one of `sweep_dir`, each with the name to show it by.
-
-    Raises SettingError for one of `search=tune`, which asks nothing of n*(C).
-    """
-    found = _found(config)
-    setting = "sweep_dir" if config.from_sweep is None else "from"
-    for name, sweep in found:
-        if sweep.config.search.kind == "tune":
-            rule = f"is of search=tune, and mode={config.mode} is about n*(C)"
-            nearest = f"a sweep begun with what {sweep.paths.tuning.name} of it has for the grid"
-            raise SettingError(setting, name, rule, nearest)
-    return found
-
-
-def _found(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
+    """The sweeps of `from`, or the one of `sweep_dir`, each with the name to show it by."""
     if config.from_sweep is None:
         sweep = stored_sweep(config)
         return [(sweep.name, sweep)]

@@ -114,8 +114,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     first = {rejection.rule for rejection in plan.rejected}
     rules = [rule.setting for rule in RULES if rule.setting in first]
     letters = dict(zip(rules, "abcdefghi", strict=False))
-    # Of a setting that is tuned, hundreds of tables would differ in its value alone.
-    for axes in plan.axes[:1] if config.search.kind == "tune" else plan.axes:
+    for axes in plan.axes:
         own = plan.of_axes(axes)
         rows = _plan_rows(own, letters)
         several = len(rows) < len({(c.num_generations, c.problems_per_batch) for c in own.cells})
@@ -192,9 +191,8 @@ def described_findings(study: Study) -> Iterator[str]:
     for first, *others in alike.values():
         yield from words.lines("plan", "overlap", first, 1 + len(others))
     yield from words.lines("plan", "repeats", repeated_sets(config))
-    if config.search.kind != "tune":
-        seen = outlook_of_variants(plan, config, twice_the_largest)
-        yield from words.lines("plan", "findings", seen, plan.pricing)
+    seen = outlook_of_variants(plan, config, twice_the_largest)
+    yield from words.lines("plan", "findings", seen, plan.pricing)
 
 
 def described_cautions(study: Study) -> Iterator[str]:

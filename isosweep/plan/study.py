@@ -22,7 +22,6 @@ from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
 from isosweep.plan.overlap import overlaps
 from isosweep.plan.spec import RunSpec, passes_of
-from isosweep.plan.value_grid import tuned
 from isosweep.version import __version__
 
 
@@ -56,8 +55,8 @@ class Study:
 
 
 def resolve(config: SweepConfig) -> Study:
-    """Work out what a composed config implies: attention kernels, measured times, the grid of
-    `search=tune`, variants, problems, plan.
+    """Work out what a composed config implies: attention kernels, measured times, variants,
+    problems, plan.
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
     a set to analyse that is none, sampling that biases a ratio, and a grid of which nothing is
@@ -65,7 +64,7 @@ def resolve(config: SweepConfig) -> Study:
     """
     _require_known_set(config)
     measured = config.mode != "plan"
-    study = resolve_stored(tuned(calibrated(with_attention(config))), measured=measured)
+    study = resolve_stored(calibrated(with_attention(config)), measured=measured)
     for variant in study.variants:
         _require_unbiased(variant.config)
     return study

@@ -26,7 +26,7 @@ def require_search(study: Study) -> None:
 
 def _require_compute(study: Study) -> None:
     config, plan = study.config.search, study.plan
-    if config.max_compute is None or config.kind not in ("frontier", "optuna"):
+    if config.max_compute is None or not config.searches:
         return
     # Variants have equal parts of it, but for samplers, which choose among them.
     parts = len(plan.axes) if config.kind == "frontier" else 1

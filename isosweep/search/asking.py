@@ -154,8 +154,7 @@ class Search:
     def _analysis(self) -> AnalysisConfig:
         """As the sweep's, on the plan's own budgets: steps end at them; by the method that a
         search believes in."""
-        asked = replace(self._config.analysis, compute_axis=None, method="isosweep")
-        return asked if self._kind.between else replace(asked, readings_per_decade=0, decades=0.0)
+        return replace(self._config.analysis, compute_axis=None, method="isosweep")
 
     # -- what is decided ------------------------------------------------------------------------
 
@@ -165,15 +164,13 @@ class Search:
         pending: Mapping[str, float],
         failed: Mapping[str, str],
     ) -> Decision:
-        """The best steps over all parts; each may spend its share of `search.max_compute`, and what
-        those before it hand on."""
+        """The best steps over all parts; each may spend its share of `search.max_compute`."""
         config, free = self._config.search, self._places - len(pending)
         parts = self._kind.parts(self._plan, datas)
         steps, considered, stops = list[Step](), list[Step](), list[str]()
         believed: list[Decision] = []
-        left = config.max_compute
-        for place, (label, (plan, data)) in enumerate(parts.items()):
-            share = None if left is None else left / (len(parts) - place)
+        share = None if config.max_compute is None else config.max_compute / len(parts)
+        for label, (plan, data) in parts.items():
             ids = {run.run_id for run in plan.runs}
             mine = {run_id: milestone for run_id, milestone in pending.items() if run_id in ids}
             barred = {run_id for run_id in ids if run_id in failed} | self._diverged(data)
@@ -193,9 +190,6 @@ class Search:
             believed.append(found)
             if found.stop is not None:
                 stops.append(f"{label}: {found.stop}" if label else found.stop)
-            if left is not None and share is not None:
-                over = self._kind.hands_on and found.stop is not None and not mine
-                left -= min(share, _spent([data])) if over else share
         if len(parts) > 1:
             steps.sort(key=_worth, reverse=True)
             considered.sort(key=_worth, reverse=True)

@@ -1,7 +1,7 @@
 """The steps of the greatest expected value per added compute, one after another.
 
 Where a search starts, how steps are valued and chosen, and what may still be spent; what it aims at
-and when it ends is its own (`frontier`, `halving`).
+and when it ends is its own (`frontier`).
 """
 
 from collections.abc import Callable, Sequence
@@ -104,9 +104,6 @@ def affordable_of(asked: Question, steps: list[Step]) -> Decision:
 
 def _spent(asked: Question) -> str:
     limit = f"search.max_compute={asked.config.max_compute:g} {asked.plan.budget_unit}"
-    if asked.config.kind == "tune":
-        most = f"{asked.config.max_compute:g} {asked.plan.budget_unit}"
-        limit = f"this cell's part of search.max_compute, {most},"
     if not asked.at.committed:
         return f"{limit} is less than any first step takes"
     left = max(asked.affordable, 0)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.tuned import tuned_cells
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, variant_label
-from isosweep.search import by_optuna, frontier, halving
+from isosweep.search import by_optuna, frontier
 from isosweep.search.candidates import Question
 from isosweep.search.steps import Decision
 
@@ -35,11 +34,6 @@ def _together(plan: Plan, datas: Sequence[SweepData]) -> Parts:
     return {"": (plan, data)}
 
 
-def _cells(plan: Plan, datas: Sequence[SweepData]) -> Parts:
-    """Each cell: variants are what is chosen among there."""
-    return {cell.label: (cell.plan, cell.data) for cell in tuned_cells(plan, datas)}
-
-
 def _nothing(config: SearchConfig, plan: Plan) -> None:
     """Every setting can be used."""
 
@@ -49,21 +43,16 @@ class Kind:
     """How a kind of search sees a sweep, and decides.
 
     `parts`: of the plan and the data of all its variants, what is decided about; `require`: raises
-    SettingError where its settings cannot be used; `between`: whether runs are also read between
-    the plan's budgets; `hands_on`: whether what a part leaves of its compute, once it is over, is
-    the next one's.
+    SettingError where its settings cannot be used.
     """
 
     decide: Callable[[Question], Decision]
     parts: Callable[[Plan, Sequence[SweepData]], Parts] = _variants
     require: Callable[[SearchConfig, Plan], None] = _nothing
-    between: bool = True
-    hands_on: bool = False
 
 
 # By `search.kind`; `grid` is none.
 KINDS = {
     "frontier": Kind(decide=frontier.decide),
     "optuna": Kind(decide=by_optuna.decide, parts=_together, require=by_optuna.require),
-    "tune": Kind(decide=halving.decide, parts=_cells, between=False, hands_on=True),
 }

@@ -162,8 +162,6 @@ class SweepPaths:
     comparison = _Named("comparison.json", "analysis")
     """What sets sweeps apart (`mode=compare`), or the variants of one, described by
     `analysis/comparison.schema.json`."""
-    tuning = _Named("tuning.json", "analysis")
-    """What `search=tune` has found, described by `analysis/tuning.schema.json`."""
     recommendation = _Named("recommendation.json", "analysis")
     """What `mode=recommend` says of one budget."""
     frontier = _Named("frontier.csv", "analysis")

@@ -34,7 +34,6 @@ MATH = "task=math task.math."
 PARTS = "task.mixture.parts"
 TWO = f"task=mixture +task@{PARTS}.a=sort +task@{PARTS}.b=sort {PARTS}.b.sort.levels=[4] "
 COMMANDED = "trainer=command \"trainer.command='train "
-TUNE = "search=tune grid.num_generations=[4,8,16,32,64,128] budget=3.24e11 grid.seeds=[0,1] "
 LIMITED = (
     "model=qwen-1.5b budget=1e20 launcher=slurm launcher.slurm.timeout_min=240 "
     "launcher.slurm.max_requeues=3"
@@ -201,31 +200,6 @@ REFUSED = [
     ("search=frontier checkpoint.keep=none", "checkpoint.keep", "no checkpoint to go on from"),
     ("search=frontier search.sampler=optuna.A", "search.sampler", "is read by search=optuna"),
     ("search=optuna search.pruner=null", "search.pruner", "is what search=optuna chooses by"),
-    ("search=frontier search.cells=[[8,4]]", "search.cells", "is read by search=tune"),
-    (TUNE + "grid.seeds=[3]", "grid.seeds", "compares 2 seeds or more"),
-    *(
-        (f"{TUNE} grid.axes={{{axis}:{values}}}", f"grid.axes.{axis}", rule)
-        for axis, values, rule in [
-            ("recipe.learning_rate", "[1e-4,2e-4]", "takes 3 values or more"),
-            ("recipe.learning_rate", "[1e-4,-2e-4,3e-4]", "takes values of 0 or above"),
-            ("recipe.learning_rate", "[1e-4,nan,2e-4]", "takes finite numbers"),
-            ("recipe.learning_rate", "[1e-4,2e-4,1e-4]", "lists a value twice"),
-            ("recipe.learning_rate", "[1e-4,1.0001e-4,4e-4]", "more than 0.1% apart"),
-            ("recipe.loss_type", "[a,b,c]", "whose values are numbers"),
-            ("recipe", "[dapo,scalerl,grpo]", "whose values are numbers"),
-            ("evaluation.samples_per_problem", "[2,4,8]", "takes settings of recipe"),
-        ]
-    ),
-    (
-        TUNE + "grid.axes={recipe.learning_rate:[1e-4,2e-4,3e-4],recipe.beta:[0,0.1,0.2],"
-        "recipe.temperature:[0.8,0.9,1.0]}",
-        "grid.axes",
-        "takes 2 settings at most (here 3)",
-    ),
-    (TUNE + "search.max_compute=1e12", "search.max_compute", "of each cell take "),
-    (TUNE + "search.cells=[[8,4],[4,8]]", "search.cells", "cannot show what the rate does"),
-    (TUNE + "search.cells=[[8,4,2]]", "search.cells", "lists one cell or two, each as [n, B]"),
-    (TUNE + "search.cells=[[8,4],[64,4000]]", "search.cells", "n = 64, B = 4000 is not planned"),
     # Axes.
     *(
         (f"grid.axes={{{axes}}}", setting, rule)

@@ -76,7 +76,7 @@ def test_help_stands_anywhere_and_a_group_is_shown_as_it_is_composed(tmp_path: P
 
 def test_help_names_every_mode_and_choice_and_no_part_of_others(tmp_path: Path) -> None:
     shown = in_process(("--help",), tmp_path).stdout
-    for name in (*get_args(Mode), "qwen-1.5b", "tune", "+experiment", "tiny/playbook_fix_B"):
+    for name in (*get_args(Mode), "qwen-1.5b", "frontier", "+experiment", "tiny/playbook_fix_B"):
         assert name in shown
     assert "_llm" not in shown
     assert "powered by Hydra" not in shown

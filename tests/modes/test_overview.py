@@ -1,19 +1,13 @@
 """What the sweep's own run in MLflow says of what came of it."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from isosweep import words
-from isosweep.analysis.statistics.best_values import find_tuning
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.files import to_json, write_json, write_text
+from isosweep.files import write_json, write_text
 from isosweep.modes.overview import sweep_overview
 from isosweep.tracking.view import budget_metric
-from tests.analysis.tuned import cell_of, peak
 from tests.modes.looked_after import sweep_in
 from tests.words.answers import ANSWER
-
-TUNE = ("search=tune", "grid.seeds=[0,1]", "search.cells=[[2,4],[4,4]]", "grid.min_steps=2")
 
 
 def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> None:
@@ -59,24 +53,3 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
         [last, 2, 0.4321, None],
         [last, 4, 0.5, 0.4],
     ]
-
-
-def test_a_tuned_sweep_says_what_is_best_at_each_cell_and_which_rules_agree(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path, *TUNE)
-    before = sweep_overview(sweep)
-    assert before.note.startswith("0 of ")
-    cells = [cell_of((8, 4), peak(2.0)), cell_of((32, 4), peak(4.0))]
-    tuning = find_tuning(cells, AnalysisConfig(name="default", decades=0.0), "constant")
-    handed = {"recipe.learning_rate": 4e-4, "recipe.learning_rate_rule": "linear"}
-    document = to_json(asdict(tuning) | {"settings_for_the_grid": handed})
-    sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
-    write_json(sweep.paths.tuning, document)
-    overview = sweep_overview(sweep)
-    first, second, rules, grid, *_ = overview.note.split("\n\n")
-    assert first.startswith("**recipe.learning_rate = 0.0004** is best at n = 8, B = 4 and 8 flops")
-    assert second.startswith("**recipe.learning_rate = 0.0016** is best at n = 32, B = 4 and 8 ")
-    assert rules == "Rules of the rate that agree with both cells: **linear**."
-    assert grid == "For the grid: `recipe.learning_rate=0.0004 recipe.learning_rate_rule=linear`"
-    assert overview.tags[None]["verdict"] == grid.split("`")[1]
-    assert sweep.paths.tuning in overview.files
-    assert overview.unix_time == sweep.paths.tuning.stat().st_mtime

@@ -120,32 +120,6 @@ def test_samplers_choose_among_variants_and_others_within_each(
     assert {each.analysis.method for each in asked} == {"isosweep"}
 
 
-def parts_of_cells(cwd: Path, anchor: Decision) -> list[float | None]:
-    """What each of two cells of `search=tune` may spend of 1e12, the anchor first, where that one
-    decides so and nothing was trained."""
-    parts: list[float | None] = []
-
-    def decide(asked: Question) -> Decision:
-        parts.append(asked.config.max_compute)
-        return anchor if len(parts) == 1 else Decision(steps=(), considered=(), stop="it is known")
-
-    tuned = (*SMALL, "budget=6.4e9", "search=tune", "grid.seeds=[0,1]", "search.max_compute=1e12")
-    study = resolve(make_config(*tuned, "tracking=none", f"sweeps_dir={cwd}"))
-    paths = sweep_paths(study)
-    store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, 1, kind=replace(KINDS["tune"], decide=decide))
-    search.open()
-    search.next({})
-    return parts
-
-
-def test_what_the_anchor_leaves_is_the_second_cells(tmp_path: Path) -> None:
-    over = Decision(steps=(), considered=(), stop="hardly anything can be lost")
-    assert parts_of_cells(tmp_path / "over", over) == [5e11, 1e12]
-    at_work = Decision(steps=(), considered=(), stop=None)
-    assert parts_of_cells(tmp_path / "at_work", at_work) == [5e11, 5e11]
-
-
 def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:
     study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}"))
     watching = Search(study.plan, sweep_paths(study), study.config, 1, kind=KIND)
