@@ -2,8 +2,6 @@
 
 import re
 import runpy
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -65,39 +63,6 @@ def test_every_extra_that_is_named_exists() -> None:
         for extra in listed.split(",")
     }
     assert {"train", "vllm", "dev", "docs"} <= named <= extras
-
-
-# A study that gets as far as a belief, while packages named on the command line cannot be imported.
-_STUDY = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in sys.argv[1:]:
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Absent())
-import optuna
-from isosweep.search import FrontierPruner, FrontierSampler
-sampler = FrontierSampler(generations=[8, 16, 32], seeds=[0, 1], budgets=[1e18, 1e19])
-study = optuna.create_study(direction="maximize", sampler=sampler, pruner=FrontierPruner(sampler))
-def objective(trial):
-    n = trial.suggest_categorical("n", [8, 16, 32])
-    luck = 0.001 * trial.suggest_categorical("seed", [0, 1])
-    trial.report(0.3 + 0.001 * n + luck, 0)
-    if trial.should_prune():
-        raise optuna.TrialPruned
-    return 0.4 + 0.002 * n - luck
-study.optimize(objective, n_trials=8)
-"""
-
-
-def test_a_study_of_ones_own_needs_the_search_extra_alone() -> None:
-    extras = _project()["optional-dependencies"]
-    train, search = (
-        {re.split("[<>]", line)[0] for line in extras[extra]} for extra in ("train", "search")
-    )
-    absent = train - search - {re.split("[<>]", line)[0] for line in _project()["dependencies"]}
-    assert {"torch", "pandas", "mlflow"} <= absent
-    subprocess.run([sys.executable, "-c", _STUDY, *sorted(absent)], check=True)
 
 
 def test_every_page_is_in_the_contents_of_the_site() -> None:

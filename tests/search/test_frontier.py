@@ -12,7 +12,6 @@ from isosweep.search.belief import SURE, VERDICTS, form_belief
 from isosweep.search.candidates import START, open_runs, standings, start
 from isosweep.search.frontier import decide
 from isosweep.search.steps import Decision, Step
-from isosweep.search.trials import Grid, Seen, Trained
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import (
     ANALYSIS,
@@ -312,18 +311,3 @@ def test_a_run_that_never_gained_falls_where_it_diverges(rule: str) -> None:
     assert [reading.reward for reading in mine] == [0.0, 0.0, 0.0, None, None]
     assert [reading.fallen for reading in mine] == [None, None, None, 0.0, 0.0]
     assert name in standings(PLAN, found, {}).closed
-
-
-def test_a_trial_that_reports_no_number_falls_with_the_last_reward_it_had() -> None:
-    grid = Grid(generations=(8, 16), batches=(1,), seeds=(0, 1), budgets=(1.0, 2.0, 4.0))
-    first, second, *_ = sorted(grid.runs)
-    runs = {
-        first: Trained(rewards={0: 0.0}, status="diverged"),
-        second: Trained(rewards={0: 0.0}, status="cancelled"),
-    }
-    data = Seen(grid=grid, runs=runs).data
-    fallen = {
-        name: [r.fallen for r in data.readings if r.cell.run_id == name] for name in (first, second)
-    }
-    assert fallen == {first: [None, 0.0, 0.0], second: [None, None, None]}
-    assert first in standings(grid.plan, data, {}).closed
