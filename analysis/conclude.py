@@ -150,7 +150,7 @@ def _caveats(
         found.append(Behind(n=lacking, budget=frontier.budgets[-1].budget))
     found += [Unread(gap=gap) for gap in frontier.gaps]
     margin, judges = saturation.reason.margin, saturation.quantity == "enough"
-    if rise is not None and margin and judges:
+    if rise is not None and judges:
         gain = rise.reward - (_first_reward(findings) if rise.before is None else rise.before)
         if 0 < gain < margin / _COARSE:
             found.append(CoarseMargin(margin=margin, gain=gain))

@@ -78,8 +78,6 @@ class Settings:
     """How far below the smallest budget. Factors of ten."""
     metric: MetricName
     """Score of a problem's samples, @k."""
-    method: Literal["isosweep", "playbook"]
-    """Method that the verdict rests on."""
     extrapolate: bool
     """Whether recommendations may go beyond the largest budget."""
     compute_axis: BudgetUnit | None

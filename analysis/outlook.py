@@ -24,6 +24,7 @@ from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
+from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.evaluation import evaluation_seconds
 
@@ -88,10 +89,8 @@ class Outlook:
 
     lacks: tuple[Lack, ...] = ()
     """What keeps the plan from any verdict; then nothing else is given."""
-    unknown: Literal["method", "metric"] | None = None
-    """The setting of analysis for which nothing was simulated."""
-    value: str | None = None
-    """Its value."""
+    unknown: MetricName | None = None
+    """The metric of analysis, where nothing was simulated for it."""
     finds: Findable | None = None
     """Shares of simulated sweeps, where growth ends two doublings below the plan's largest n."""
     nearer: Findable | None = None
@@ -120,12 +119,10 @@ def outlook(plan: Plan, config: SweepConfig, larger_n: LargerN = lambda *_: None
     if lacks := tuple(_lacks(plan, config)):
         return Outlook(lacks=lacks, nearest={}, judged_by={})
     analysis = config.analysis
-    if analysis.method != "isosweep":
-        return Outlook(unknown="method", value=analysis.method, nearest={}, judged_by={})
     if analysis.evaluation_set is not None:
         config = on_all(config)[analysis.evaluation_set]
     if analysis.metric != "avg":
-        return Outlook(unknown="metric", value=analysis.metric, nearest={}, judged_by={})
+        return Outlook(unknown=analysis.metric, nearest={}, judged_by={})
     largest = max(run.num_generations for run in plan.runs)
     designs = tuple(
         design_of(plan, analysis, _problems(config), largest / 2**below) for below in _ENDS

@@ -187,7 +187,6 @@ def _inside(findings: Findings, budget: float) -> _Choice:
         drawn = smallest_within(by_n, surface.log2_n, loss)
         return on_grid(interval_of_n(drawn, grid, findings.frontier.confidence), 2.0**grid)
 
-    margin = findings.saturation.reason.margin
     unread = {*near.missing, *before.missing, *near.measured, *before.measured} - of_both
     basis = Basis(kind="surface", budgets=(near.budget, before.budget), num_cells=len(cells))
     return _chosen(
@@ -195,7 +194,7 @@ def _inside(findings: Findings, budget: float) -> _Choice:
         surface,
         draws,
         within(0.0),
-        None if margin is None else within(margin),
+        within(findings.saturation.reason.margin),
         findings.frontier.confidence,
         basis,
     )
@@ -261,8 +260,7 @@ def _beyond(findings: Findings, budget: float) -> _Choice:
     choice, best, enough = last.best, None, None
     if surface is not None and saturation.growth is not None:
         best = _ahead(surface, findings, budget, 0.0)
-        if (margin := saturation.reason.margin) is not None:
-            enough = _ahead(surface, findings, budget, margin)
+        enough = _ahead(surface, findings, budget, saturation.reason.margin)
         wanted = math.log2(best.interval.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
     return _Choice(

@@ -1,11 +1,11 @@
-"""How often the analysis is right: simulated sweeps against known truth, both methods.
+"""How often the analysis is right: simulated sweeps against known truth.
 
     python benchmarks/coverage.py --sweeps 200 --design affordable --worlds old,new
     python benchmarks/coverage.py --kinds all --sweeps 10 --design ten
 
 `--worlds` takes names and groups: old, new, near (growth near the bound), curves (other forms of
 rewards), lab (for few runs), policy (small policies really trained; a pool takes a minute a world),
-all. Prints one row a world and method. With `--kinds` (behind, holes, sharp, hair, whole; all), so
+all. Prints one row a world. With `--kinds` (behind, holes, sharp, hair, whole; all), so
 many sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for
 the last three (policy worlds: 4..256, more seeds):
 
@@ -72,7 +72,6 @@ GOALS = {
 QUICK = {
     "sweeps": 16,
     "worlds": "easy,flat,plateau,slow_tail,dip,collapses",
-    "methods": "isosweep",
     "processes": 2,
 }
 # Of (n, budget) and of the cells that are left: what is not read in `holes`.
@@ -135,13 +134,13 @@ class Measured:
     enough: tuple[float, ...]
 
 
-def power_of(world: str, method: str, design: str, sweeps: int, counts: bool) -> Measured:
-    """Power of one method in one world; without `counts` of single problems, of rewards alone."""
+def power_of(world: str, design: str, sweeps: int, counts: bool) -> Measured:
+    """Power in one world; without `counts` of single problems, of rewards alone."""
     chosen = DESIGNS[design]
     plan = make_plan(chosen, policy=world in SETTINGS)
     generations = [cell.num_generations for cell in plan.cells]
     least, most = min(generations), max(generations)
-    config = replace(CONFIG, method=method, decades=chosen.decades)
+    config = replace(CONFIG, decades=chosen.decades)
     power = measure_power(
         plan,
         find_world(world, read_plan(plan, config)),
@@ -248,7 +247,6 @@ def _mean_of(power: Power, width: str) -> float | None:
 COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "world": lambda power, _: power.world,
     "truth": lambda power, _: _truth(power),
-    "method": lambda power, _: power.method,
     "verdicts": lambda power, _: ", ".join(f"{v} {s:.1%}" for v, s in power.verdicts.items()),
     "correct": lambda power, _: number(power.correct, ".1%"),
     "decided": lambda power, _: number(power.surely, ".1%"),
@@ -281,21 +279,20 @@ def mean(values: list[float] | tuple[float, ...]) -> float | None:
 
 
 def figures(all_measured: list[Measured]) -> dict[str, float]:
-    """What the goals ask of isosweep's own method."""
-    ours = [measured for measured in all_measured if measured.power.method == "isosweep"]
-    powers = [measured.power for measured in ours]
+    """What the goals ask."""
+    powers = [measured.power for measured in all_measured]
     found: dict[str, float] = {}
     for prefix, name in (("", "covered"), ("enough_", "enough")):
-        pooled = mean([share for measured in ours for share in getattr(measured, name)])
+        pooled = mean([share for measured in all_measured for share in getattr(measured, name)])
         if pooled is not None:
             found[f"{prefix}low"] = found[f"{prefix}high"] = pooled
-            of_worlds = [(each.power.sweeps, mean(getattr(each, name))) for each in ours]
+            of_worlds = [(each.power.sweeps, mean(getattr(each, name))) for each in all_measured]
             found["outside"] = found.get("outside", 0) + outside(of_worlds)
     for name, given in (("rate", [(power.num_rates, power.rate_covered) for power in powers]),):
         count = sum(number for number, _ in given)
         if count:
             found[name] = sum(number * (covered or 0.0) for number, covered in given) / count
-    surplus = [m.promised.surely - m.power.surely for m in ours if m.promised is not None]
+    surplus = [m.promised.surely - m.power.surely for m in all_measured if m.promised is not None]
     if surplus:
         found["promised"] = math.fsum(surplus) / len(surplus)
     idle = [p.false_saturated for p in powers if p.true_verdict == "n does not matter"]
@@ -348,7 +345,6 @@ OPTIONS = {
     "--sweeps": 20,
     "--design": {"choices": sorted(DESIGNS), "default": "affordable"},
     "--worlds": "old,new",
-    "--methods": "isosweep,playbook",
     "--kinds": "",
     "--rewards": (False, "rewards alone, as of runs that are imported without counts"),
     "--processes": 1,
@@ -404,13 +400,12 @@ def measure(options: Namespace) -> dict[str, float]:
     """Print the table; the figures of the goals."""
     if options.kinds:
         return measure_kinds(options)
-    worlds, methods, done = named(options.worlds), options.methods.split(","), []
+    worlds, done = named(options.worlds), []
     row = table(*COLUMNS)
-    jobs = [(name, options.design, options.sweeps, not options.rewards) for name in methods]
-    for _, found in by_world(power_of, worlds, jobs, options.processes):
-        for measured in found:
-            row(*(said(measured.power, measured) for said in COLUMNS.values()))
-            done.append(measured)
+    jobs = [(options.design, options.sweeps, not options.rewards)]
+    for _, (measured,) in by_world(power_of, worlds, jobs, options.processes):
+        row(*(said(measured.power, measured) for said in COLUMNS.values()))
+        done.append(measured)
     covered = DESIGNS[options.design].covered
     allow_for_chance(len(done) * options.sweeps, covered)
     return figures(done)

@@ -167,14 +167,10 @@ def _best_generations_caption(findings: Findings) -> str:
     text = (
         "Dots: the n of the grid with the best expected reward. Squares: every n of the grid that "
         f"cannot be distinguished from it. Thick blue bars: {confidence} interval of n*, the best "
-        "n, planned or not"
+        "n, planned or not. Thin orange bars, a little to the right of their budget: that of n_d, "
+        f"the smallest n that is good enough, at most {saturation.reason.margin:g} of reward below "
+        "the best. A triangle at an end: it may lie further out. Dashed: the edges of the grid."
     )
-    if saturation.reason.margin is not None:
-        text += (
-            ". Thin orange bars, a little to the right of their budget: that of n_d, the smallest "
-            f"n that is good enough, at most {saturation.reason.margin:g} of reward below the best"
-        )
-    text += ". A triangle at an end: it may lie further out. Dashed: the edges of the grid."
     named = _NAMED[saturation.quantity]
     if saturation.plateau is not None:
         text += f" Green: the plateau of {named.symbol}, and the compute from which on it stays."

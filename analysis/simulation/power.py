@@ -8,16 +8,14 @@ from typing import Unpack
 
 import numpy as np
 
-from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.simulation.records import Evaluated
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import batches_of, find_truth
 from isosweep.analysis.simulation.worlds import World
-from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
+from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.analysis.statistics.playbook import fit_playbook, playbook_saturation
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
@@ -69,7 +67,6 @@ class Power:
     """
 
     world: str
-    method: str
     true_verdict: str
     true_rate: float | None
     sweeps: int
@@ -108,7 +105,8 @@ def measure_power(
     counts = _Counts(read_plan(plan, config), world, config)
     for number in range(sweeps):
         data = sweep_of(world, plan, config, (seed, number), **evaluation)
-        counts.add(*_analyse(data, config))
+        _, frontier, saturation = judge(data, config)
+        counts.add(frontier, saturation)
     return counts.power()
 
 
@@ -167,7 +165,6 @@ class _Counts:
         lost = next((at.lost for at in reversed(self.at_budget.values()) if at.lost), [])
         return Power(
             world=self.world.name,
-            method=self.config.method,
             true_verdict=self.truth.verdict,
             true_rate=self.truth.rate,
             sweeps=sweeps,
@@ -253,16 +250,6 @@ def _claimed(verdict: str, shares: Mapping[str, float], so: Mapping[str, float])
         for said, share in shares.items()
         if said.removeprefix("probably ") == verdict and said not in so
     )
-
-
-def _analyse(data: SweepData, config: AnalysisConfig) -> tuple[Frontier, Saturation]:
-    """Frontier and verdict by `config.method`."""
-    if config.method == "playbook":
-        frontier = fit_frontier(data.readings, None, None, config.confidence)
-        playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
-        return frontier, playbook_saturation(playbook, frontier)
-    _, frontier, saturation = judge(data, config)
-    return frontier, saturation
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,11 +1,10 @@
-"""The verdict of one set of readings, by the method asked for."""
+"""The verdict of one set of readings."""
 
 from threadpoolctl import threadpool_limits
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
 from isosweep.analysis.statistics.means import gather_means
-from isosweep.analysis.statistics.playbook import fit_playbook, playbook_saturation
 from isosweep.analysis.statistics.problems import on_new_problems
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import Surface, fit_surface
@@ -21,11 +20,7 @@ def judge(
     `new_problems`: of rewards on further problems of the same kind, and not on these.
     """
     surface, frontier = fit_budgets(data, config, new_problems=new_problems)
-    if config.method == "playbook":
-        playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
-        return surface, frontier, playbook_saturation(playbook, frontier)
-    saturation = find_saturation(frontier, surface, config)
-    return surface, frontier, saturation
+    return surface, frontier, find_saturation(frontier, surface, config)
 
 
 def fit_budgets(

@@ -40,8 +40,7 @@ class Saturation:
     optima: tuple[BestGenerations, ...]
     """n* and the smallest n that is good enough, at every budget that was read, ascending."""
     growth: Growth | None = None
-    """What was claimed with what probability; null where the sweep is too small, and for the
-    Playbook's method."""
+    """What was claimed with what probability; null where the sweep is too small."""
     plateau: Interval | None = None
     """n at which it settled: that of the largest budgets; null unless (probably) saturated."""
     settles_at: Interval | None = None

@@ -7,7 +7,6 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, Positive
 from isosweep.analysis.statistics.frontier import Frontier, measured_loss
 from isosweep.analysis.statistics.growth import Growth, num_starts
-from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS, BestGenerations
 from isosweep.config.analysis import Quantity
 
@@ -87,8 +86,6 @@ ReasonKind = Literal[
     "constant",
     "steady",
     "undecided",
-    "playbook",
-    "playbook lacks data",
 ]
 
 
@@ -100,14 +97,13 @@ class Reason:
     kind: ReasonKind
     """no record to few n, few budgets, one seed, no spread: what the sweep lacks for any verdict;
     harmless: no n costs more than the margin; edge: the best n may be an edge of the grid at every
-    budget; undecided: the probabilities decide nothing; playbook: by that method; the others as
-    the verdict."""
+    budget; undecided: the probabilities decide nothing; the others as the verdict."""
     confidence: Confidence
     """Confidence that the verdict was held to. A share."""
-    quantity: Quantity = "best"
+    quantity: Quantity
     """The n that is judged: enough, the smallest that loses at most the margin; best, n*."""
-    margin: Positive | None = None
-    """Reward difference too small to matter; null by the Playbook's method."""
+    margin: Positive
+    """Reward difference too small to matter."""
     measured: tuple[AtLeastOne, ...] = ()
     """Every n that was measured at some budget, ascending."""
     fell: tuple[AtLeastOne, ...] = ()
@@ -120,10 +116,6 @@ class Reason:
     """The n whose runs up to the last budget would decide, ascending."""
     num_budgets: Count = 0
     """Budgets at which enough n were measured."""
-    law_end: Interval | None = None
-    """The n at which the Playbook's sigmoid ends."""
-    on_bound: bool = False
-    """Whether that fit ended on a bound of its optimiser."""
 
 
 def behind(

@@ -12,7 +12,6 @@ from isosweep.config.settings import settings
 from isosweep.config.values import Listed, NonNegativeInt, Positive
 from isosweep.metrics import MetricName
 
-Method = Literal["isosweep", "playbook"]
 Quantity = Literal["enough", "best"]
 
 FigureWidth = Literal["one_column", "two_columns"]
@@ -45,9 +44,6 @@ class AnalysisConfig:
     (majority@k)."""
     evaluation_set: str | None = None
     """Name in `evaluation.sets` to analyse; null: the main evaluation."""
-    method: Method = "isosweep"
-    """`isosweep`: a reward surface over compute, n and B; `playbook`: the
-    IsoCompute Playbook's method (arXiv 2603.12151)."""
     readings_per_decade: NonNegativeInt = 0
     """Smaller budgets at which every run is also read, for each factor of ten of compute: below the
     smallest budget, and between budgets further apart. This trains nothing more."""
@@ -71,7 +67,7 @@ class AnalysisConfig:
     @property
     def tolerance(self) -> float:
         """What the n that is judged may lose against the best. Reward."""
-        return self.margin if self.quantity == "enough" and self.method == "isosweep" else 0.0
+        return self.margin if self.quantity == "enough" else 0.0
 
     def view(self, axes: dict[str, Any]) -> str:
         """Name of this view of one variant's records; empty for the plain one."""
@@ -86,6 +82,4 @@ class AnalysisConfig:
             named.append("difficulty={:g}-{:g}".format(*self.difficulty))
         if self.quantity != "enough":
             named.append(f"n={self.quantity}")
-        if self.method != "isosweep":
-            named.append(self.method)
         return ",".join(named).replace("/", "_")

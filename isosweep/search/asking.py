@@ -152,9 +152,8 @@ class Search:
 
     @property
     def _analysis(self) -> AnalysisConfig:
-        """As the sweep's, on the plan's own budgets: steps end at them; by the method that a
-        search believes in."""
-        return replace(self._config.analysis, compute_axis=None, method="isosweep")
+        """As the sweep's, on the plan's own budgets: steps end at them."""
+        return replace(self._config.analysis, compute_axis=None)
 
     # -- what is decided ------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class Proposal:
 
 def first_n(data: SweepData, config: AnalysisConfig) -> int | None:
     """The n outside of the grid that comes before all else, as the report has it; None: none."""
-    _, frontier, saturation = judge(data, replace(config, method="isosweep"))
+    _, frontier, saturation = judge(data, config)
     end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
     return end.further if end else None
 
@@ -138,7 +138,6 @@ def propose(
     `own`: the sweep by its own plan, which says whether its question is decided; `wide`: the same
     records by the wide plan, one variant of each.
     """
-    config = replace(config, method="isosweep")
     now = form_belief(own.plan, own.readings, config, seed)
     if now is None:
         return Proposal(stop=Stop(kind="no spread"))

@@ -214,9 +214,8 @@ def test_what_the_table_does_not_cover_is_said() -> None:
     assert seen("grid.num_generations=[2,4,8]").nearest == {"below": 2}
     assert (seen().below, seen().nearest, seen().judged_by) == ((), {}, {})
     assert seen("analysis.growth_bound=1").judged_by == {"growth_bound": 0.5}
-    for name, value in (("method", "playbook"), ("metric", "best")):
-        found = seen(f"analysis.{name}={value}")
-        assert (found.unknown, found.value, found.finds) == (name, value, None)
+    found = seen("analysis.metric=best")
+    assert (found.unknown, found.finds) == ("best", None)
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -111,13 +111,11 @@ def test_samplers_choose_among_variants_and_others_within_each(
         asked.append(question)
         return in_order(question)
 
-    axes = ("grid.axes={recipe.num_iterations:[1,2]}", "analysis.method=playbook")
+    axes = ("grid.axes={recipe.num_iterations:[1,2]}",)
     recorded = replace(KIND, parts=KINDS[kind].parts, decide=decide)
     opened(tmp_path, *axes, places=3, kind=recorded).next({})
     assert [len(each.plan.axes) for each in asked] == [2 // questions] * questions
     assert sum(len(each.data.curves) for each in asked) == 4
-    # Whatever the sweep is analysed by.
-    assert {each.analysis.method for each in asked} == {"isosweep"}
 
 
 def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ OUTLOOKS = (
             CHANGE, settings="grid.num_generations=[32,64,128]", num_generations=128, problems=None
         ),
     ),
-    Outlook(unknown="metric", value="best", nearest={}, judged_by={}),
+    Outlook(unknown="best", nearest={}, judged_by={}),
     *(
         Outlook(
             finds=found(0.9, 0.9),
@@ -419,7 +419,6 @@ SEARCHES = tuple(
 # A verdict that each kind of reason goes with.
 _VERDICTS: dict[str, Verdict] = {
     "harmless": "n does not matter",
-    "playbook": "saturated",
     **{kind: kind for kind in ("fell", "saturated", "growing", "grew", "constant", "steady")},
     **{kind: kind for kind in ("probably saturated", "probably growing")},
 }
@@ -434,15 +433,13 @@ def of_kind(kind: ReasonKind) -> Answer:
     reason = Reason(
         kind=kind,
         confidence=0.9,
-        quantity="best" if kind.startswith("playbook") else "enough",
+        quantity="enough",
         margin=0.02,
         measured=(4, 16, 64),
         fell=(64,) if kind in ("few n", "all fell") else (),
         edge=64,
         end=END if kind in _OPEN else None,
         num_budgets=2,
-        law_end=GROWTH.end,
-        on_bound=True,
     )
     nothing = kind in ("no record", "all fell")
     lacking = nothing or kind in ("few n", "few budgets", "one seed", "no spread")

@@ -76,12 +76,6 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
     assert result.plateau_width < 0.8
 
 
-def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
-    """What it gets wrong, and why ours is not that method."""
-    result = power(PRESETS["flat"], 4, config=replace(ANALYSIS, method="playbook"))
-    assert result.verdicts.get("saturated", 0.0) >= 0.25
-
-
 @pytest.mark.slow
 def test_less_noise_narrows_the_intervals() -> None:
     loud = PRESETS["easy"]
@@ -109,7 +103,7 @@ def stubbed(
     last = SimpleNamespace(budget=plan.budgets[-1], measured=grid, cells=cells, best=best)
     answers = iter(made)
 
-    def analyse(data: object, config: object) -> tuple[Any, Any]:
+    def analyse(data: object, config: object) -> tuple[None, Any, Any]:
         found = next(answers)
         below, above = found.censored
         optimum = BestGenerations(
@@ -121,9 +115,9 @@ def stubbed(
             right_censored=above,
         )
         found.optima = (optimum,)
-        return SimpleNamespace(budgets=(last,)), found
+        return None, SimpleNamespace(budgets=(last,)), found
 
-    monkeypatch.setattr(module, "_analyse", analyse)
+    monkeypatch.setattr(module, "judge", analyse)
     return power(presets_of(plan)[name], len(made), plan=plan, size=(1, 1))
 
 
