@@ -256,7 +256,7 @@ def outcome_of(world: str, name: str, row: Row, number: int) -> Outcome:
 @cache
 def planned(design: Design) -> Plan:
     """The plan of a design."""
-    return make_plan(design, policy=False)
+    return make_plan(design)
 
 
 @cache

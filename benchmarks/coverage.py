@@ -4,10 +4,9 @@
     python benchmarks/coverage.py --kinds all --sweeps 10 --design ten
 
 `--worlds` takes names and groups: old, new, near (growth near the bound), curves (other forms of
-rewards), lab (for few runs), policy (small policies really trained; a pool takes a minute a world),
-all. Prints one row a world. With `--kinds` (behind, holes, sharp, hair, whole; all), so
-many sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for
-the last three (policy worlds: 4..256, more seeds):
+rewards), lab (for few runs), all. Prints one row a world. With `--kinds` (behind, holes, sharp,
+hair, whole; all), so many sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs,
+with n 8..2048 but for the last three:
 
 | design | budgets | seeds | problems x 8 samples | runs |
 |---|---|---|---|---|
@@ -20,7 +19,7 @@ the last three (policy worlds: 4..256, more seeds):
 | twenty | as ten | 4 | 4,096 | 20 |
 | ten_fix_batch | as ten, with n x B = 16,384 throughout | 2 | 4,096 | 10 |
 
-Policy worlds keep their B in every design. Half a second (modest) to two seconds (strong) a sweep
+Half a second (modest) to two seconds (strong) a sweep
 on one core.
 """
 
@@ -36,24 +35,15 @@ from kinds import QUANTITIES, Judged, cases, is_decided, is_false, judged
 from scipy import stats
 
 from isosweep.analysis.simulation.findable import Odds, design_of, findable, wide_config
-from isosweep.analysis.simulation.policy_worlds import (
-    BUDGETS,
-    GENERATIONS,
-    PROBLEMS_PER_BATCH,
-    SETTINGS,
-    policy_worlds,
-)
 from isosweep.analysis.simulation.power import Power, measure_power
 from isosweep.analysis.simulation.presets import GROUPS, presets_of
 from isosweep.analysis.simulation.sweep import read_plan
-from isosweep.analysis.simulation.worlds import World
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 
 # Runs are read between budgets, as users have them; not below, where nothing is planted.
 CONFIG = AnalysisConfig(name="default", readings_per_decade=5, decades=0.0)
-GROUPED = {**GROUPS, "policy": tuple(SETTINGS)}
 # Of 90% intervals; the limits of coverage move by what chance does.
 GOALS = {
     "low": Goal("share of intervals of n*(C) that cover it, off the edges", "at least", 0.88),
@@ -137,13 +127,13 @@ class Measured:
 def power_of(world: str, design: str, sweeps: int, counts: bool) -> Measured:
     """Power in one world; without `counts` of single problems, of rewards alone."""
     chosen = DESIGNS[design]
-    plan = make_plan(chosen, policy=world in SETTINGS)
+    plan = make_plan(chosen)
     generations = [cell.num_generations for cell in plan.cells]
     least, most = min(generations), max(generations)
     config = replace(CONFIG, decades=chosen.decades)
     power = measure_power(
         plan,
-        find_world(world, read_plan(plan, config)),
+        presets_of(read_plan(plan, config))[world],
         config,
         sweeps=sweeps,
         # Of its own in every world, so that luck of one is not luck of all; and not those by which
@@ -179,27 +169,15 @@ def promised(power: Power, plan: Plan, config: AnalysisConfig, problems: int) ->
     return found.ends if power.true_verdict == "saturated" else found.goes_on
 
 
-def find_world(name: str, plan: Plan) -> World:
-    """The world of that name, for the plan."""
-    return policy_worlds()[name] if name in SETTINGS else presets_of(plan)[name]
-
-
-def make_plan(design: Design, *, policy: bool) -> Plan:
-    """The plan of a design; for policy worlds in rollouts, with their n and B and as many runs."""
-    seeds, n = design.seeds, list(design.n)
+def make_plan(design: Design) -> Plan:
+    """The plan of a design."""
+    n = list(design.n)
     several = ":" in design.budgets
     overrides = [f"budget={'logspace:' * several}{design.budgets}", f"grid={design.grid}"]
-    if policy:
-        seeds, n = round(seeds * len(n) / len(GENERATIONS)), list(GENERATIONS)
-        number = min(int(design.budgets.rpartition(":")[2]), len(BUDGETS)) if several else 1
-        places = np.linspace(len(BUDGETS) - 1, 0, number)[::-1].round().astype(int)
-        budgets = [BUDGETS[place] for place in places]
-        overrides = ["budget_unit=rollouts", f"budget={budgets}", "grid=fix_B"]
-        overrides += [f"grid.problems_per_batch=[{PROBLEMS_PER_BATCH}]", "grid.min_steps=1"]
-    elif design.grid == "fix_batch":
+    if design.grid == "fix_batch":
         batches = [16384 // each for each in n]
         overrides += [f"grid.problems_per_batch={batches}", "grid.completions_per_step=[16384]"]
-    plan = resolve_plan([*overrides, *_grid(n, seeds)])
+    plan = resolve_plan([*overrides, *_grid(n, design.seeds)])
     return punched(plan) if design.holes else plan
 
 
@@ -330,12 +308,12 @@ def allow_for_chance(sweeps: int, covered: tuple[float, float]) -> None:
 
 def named(listed: str) -> list[str]:
     """Names of worlds from names and groups, each once."""
-    known = [name for names in GROUPED.values() for name in names]
+    known = [name for names in GROUPS.values() for name in names]
     found: list[str] = []
     for item in listed.split(","):
-        names = known if item == "all" else GROUPED.get(item, (item,))
+        names = known if item == "all" else GROUPS.get(item, (item,))
         if not set(names) <= set(known):
-            known_names = f"worlds {', '.join(known)}; groups {', '.join(GROUPED)}"
+            known_names = f"worlds {', '.join(known)}; groups {', '.join(GROUPS)}"
             raise UsageError(f"--worlds {item}: {known_names}")
         found += [name for name in names if name not in found]
     return found
@@ -354,7 +332,7 @@ OPTIONS = {
 def sweeps_of_case(name: str, design: str, sweeps: int) -> list[Judged]:
     """So many sweeps of one case of a kind, named "kind case"."""
     chosen = DESIGNS[design]
-    plan, config = make_plan(chosen, policy=False), replace(CONFIG, decades=chosen.decades)
+    plan, config = make_plan(chosen), replace(CONFIG, decades=chosen.decades)
     kind, _, case = name.partition(" ")
     return [judged(case, kind, plan, config, k, chosen.problems) for k in range(sweeps)]
 

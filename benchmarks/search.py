@@ -3,11 +3,11 @@
     python benchmarks/search.py --sweeps 12 --worlds plateau,slow_tail --ways search,grid
 
 Simulated sweeps of the design `affordable` of benchmarks/coverage.py (36 runs: 9 n, 4 seeds, 9
-budgets over 3 decades; policy worlds: 35 of 7 n), by every way of benchmarks/ways.py, all judged by
+budgets over 3 decades), by every way of benchmarks/ways.py, all judged by
 the same analysis. An n is chosen at every budget of the plan: the one that came out best there, or
 at the largest budget that was read. `as the grid`: how often the verdict is the full grid's, which
 the row of the grid has of a second, independent grid. `--worlds` takes names and groups as
-benchmarks/coverage.py does (a policy world takes minutes to begin); `--write FILE` writes the share
+benchmarks/coverage.py does; `--write FILE` writes the share
 of the grid's compute that searches spend, as JSON. About 10 seconds a sweep on one core with the
 ways `grid,search,random`, 25 with all.
 """
@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from coverage import CONFIG, DESIGNS, find_world, make_plan, named
+from coverage import CONFIG, DESIGNS, make_plan, named
 from frame import Goal, UsageError, benchmark, by_world, number, table
 from ways import SPENDING, Reached, Simulated, oracle, revealed, searched, whole
 
-from isosweep.analysis.simulation.policy_worlds import GENERATIONS, SETTINGS, pooled
 from isosweep.analysis.simulation.power import OPEN
+from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import read_plan
 from isosweep.analysis.simulation.truth import Truth, find_truth
@@ -85,8 +85,8 @@ def outcomes_of(name: str, number: int, ways: tuple[str, ...]) -> dict[str, Outc
 
 def simulate(name: str, number: int, noise: int = 0) -> Simulated:
     """A sweep in a world; another `noise` is another sweep with the same `number`."""
-    plan = make_plan(DESIGNS[_DESIGN], policy=name in SETTINGS)
-    world = find_world(name, plan)
+    plan = make_plan(DESIGNS[_DESIGN])
+    world = presets_of(plan)[name]
     seed = [zlib.crc32(name.encode()), number, *([2, noise] if noise else [])]
     records = simulate_records(
         world, plan, seed, num_problems=_PROBLEMS, samples_per_problem=_SAMPLES
@@ -236,10 +236,6 @@ def measure(options: Namespace) -> dict[str, float]:
     ways, worlds = chosen_ways(options.ways), named(options.worlds)
     if options.write and "search" not in ways:
         raise UsageError(f"--write {options.write} is of searches: add `search` to --ways")
-    for world in set(worlds) & set(SETTINGS):
-        for n in GENERATIONS:
-            # Before the processes begin, which then have it: a minute a world.
-            pooled(SETTINGS[world], n)
     row = table("world", "way", *COLUMNS)
     found: dict[str, dict[str, list[Outcome]]] = {}
     jobs = [(options.first + number, ways) for number in range(options.sweeps)]

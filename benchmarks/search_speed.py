@@ -14,10 +14,11 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from coverage import find_world, resolve_plan
+from coverage import resolve_plan
 from frame import Goal, benchmark
 from ways import question, revealed
 
+from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan
@@ -65,7 +66,7 @@ def seconds(act: Callable[[], object], repeats: int) -> float:
 def choosing(repeats: int) -> tuple[int, float, float]:
     """How many steps could be asked for, and the time that choosing one and several takes."""
     plan = make_plan([64, 128, 256], seeds=8, budgets=11)
-    world = find_world("plateau", plan)
+    world = presets_of(plan)["plateau"]
     records = simulate_records(world, plan, 0, num_problems=256, samples_per_problem=8)
     reached = start(plan)
     for run in plan.runs:

@@ -30,7 +30,7 @@ import numpy as np
 from scipy import special
 from scipy.interpolate import PchipInterpolator
 
-from isosweep.analysis.simulation.worlds import Floats, FormulaWorld, Numbers
+from isosweep.analysis.simulation.worlds import Floats, Numbers, World
 
 # Share of the gain reached at u = C / C_mid, from 0 to 1: how curves of rewards may rise.
 RISES: dict[str, Callable[[Floats], Floats]] = {
@@ -48,7 +48,7 @@ RISES: dict[str, Callable[[Floats], Floats]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class DelayedWorld(FormulaWorld):
+class DelayedWorld(World):
     """Worlds where larger n starts later; symbols as above.
 
     `saturation_n` n_sat; `delay` c per doubling of n, `exponent` b. Past `overfit_from` the reward
@@ -91,7 +91,7 @@ class DelayedWorld(FormulaWorld):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlantedWorld(FormulaWorld):
+class PlantedWorld(World):
     """Worlds planted by their n*(C); symbols as above.
 
     `knots`: (log10 C, x*), ascending in C; outside them x* stays where it is. `rise`: of RISES;

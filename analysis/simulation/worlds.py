@@ -1,8 +1,8 @@
 """What a simulated world is: rewards, and so the best n, that are known, and runs with luck.
 
-Around the mean of a `FormulaWorld` lie differences between seeds, slow wandering within a run and
-collapses. `reward` is the mean over all of these, not the reward of a typical run: exact, and to
-first order in the spread of ln C_mid. Formulas: `planted`. Worlds without one: `policy_worlds`.
+Around the mean lie differences between seeds, slow wandering within a run and collapses. `reward`
+is the mean over all of these, not the reward of a typical run: exact, and to first order in the
+spread of ln C_mid. Formulas: `planted`.
 """
 
 import math
@@ -21,44 +21,6 @@ Floats = NDArray[np.float64]
 Numbers = Floats | float
 # The B that a design offers at every n: (B, n) of (n,).
 Batches = Callable[[Floats], Floats]
-
-
-@dataclass(frozen=True, kw_only=True)
-class World(ABC):
-    """Compute is in the plan's budget unit, rewards are avg@k.
-
-    `base_reward`: before training; `difficulty_sd`: spread of held-out problems, in logits.
-    """
-
-    name: str
-    base_reward: float
-    difficulty_sd: float = 2.0
-
-    @abstractmethod
-    def reward(self, compute: Floats, n: Numbers, B: Numbers) -> Floats:
-        """Mean over all runs that there could be, those that collapse too; arrays broadcast."""
-
-    @abstractmethod
-    def curves(
-        self, runs: Sequence[PlannedRun], compute: Sequence[Floats], rng: np.random.Generator
-    ) -> Iterator[Floats | None]:
-        """Each run's own reward at each of its `compute`, before it is evaluated with noise.
-
-        (records,) of (records,); None for a run that left no records. Drawn as they are asked for.
-        """
-
-    def best_n(self, compute: float, least: float, most: float, batches: Batches) -> float:
-        """n*(C) over real n in [least, most], to 1e-4 doublings, each at the best of `batches`."""
-        return self.smallest_n(compute, least, most, batches, 0.0)
-
-    def smallest_n(
-        self, compute: float, least: float, most: float, batches: Batches, loss: float
-    ) -> float:
-        """The smallest n that loses at most `loss` against the best; as `best_n`."""
-        x = np.arange(np.log2(least), np.log2(most) + 5e-5, 1e-4)
-        n = 2.0**x
-        rewards = self.reward(np.array(compute), n, batches(n)).max(axis=0)
-        return float(n[int(np.argmax(rewards >= rewards.max() - loss))])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +53,10 @@ LUCKS: Mapping[str, Callable[[np.random.Generator, float], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FormulaWorld(World):
-    """A world whose runs follow a formula.
+class World(ABC):
+    """A world whose runs follow a formula. Compute is in the plan's budget unit, rewards are avg@k.
 
+    `base_reward` R0: before training; `difficulty_sd`: spread of held-out problems, in logits;
     `gain` G: what the best can gain above R0; `midpoint` C_mid; `width_n` w and `width_batch` v in
     doublings (inf: no effect). `seed_luck`: of LUCKS; `seed_sd` and `seed_midpoint_sd`: spread
     between seeds of the gain, relative to it, and of ln C_mid. `wander_sd`: of the reward around
@@ -101,6 +64,9 @@ class FormulaWorld(World):
     left no records; of every (n, B) at least two are left.
     """
 
+    name: str
+    base_reward: float
+    difficulty_sd: float = 2.0
     gain: float = 0.25
     midpoint: float
     width_n: float = 7.0
@@ -124,7 +90,7 @@ class FormulaWorld(World):
         """Share of the gain: runs wander by its root, for at first there is nothing to vary."""
 
     def reward(self, compute: Floats, n: Numbers, B: Numbers) -> Floats:
-        """Mean over seeds, with those that collapse."""
+        """Mean over all runs that there could be, those that collapse too; arrays broadcast."""
         kept = self.curve(compute, n, B)
         if self.collapse is None:
             return kept
@@ -134,10 +100,27 @@ class FormulaWorld(World):
     def curves(
         self, runs: Sequence[PlannedRun], compute: Sequence[Floats], rng: np.random.Generator
     ) -> Iterator[Floats | None]:
-        """Every run with its own luck and wandering, but those whose records are missing."""
+        """Each run's own reward at each of its `compute`, before it is evaluated with noise.
+
+        (records,) of (records,); None for a run whose records are missing. Drawn as they are asked
+        for.
+        """
         gone = self._missing(runs, rng)
         for run, at in zip(runs, compute, strict=True):
             yield None if run.run_id in gone else self._run(run, at, rng)
+
+    def best_n(self, compute: float, least: float, most: float, batches: Batches) -> float:
+        """n*(C) over real n in [least, most], to 1e-4 doublings, each at the best of `batches`."""
+        return self.smallest_n(compute, least, most, batches, 0.0)
+
+    def smallest_n(
+        self, compute: float, least: float, most: float, batches: Batches, loss: float
+    ) -> float:
+        """The smallest n that loses at most `loss` against the best; as `best_n`."""
+        x = np.arange(np.log2(least), np.log2(most) + 5e-5, 1e-4)
+        n = 2.0**x
+        rewards = self.reward(np.array(compute), n, batches(n)).max(axis=0)
+        return float(n[int(np.argmax(rewards >= rewards.max() - loss))])
 
     def _missing(self, runs: Sequence[PlannedRun], rng: np.random.Generator) -> set[str]:
         """Names of the runs that left no records."""
