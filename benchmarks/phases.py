@@ -79,7 +79,7 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
     (table,) = study.candidates
     planned = planned_times(table, study.plan)
     seconds = [
-        (planned[run_id]["seconds"], measured_times(paths.run(run_id), study.config.devices))
+        (planned[run_id]["seconds"], measured_times(paths.run(run_id), study.config.devices_taken))
         for run_id in planned
     ]
     print("of one batch, one evaluation and one start, all runs together:")
