@@ -7,7 +7,7 @@ import pytest
 from tests.contract.surface import isosweep, refused, write_csv
 
 OWN = [
-    *("runs", "trained", "evaluations", "problems", "difficulty", "calibration.json"),
+    *("runs", "trained", "evaluations", "problems", "difficulty"),
     *("mlflow.db", "mlflow.db-wal", "mlflow.db-shm", "mlflow.db-journal", "mlflow.lock"),
     *("mlartifacts", "mlruns", "multirun", "wandb", "trash", "studies", "comparison-0a1b2c3d"),
     *("Runs", "MLflow.db"),

@@ -75,6 +75,6 @@ def test_commands_find_the_same_numbers(name: str, quantity: str, tmp_path: Path
 
 def test_all_that_is_stored_is_compared() -> None:
     of_studies = [name for name in stored() if name.startswith(SWEEPS_OF_STUDIES)]
-    assert len(of_studies) == 8
+    assert len(of_studies) == 5
     assert {*stored()} == {*tables(), *of_studies}
     assert len(tables()) == 60

@@ -19,38 +19,38 @@ BEFORE = (
 )
 # Names of runs: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-8bacd33ea6c2",
-    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-15602c485cbe",
+    "": "tiny-sort-n8-B4-s1-5082c27f9273",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-c7b5acb9cc5a",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-ff6ab7322a9b"
+        "qwen-7b-math-n8-B4-s1-cee8fe9a5da2"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-707a5a4c62dc"),
-    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-29fe2a231c23"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-d655c517eaf5"),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-77a9d51dc38b"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-e8b202cfc6c9"),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-2a253a35253e"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-math-n8-B4-s1-62f544c5c256"
+        "qwen-0.5b-math-n8-B4-s1-c8d67d2394c2"
     ),
-    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-22f36a2c48b6",
-    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-8bacd33ea6c2",
+    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-1e0cfb13460b",
+    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-5082c27f9273",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-da07c2cd05a4"
+        "tiny-sort-n8-B4-s1-54686cc6ebea"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-8bacd33ea6c2",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-8bacd33ea6c2",
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-79bef8c2ad32",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-28e0433a3eeb",
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-5082c27f9273",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-5082c27f9273",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-1f8a806ad504",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-7265f90b239b",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-ad2c3d54acf6"
+        "qwen-0.5b-math-n8-B4-s1-74be5fd13e82"
     ),
     "model=qwen-0.5b task=code task.code.dataset=null task.code.path=problems.jsonl": (
-        "qwen-0.5b-code-n8-B4-s1-e47c85e0f646"
+        "qwen-0.5b-code-n8-B4-s1-f979210b58d6"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-2fd70d68e606"
+        "qwen-0.5b-custom-n8-B4-s1-3d35d4b3bcfd"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-a1ae01fe7bea"
+        "tiny-sort-n8-B4-s1-004d0ee2ddc7"
     ),
 }
 
