@@ -58,6 +58,7 @@ if __name__ == "__main__":
     worker: Any = ModuleType("isosweep.training.worker")
     worker.run_attempt = run_attempt
     worker.Submitted = SimpleNamespace
+    worker.trusts = lambda submission: False
     worker.TrainRun = SimpleNamespace(from_json=lambda document: SimpleNamespace(**document))
     sys.modules[worker.__name__] = worker
     sys.exit(main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))
