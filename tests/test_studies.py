@@ -26,7 +26,6 @@ def stored(archive: str, sweep: str, root: Path) -> StoredSweep:
 @pytest.mark.parametrize(
     ("archive", "sweep"),
     [
-        ("allocation", "allocation"),
         ("few_problems", "few_problems"),
         ("smollm2", "smollm2_few"),
         ("smollm2", "smollm2_many"),
@@ -48,7 +47,7 @@ def test_a_study_is_read_whole(archive: str, sweep: str, tmp_path: Path) -> None
 
 
 def test_runs_of_other_ids_are_not_gone_on_with(tmp_path: Path) -> None:
-    study = stored("allocation", "allocation", tmp_path)
+    study = stored("smollm2", "smollm2_few", tmp_path)
     config = make_config("mode=resume", "tracking=none", f"sweep_dir={study.paths.root}")
     with pytest.raises(SettingError, match="of which this version of isosweep would make"):
         prepare(config)(Console(width=200))

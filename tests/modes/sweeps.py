@@ -84,7 +84,7 @@ def recorded(
 
 
 def write_records(tmp_path: Path) -> None:
-    """Two records for every run of the sweep in `tmp_path`: enough to analyse."""
+    """Three records for every run of the sweep in `tmp_path`: enough to analyse."""
     (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
     plan: dict[str, Any] = json.loads(plan_file.read_text())
     for run in plan["runs"]:
@@ -98,7 +98,7 @@ def write_records(tmp_path: Path) -> None:
                 device_seconds=3600 * run["milestones"][-1] * step / last,
                 generations=step,
             )
-            for step in (0, last)
+            for step in (0, last // 2, last)
         ]
         files = RunPaths(tmp_path / "sweeps" / "runs" / run["run_id"])
         recorded(files, [(spent, (1, 2) * 16) for spent in steps])
