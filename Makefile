@@ -87,7 +87,6 @@ bench: setup-weights  ## Measure planner, fits, worker, overlap, padding, phases
 bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
 	$(BIN)/python benchmarks/plan.py --quick --check
 	$(BIN)/python benchmarks/published.py --check
-	$(BIN)/python benchmarks/partial_rollouts.py --quick --check
 	$(BIN)/python benchmarks/fits.py --quick --check
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/overlap.py --quick --check

@@ -45,7 +45,6 @@ SMALLEST = {
         ("budget=6.4e9", "grid.num_generations=[4]", "grid.seeds=[0]", "task.num_eval_problems=8"),
         "evaluation=0",
     ),
-    "partial_rollouts": (("--steps", "20"), "planned=0.5"),
     "published": ((), "within=2"),
     "search_real": (
         (

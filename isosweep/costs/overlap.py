@@ -9,8 +9,7 @@ Phi and density phi:
     step = L Phi(z) + mean(G) Phi(-z) + sd(G) phi(z)
 
 Not modelled: what a queue would smooth in which several generations wait, each with the weights of
-its own step (benchmarks/partial_rollouts.py simulates it); answers that begin before all of the
-generation before have ended.
+its own step; answers that begin before all of the generation before have ended.
 """
 
 import math
