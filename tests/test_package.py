@@ -48,7 +48,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     (metadata,) = (name for name in shipped if name.endswith(".dist-info/METADATA"))
     said = zipfile.ZipFile(wheel).read(metadata).decode()
     extras = {line.split()[1] for line in said.splitlines() if line.startswith("Provides-Extra:")}
-    assert extras == {"train", "vllm", "laptop", "logs", "search", "wandb", "ray", "docs", "dev"}
+    assert extras == {"train", "vllm", "laptop", "logs", "wandb", "ray", "docs", "dev"}
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean" / "bin" / "python"
     _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=ROOT)
