@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from isosweep.config.axes import combinations
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.sweep import SweepConfig
+from isosweep.plan import calibration
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
@@ -95,6 +96,19 @@ def _packaged_groups_composed_once() -> Iterator[None]:
 
 
 _CHECKOUT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _runs_of_the_checkout_correct_no_times() -> Iterator[None]:
+    """A user's own sweeps beside the sources change no plan of a test."""
+    ratios = calibration._ratios
+
+    def of_tests(root: Path, config: SweepConfig) -> Iterator[Any]:
+        return iter(()) if root.is_relative_to(_CHECKOUT) else ratios(root, config)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "_ratios", of_tests)
+        yield
 
 
 @pytest.fixture(autouse=True)

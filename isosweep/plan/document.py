@@ -10,8 +10,8 @@ from isosweep.config.checkpoint import Keep
 from isosweep.plan.cells import Axes
 
 Flops = Annotated[float, Ge(0)]
-# Settings by name, of a group that later versions of isosweep may add some to.
-Settings = Annotated[dict[str, float | str | bool | list[str] | None], MinLen(1)]
+# Settings by name; `hardware.calibrated_from` has a factor a phase.
+Settings = Annotated[dict[str, float | str | bool | list[str] | dict[str, float] | None], MinLen(1)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 
 from isosweep.compute import BUDGET_UNITS
+from isosweep.config.hardware import MeasuredTimes
 from isosweep.errors import RecordError
 from isosweep.plan.cells import Cell, Plan, plan_from_document
 from isosweep.plan.output import PlanFacts, plan_csv, plan_page, plan_schema
 from isosweep.plan.rules import RULES
-from isosweep.plan.study import plan_document, resolve
+from isosweep.plan.study import plan_document, resolve, resolve_stored
 from isosweep.words.numbers import predicted_time, price_parts
 from tests.conftest import make_config, plan_of
 
@@ -230,3 +231,12 @@ def test_a_plan_whose_runs_would_lie_elsewhere_is_not_believed(name: str) -> Non
         each["run_id"] = name if each["run_id"] == replaced else each["run_id"]
     with pytest.raises(RecordError, match=r"has the run .* which is no name; plan it anew"):
         plan_from_document(document)
+
+
+def test_a_plan_whose_times_are_corrected_validates() -> None:
+    config = make_config()
+    factors = MeasuredTimes(runs=4, generation=2.0)
+    corrected = replace(config, hardware=replace(config.hardware, calibrated_from=factors))
+    document = json.loads(json.dumps(plan_document(resolve_stored(corrected, measured=False))))
+    assert document["hardware"]["calibrated_from"]["generation"] == 2.0
+    assert [error.message for error in validator().iter_errors(document)] == []
