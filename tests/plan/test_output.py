@@ -238,5 +238,6 @@ def test_a_plan_whose_times_are_corrected_validates() -> None:
     factors = MeasuredTimes(runs=4, generation=2.0)
     corrected = replace(config, hardware=replace(config.hardware, calibrated_from=factors))
     document = json.loads(json.dumps(plan_document(resolve_stored(corrected, measured=False))))
-    assert document["hardware"]["calibrated_from"]["generation"] == 2.0
+    (model,) = document["cost_models"]
+    assert model["hardware"]["calibrated_from"]["generation"] == 2.0
     assert [error.message for error in validator().iter_errors(document)] == []
