@@ -39,7 +39,7 @@ from isosweep.config.overrides import quoted
 from isosweep.config.secrets import addresses, hidden, without_tokens
 from isosweep.config.suggest import FILE
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.trust import said
+from isosweep.config.trust import add_command
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
@@ -55,7 +55,7 @@ def _collect(composed: DictConfig) -> None:
     _hide_secrets(str(composed.launcher.on_finish or ""))
     try:
         _jobs.append(from_hydra(composed, HydraConfig.get().overrides.task))
-        said(_jobs[-1])
+        add_command(_jobs[-1])
     except IsosweepError as error:
         _leave(error)
 

@@ -32,7 +32,7 @@ from isosweep.config.recipe import own_loss
 from isosweep.config.settings import NO_SUCH, settings_in, typed_name
 from isosweep.config.suggest_choice import choice as suggest_choice
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
-from isosweep.config.trust import said
+from isosweep.config.trust import add_command
 from isosweep.config.variants import AXIS_GROUPS, Combination, combine, flattened
 from isosweep.errors import SettingError
 
@@ -261,7 +261,7 @@ def config_of(overrides: Sequence[str]) -> SweepConfig:
     Raises SettingError as `from_hydra` does, and for what Hydra refuses.
     """
     config = _config_of([*map(readable, overrides)])
-    said(config)
+    add_command(config)
     return config
 
 

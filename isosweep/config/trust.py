@@ -84,8 +84,8 @@ class _Known:
 _KNOWN = _Known()
 
 
-def said(config: "SweepConfig") -> None:
-    """The config is this process's own command's."""
+def add_command(config: "SweepConfig") -> None:
+    """Count the config as one that this process's own command typed."""
     _KNOWN.commands.append(config)
 
 
@@ -114,7 +114,7 @@ def foreign(wanted: Iterable[Executed]) -> list[Executed]:
     return [each for each in wanted if each not in own and not each.of_optuna]
 
 
-def whose() -> str:
+def foreign_files() -> str:
     """Which files others may have written, and why."""
     return "; ".join(_KNOWN.foreign)
 
@@ -134,7 +134,7 @@ def read_checked(path: Path) -> tuple[JsonObject | None, str | None]:
 def require_own(values: Mapping[str, Any]) -> None:
     """Raise SettingError where a value that is about to be executed may be somebody else's."""
     for each in foreign(Executed.of(name, value) for name, value in values.items() if value):
-        raise each.refused(whose())
+        raise each.refused(foreign_files())
 
 
 def executed(config: "SweepConfig") -> Iterator[Executed]:

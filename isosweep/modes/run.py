@@ -11,7 +11,7 @@ from rich.console import Console
 
 from isosweep.config.launcher import overridden
 from isosweep.config.secrets import hidden
-from isosweep.config.trust import agree, executed, foreign, whose
+from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
 from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
@@ -213,9 +213,10 @@ def _require_trusted(config: "SweepConfig", console: Console) -> None:
     found = foreign(executed(config))
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         for each in found:
-            raise each.refused(whose())
+            raise each.refused(foreign_files())
     if found:
-        rule = f"others may have written what would be executed or used in your name ({whose()}):"
+        what = "others may have written what would be executed or used in your name"
+        rule = f"{what} ({foreign_files()}):"
         say(console, rule)
         say(console, *(f"  {each.shown}" for each in found))
         if not agrees("Go on?", console):

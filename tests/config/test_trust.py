@@ -64,7 +64,7 @@ def shared(tmp_path: Path) -> Callable[..., Path]:
 
 def refused(root: Path, tracking: str = "none") -> str:
     config = make_config("mode=resume", f"sweep_dir={root}", f"tracking={tracking}")
-    module.said(config)
+    module.add_command(config)
     with pytest.raises(SettingError) as error:
         resume_sweep(config, terminal())
     return str(error.value)
@@ -134,7 +134,7 @@ def test_what_this_command_says_itself_is_trusted(shared: Callable[..., Path]) -
     config = read_sweep(root).config
     wanted = [*executed(config)]
     assert foreign(wanted) == wanted
-    module.said(make_config("launcher.on_finish=evil"))
+    module.add_command(make_config("launcher.on_finish=evil"))
     assert not foreign(wanted)
 
 
@@ -143,7 +143,7 @@ def test_trust_is_a_word_of_the_command_and_not_of_the_file(shared: Callable[...
     stored = json.loads((root / "config.json").read_text())
     (root / "config.json").write_text(json.dumps({**stored, "trust": True}))
     assert "launcher.on_finish=evil" in refused(root)
-    module.said(make_config("trust=true"))
+    module.add_command(make_config("trust=true"))
     require_own({"launcher.on_finish": "evil"})
     _require_trusted(read_sweep(root).config, terminal())
 
