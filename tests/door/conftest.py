@@ -8,7 +8,7 @@ import pytest
 from isosweep.analysis.tables import CELLS, CHOICES, FRONTIER
 from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
 
-# By the call that makes the frame, as docs/columns_reference.md has it.
+# By the call that makes the frame.
 FRAMES = {
     "isosweep.sweeps()": SWEEPS,
     "sweep.plan": PLAN,

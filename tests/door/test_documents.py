@@ -1,4 +1,4 @@
-"""The pages on Python, the docstrings of the door, and the notebooks do what they show."""
+"""The page on Python, the docstrings of the door, and the notebooks do what they show."""
 
 import ast
 import doctest
@@ -11,9 +11,8 @@ import pytest
 
 import isosweep
 from isosweep.door import compared, planned, sweep
-from tests.door.conftest import FRAMES, ROOT
+from tests.door.conftest import ROOT
 
-PAGES = {"python.md": 40, "columns_reference.md": 3}
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -26,15 +25,14 @@ def names(studies: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"isosweep": isosweep, "sweep": whole, "small": whole.variant("few_problems")}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_examples_of_the_pages_are_as_shown(
-    page: str, studies: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_examples_of_the_page_are_as_shown(
+    studies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(studies)
-    path = str(ROOT / "docs" / page)
+    path = str(ROOT / "docs" / "python.md")
     # The page names them itself.
     done = doctest.testfile(path, module_relative=False, globs={}, optionflags=_FLAGS)
-    assert done.attempted >= PAGES[page]
+    assert done.attempted >= 40
     assert not done.failed
 
 
@@ -45,14 +43,6 @@ def test_the_examples_of_docstrings_are_as_shown(
     done = doctest.testmod(module, globs=names, optionflags=_FLAGS)
     assert done.attempted >= least
     assert not done.failed
-
-
-def test_the_page_has_every_column_with_its_meaning() -> None:
-    lines = (ROOT / "docs" / "columns_reference.md").read_text(encoding="utf-8").splitlines()
-    for frame, columns in FRAMES.items():
-        first = lines.index(f"## `{frame}`") + 4
-        shown = lines[first : first + len(columns)]
-        assert shown == [f"| `{column.name}` | {column.text} |" for column in columns]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
