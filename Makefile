@@ -101,7 +101,7 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 	$(BIN)/python benchmarks/gpu.py --quick --check
 	$(BIN)/python benchmarks/chaos.py --quick --check
 
-experiments: setup  ## Print the table of docs/experiments_reference.md: what each experiment plans.
+experiments: setup  ## Print a table of all experiments: figure, n x B, runs and device-hours.
 	$(BIN)/python -m isosweep.plan.experiments
 
 studies: setup  ## Analyse the records of docs/studies.md anew, in sweeps/studies, and the Playbook's points.

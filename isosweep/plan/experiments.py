@@ -1,6 +1,6 @@
-"""The table of docs/experiments_reference.md: every file of conf/experiment/, planned.
+"""A table of every file of conf/experiment/, planned.
 
-    make experiments
+    python -m isosweep.plan.experiments
 
 Nothing is trained and nothing measured: device-hours are the planner's, with the efficiencies that
 it assumes (`hardware.calibrated=false`) and PyTorch's own attention, so that they are the same on
