@@ -53,7 +53,7 @@ test-ray: setup-ray  ## Run sweeps as jobs of a real local Ray, in an environmen
 
 test-all: test test-system test-vllm test-ray test-long  ## Run all tests.
 
-coverage: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
+coverage: setup  ## Measure how often the analysis is right, as docs/error_rates.md quotes it.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design ten --worlds lab --processes 2 --check

@@ -221,7 +221,7 @@ def _mean_of(power: Power, width: str) -> float | None:
     return mean([each for each in widths if each is not None])
 
 
-# The table of docs/error_rates_reference.md.
+# The table of docs/error_rates.md.
 COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "world": lambda power, _: power.world,
     "truth": lambda power, _: _truth(power),
