@@ -140,7 +140,6 @@ FAULTS: dict[str, tuple[int, Fault]] = {
     "driver: SIGHUP": (2, to_driver(signal.SIGHUP)),
     "driver: SIGSTOP": (2, to_driver(signal.SIGSTOP)),
     "a second driver": (3, another_driver()),
-    "a takeover": (3, another_driver("takeover=true")),
     "mode=cancel": (2, cancelled),
     "litter": (2, litter),
 }

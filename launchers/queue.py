@@ -7,7 +7,7 @@ table, believed, twice in a row and with the files read in between.
 
 import time
 from bisect import insort_left
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -176,14 +176,6 @@ class RunQueue:
         if self._active:
             self._stop([f.state for f in self._active if f.state.live], kill=kill)
         return len(self._active)
-
-    def drop(self, run_ids: Collection[str]) -> None:
-        """Follow these runs no longer; their jobs go on, and places that they take stay taken."""
-        for followed in (f for f in self._active if f.run_id in run_ids):
-            self._withdraw(followed)
-            self._places.leave(followed)
-        self._active = [f for f in self._active if f.run_id not in run_ids]
-        self._waiting = [w for w in self._waiting if w.item.run.run_id not in run_ids]
 
     def leave(self) -> None:
         """Follow nothing any more: jobs go on, and what no scheduler has taken is withdrawn."""

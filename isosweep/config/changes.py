@@ -10,7 +10,7 @@ from isosweep.config.variants import flattened
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (
     *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "given", "loss_sources"),
-    *("confirm", "dry_run", "takeover", "format", "trust", "model.directory", "model.converted"),
+    *("confirm", "dry_run", "format", "trust", "model.directory", "model.converted"),
 )
 
 

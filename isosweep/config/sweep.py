@@ -121,8 +121,6 @@ class SweepConfig:
     """With `mode=launch`: show what would be submitted, and submit nothing."""
     open_browser: bool = True
     """Let `mode=dashboard` open its page in a browser, where there is a terminal and a display."""
-    takeover: bool = False
-    """Follow a sweep that another process follows. That process then leaves; the runs continue."""
     trust: bool = False
     """Execute commands and functions in a stored sweep's settings (`launcher.on_finish`, task
     functions) although others may have written them. On a terminal, `mode=resume` asks."""

@@ -19,16 +19,14 @@ from isosweep.modes.display_progress import Progress
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.signals import INTERRUPTED, Signals
+from isosweep.modes.status import who
 from isosweep.modes.stored import places_of
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.modes.track import close_tracker, track
-from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import run_standing
 from isosweep.plan.study import resolve_stored
 from isosweep.plan.tally import Standing, Tally
-from isosweep.store.drivers import Driver
-from isosweep.store.state import RunView, view_run
+from isosweep.store.drivers import Claim, drive
 
 if TYPE_CHECKING:
     from isosweep.launchers.queue import RunQueue
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 # After a second Ctrl-C: what a killed process takes to go.
 _KILLED_S = 10.0
-# Between two looks at which runs of another's sweep are active, which reads all of them.
-_OTHERS_S = 10.0
 # Between two looks at a file system that fails: the first, doubled up to the last.
 _FIRST_LOOK_S, _LAST_LOOK_S = 1.0, 60.0
 # By which SQLite says that the file system fails under it.
@@ -46,29 +42,25 @@ _SQLITE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 
 def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
-    """Submit what there is place for, and leave; returns 0.
-
-    A sweep that another process follows is left to it.
-    """
-    watching, queues = Watching(sweeps, console), _queues(console)
-    claimed, _ = watching.claim()
+    """Submit what there is place for, and leave; returns 0."""
+    driven, queues = Driven(sweeps, console), _queues(console)
     try:
-        queues.add(claimed)
+        queues.add(driven.sweeps)
         for queue in queues.at_work:
             # Each pass submits so many; the next ones take the rest.
             before = queue.waiting + 1
             while queue.waiting < before and queue.submits:
                 before = queue.waiting
                 queue.step()
-        _print_roots(claimed, console)
         waiting = sum(queue.waiting for queue in queues.all)
-        say(console, f"{len(queues.active)} runs started; follow them with mode=resume")
+        if driven.sweeps:
+            say(console, f"{len(queues.active)} runs started; follow them with mode=resume")
         if waiting:
             say(console, f"{waiting} runs wait for a free device: mode=resume starts them")
         for queue in queues.all:
             queue.leave()
     finally:
-        watching.release(INTERRUPTED)
+        driven.release(INTERRUPTED)
     return 0
 
 
@@ -79,42 +71,62 @@ def _queues(console: Console) -> Queues:
     return Queues(notice)
 
 
-def _print_roots(sweeps: list[Sweep], console: Console) -> None:
-    for sweep in sweeps:
-        say(console, f"sweep: {sweep.paths.root}")
-
-
 def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
-    """Run and analyse all sweeps, or watch who does; the worst exit status.
+    """Run and analyse all sweeps that no other process drives; the worst exit status.
 
-    0; 1 if runs failed; INTERRUPTED if this process leaves before the end: by a signal, or since
-    another one took over.
+    0; 1 if runs failed; INTERRUPTED if this process leaves before the end, by a signal.
     """
-    unique = list({sweep.paths.root: sweep for sweep in sweeps}.values())
-    followed = _Followed(unique, console)
+    driven = Driven(sweeps, console)
     try:
-        return followed.run()
+        return _Followed(driven, console).run()
     finally:
-        followed.watching.release(INTERRUPTED)
+        driven.release(INTERRUPTED)
+
+
+class Driven:
+    """The sweeps of a command that this process drives from now on. Others are named with the
+    process that drives them, and left to it."""
+
+    def __init__(self, sweeps: list[Sweep], console: Console) -> None:
+        self.claims: dict[Path, tuple[Sweep, Claim]] = {}
+        for root, sweep in {sweep.paths.root: sweep for sweep in sweeps}.items():
+            claim = drive(sweep.paths.drivers)
+            if isinstance(claim, Claim):
+                self.claims[root] = (sweep, claim)
+                say(console, f"sweep: {root}")
+            else:
+                shown = f"mode=status {typed('sweep_dir', root)}"
+                line = f"{sweep.name} is driven by {who(claim)}, and left to it; {shown} shows it"
+                say(console, line)
+
+    @property
+    def sweeps(self) -> list[Sweep]:
+        """The sweeps that are left to be followed."""
+        return [sweep for sweep, _ in self.claims.values()]
+
+    def require_there(self) -> None:
+        """Raise OSError where a sweep's files cannot be seen at present."""
+        for sweep in self.sweeps:
+            sweep.paths.runs.stat()
+            sweep.paths.plan.stat()
+
+    def release(self, status: int) -> None:
+        """Leave all sweeps with an exit status."""
+        for _, claim in self.claims.values():
+            claim.release(status)
+        self.claims.clear()
 
 
 class _Followed:
     """What one command follows."""
 
-    def __init__(self, sweeps: list[Sweep], console: Console) -> None:
-        self._console = console
-        self._sweeps = sweeps
-        self.watching = Watching(sweeps, console)
+    def __init__(self, driven: Driven, console: Console) -> None:
+        self._console, self._driven = console, driven
         self._queues = _queues(console)
-        self._trackers: dict[str, BackgroundTracker | None] = {}
-        self._others_active: list[tuple[PlannedRun, RunView]] = []
-        self._others_at = self._others_asked_at = 0.0
+        self._trackers: dict[Path, BackgroundTracker | None] = {}
         self._worst = 0
         self._progress: Progress | None = None
         self._analysed: list[Sweep] = []
-        # Sweeps that are this process's to follow or to analyse from now on.
-        self._claimed: list[Sweep] = []
-        self._completed: list[tuple[Sweep, Driver]] = []
         # What the file system is waited for, why, and the seconds until it is looked at again.
         self._place = ""
         self._fault: str | None = None
@@ -122,8 +134,12 @@ class _Followed:
 
     def run(self) -> int:
         with Signals() as signals:
-            self._look_who()
-            while self.watching.sweeps or self._completed:
+            for root, sweep in zip(self._driven.claims, self._driven.sweeps, strict=True):
+                self._trackers[root] = track(sweep.stored, self._console)
+                if sweep.search is not None:
+                    sweep.search.open(sweep.left)
+            self._queues.add(self._driven.sweeps)
+            while self._driven.sweeps:
                 try:
                     self._round(signals)
                 except (OSError, StorageError) as error:
@@ -136,25 +152,16 @@ class _Followed:
         return self._worst
 
     def _round(self, signals: Signals) -> None:
-        """Follow all that is left until something is done, and analyse what is through."""
-        self.watching.require_there()
-        if self._claimed or self._completed:
-            self._look_who()
-        if not self.watching.sweeps:
-            return
+        """Follow the sweeps until a search wants more runs, or analyse them once they are done."""
+        self._driven.require_there()
         self._ask()
-        self._others_ask()
-        followed = self.watching.sweeps
         first, self._progress = self._progress is None, self._progress_of_all()
         if first and (line := self._progress.beginning(detaches=self._detaches)) is not None:
             say(self._console, line)
         with self._progress:
-            done = self._until_something_is_done(self._progress, signals)
-        if signals.asked:
-            return
-        if done or self.watching.sweeps != followed:
+            done = self._all_done(self._progress, signals)
+        if done and not signals.asked:
             self._progress = None
-        if done:
             self._finish(signals)
             self._works()
 
@@ -182,28 +189,6 @@ class _Followed:
     def _detaches(self) -> bool:
         return any(queue.launcher.detaches for queue in self._queues.all)
 
-    def _look_who(self) -> None:
-        for sweep in self.watching.overtaken():
-            self._worst = max(self._worst, INTERRUPTED)
-            self._queues.drop(sweep, [other for other, _ in self.watching.own.values()])
-            self._trackers.pop(sweep.name, None)
-        claimed, completed = self.watching.claim()
-        _print_roots(claimed, self._console)
-        self._claimed += claimed
-        self._completed += completed
-        for sweep in self._claimed:
-            if sweep.name not in self._trackers:
-                self._trackers[sweep.name] = track(sweep.stored, self._console)
-        for sweep in self._claimed:
-            if sweep.search is not None:
-                sweep.search.open(sweep.left)
-        self._queues.add(self._claimed)
-        self._claimed = []
-        while self._completed:
-            sweep, driver = self._completed[0]
-            self._worst = max(self._worst, _complete(sweep, driver.failed, self._console))
-            self._completed.pop(0)
-
     def _leave(self, signals: Signals) -> int:
         """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
         when asked again."""
@@ -214,9 +199,8 @@ class _Followed:
                 say(self._console, "detached; the jobs continue")
         if staying:
             self._stop_runs(staying, signals)
-        for sweep, _ in self.watching.own.values():
+        for sweep in self._driven.sweeps:
             _tell(sweep, "interrupted", len(self._queues.failed), self._console)
-        for sweep in self.watching.sweeps:
             again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
             say(self._console, f"continue with: {again}")
         return INTERRUPTED
@@ -225,7 +209,7 @@ class _Followed:
         """Wait until the runs have left, as long as they may take; a second signal ends them."""
         if sum(queue.stop() for queue in staying):
             say(self._console, "stopping: every run writes a checkpoint first")
-        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
+        grace = max(sweep.study.config.launcher.stop_grace_s for sweep in self._driven.sweeps)
         deadline = time.monotonic() + grace
         while any(queue.busy for queue in staying) and time.monotonic() < deadline:
             if signals.asked > 1:
@@ -247,25 +231,16 @@ class _Followed:
     def _ask(self) -> bool:
         """Queue what searches ask for now; whether they do."""
         asked = False
-        for sweep, _ in self.watching.own.values():
+        for sweep in self._driven.sweeps:
             if run_ids := sweep.ask(self._queues.failed, self._console):
                 self._queues.ask(sweep, run_ids)
                 asked = True
         return asked
 
-    def _others_ask(self) -> bool:
-        """Whether another process's search has asked for more since the last look."""
-        if not self.watching.others or time.monotonic() < self._others_asked_at:
-            return False
-        self._others_asked_at = time.monotonic() + _OTHERS_S
-        searches = [sweep.search for sweep in self.watching.others if sweep.search is not None]
-        # All of them look.
-        return max([search.look() for search in searches], default=False)
-
     def _progress_of_all(self) -> Progress:
         """Of all sweeps that are left: each run once, by the sweep that wants most of it; the one
         that was shown before goes on."""
-        sweeps = self.watching.sweeps
+        sweeps = self._driven.sweeps
         first = sweeps[0]
         runs: dict[str, PlannedRun] = {}
         for sweep in sweeps:
@@ -283,61 +258,37 @@ class _Followed:
         steps = any(sweep.search is not None for sweep in sweeps)
         return Progress(plan, first.paths, stop, self._console, places, steps)
 
-    def _until_something_is_done(self, progress: Progress, signals: Signals) -> bool:
-        """Follow until own sweeps are through, sweeps are lost or completed, more runs are wanted,
-        or a signal came. Whether own sweeps are through."""
-        before = len(self.watching.sweeps)
+    def _all_done(self, progress: Progress, signals: Signals) -> bool:
+        """Follow the runs until all are done, a search wants more, or a signal came."""
         while not signals.asked:
-            self.watching.require_there()
-            done = self._pass(progress, before)
-            if done is not None:
-                return done
+            self._driven.require_there()
+            self._queues.step()
+            # The last runs to end are told too.
+            progress.update(self._queues.views, self._queues.failed)
+            if self._ask():
+                return False
+            if not self._queues.busy and all(sweep.settled for sweep in self._driven.sweeps):
+                return True
             self._works()
             signals.sleep(self._queues.pause_s)
         return False
 
-    def _pass(self, progress: Progress, before: int) -> bool | None:
-        """One look at all, of `before` sweeps; as above, None where it is to be gone on."""
-        self._queues.step()
-        if self.watching.due:
-            self._look_who()
-        if len(self.watching.sweeps) < before:
-            return False
-        # The last runs to end are told too.
-        progress.update(self._active(), self._queues.failed)
-        if self._ask() or self._others_ask():
-            return False
-        return True if self.watching.own and not self._queues.busy and self._settled else None
-
-    def _active(self) -> list[tuple[PlannedRun, RunView]]:
-        """The runs that are shown, with what was last read of each."""
-        if self.watching.others and time.monotonic() > self._others_at:
-            self._others_active = [
-                pair for sweep in self.watching.others for pair in _running(sweep)
-            ]
-            self._others_at = time.monotonic() + _OTHERS_S
-        return self._queues.views + (self._others_active if self.watching.others else [])
-
-    @property
-    def _settled(self) -> bool:
-        return all(sweep.settled for sweep, _ in self.watching.own.values())
-
     def _finish(self, signals: Signals) -> None:
-        """Analyse own sweeps, which are through, and let them go."""
+        """Analyse the sweeps, whose runs are done, and let them go."""
         failed = self._queues.failed
         # What is on the disk stays there: an analysis is interrupted at once.
         signals.interrupt_from_now_on()
-        for sweep, _ in self.watching.own.values():
+        for sweep in self._driven.sweeps:
             sweep.close_search()
-        for name, (sweep, claim) in list(self.watching.own.items()):
+        for root, (sweep, claim) in list(self._driven.claims.items()):
             ids = sweep.run_ids
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
             status = _complete(sweep, own, self._console)
             ended: FinalStatus = "FAILED" if own else "FINISHED"
-            close_tracker(self._trackers.pop(name, None), sweep.paths, ended, self._console)
-            claim.release(status, own)
+            close_tracker(self._trackers.pop(root, None), sweep.paths, ended, self._console)
+            claim.release(status)
             _tell(sweep, "failed" if own else "finished", len(own), self._console)
-            del self.watching.own[name]
+            del self._driven.claims[root]
             self._worst = max(self._worst, status)
             self._analysed.append(sweep)
         signals.note_from_now_on()
@@ -359,16 +310,6 @@ def _place(error: OSError | StorageError) -> str:
         return "the file system"
     path = Path(os.fsdecode(error.filename))
     return str(path.parent if path.name.startswith(".") else path)
-
-
-def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:
-    plan, stop = sweep.study.plan, sweep.study.config.health.stop
-    views = ((run, view_run(sweep.paths.run(run.run_id))) for run in plan.runs)
-    return [
-        (run, view)
-        for run, view in views
-        if run_standing(run, view, plan.budget_unit, stop) is Standing.RUNNING
-    ]
 
 
 def _complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:

@@ -157,13 +157,6 @@ class Queues:
         """Follow further runs of a sweep that is followed already."""
         self._queues[sweep.key].add(sweep.items(run_ids))
 
-    def drop(self, sweep: Sweep, others: Iterable[Sweep]) -> None:
-        """Leave a sweep's runs to somebody else, but for those that `others` want as well."""
-        for queue in self.all:
-            queue.drop(sweep.run_ids)
-        for other in others:
-            self.ask(other, sweep.run_ids)
-
     @property
     def all(self) -> list[RunQueue]:
         """The queues."""

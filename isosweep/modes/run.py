@@ -128,7 +128,7 @@ class Launch:
         if confirm(self.studies, console) == INTERRUPTED:
             return INTERRUPTED
         for sweep in sweeps:
-            if sweep.study.config.takeover or living_driver(sweep.paths.drivers) is None:
+            if living_driver(sweep.paths.drivers) is None:
                 store_plan(sweep.study, sweep.paths, places_of(sweep.study), launches=True)
         return (follow_sweeps if self.follow else launch_sweeps)(sweeps, console)
 
@@ -183,7 +183,6 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         launcher=launcher,
         tracking=asked_tracking(config, sweep.config),
         confirm=config.confirm,
-        takeover=config.takeover,
         trust=config.trust,
     )
     _require_trusted(asked, console)

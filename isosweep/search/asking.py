@@ -17,7 +17,7 @@ from isosweep.plan.tally import Standing
 from isosweep.search.candidates import Question, rewards, standings
 from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
-from isosweep.search.study import Asked, SearchStudy, Told, read_search
+from isosweep.search.study import Asked, SearchStudy, Told
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
 
@@ -48,7 +48,6 @@ class Search:
         self._by_id = {run.run_id: run for run in plan.runs}
         self._open: SearchStudy | None = None
         self._asked: dict[str, Asked] = {}
-        self._elsewhere: dict[str, float] = {}
         self._seen: dict[str, float] | None = None
         self._next_look = 0.0
 
@@ -61,14 +60,6 @@ class Search:
         self._asked = self._study.asked
         self._take_up(left)
 
-    def look(self) -> bool:
-        """Read what another process, which has opened it, has asked for; whether that is new."""
-        document = read_search(self._plan, self._paths, self._config.search)
-        before = self._elsewhere
-        # Where it cannot be read just now, what was read before counts.
-        self._elsewhere = before if document is None else document["asked"]
-        return self._elsewhere != before
-
     @property
     def _study(self) -> SearchStudy:
         assert self._open is not None
@@ -77,14 +68,10 @@ class Search:
     @property
     def runs(self) -> list[PlannedRun]:
         """What is asked for: runs as far as that, those that have got there among them."""
-        asked = self._elsewhere
-        if self._open is not None:
-            known = self._asked.values()
-            asked = {each.run_id: each.milestone for each in known if each.milestone is not None}
         return [
-            up_to(self._plan, self._by_id[run_id], milestone)
-            for run_id, milestone in asked.items()
-            if run_id in self._by_id
+            up_to(self._plan, self._by_id[asked.run_id], asked.milestone)
+            for asked in self._asked.values()
+            if asked.milestone is not None and asked.run_id in self._by_id
         ]
 
     def next(self, failed: Mapping[str, str]) -> tuple[Step, ...]:

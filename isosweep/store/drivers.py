@@ -1,6 +1,6 @@
 """Who follows a sweep: one process at a time, the one that claimed the highest number.
 
-    drivers/2.json   {"version": 1, "user", "by": {host, pid, start}, "unix_time", "left", "failed"}
+    drivers/2.json   {"version": 1, "user", "by": {host, pid, start}, "unix_time", "left"}
 
 A driver replaces its own file every BEAT_S s, and with its exit status (`left`) when it leaves.
 """
@@ -9,7 +9,7 @@ import getpass
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from isosweep.errors import RecordError
@@ -26,15 +26,13 @@ SILENCE_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """A process that follows, or followed, a sweep. `left`: its exit status, None before its end;
-    `failed`: runs that it had given up then, and why."""
+    """A process that follows, or followed, a sweep. `left`: its exit status once it has left."""
 
     number: int
     by: Process
     user: str
     unix_time: float
     left: int | None = None
-    failed: dict[str, str] = field(default_factory=dict)
 
 
 def newest_driver(directory: Path) -> Driver | None:
@@ -43,10 +41,8 @@ def newest_driver(directory: Path) -> Driver | None:
     `directory`: the sweep's `drivers`. Raises RecordError where that cannot be read.
     """
     number = highest(directory)
-    return _read(directory, number) if number else None
-
-
-def _read(directory: Path, number: int) -> Driver:
+    if not number:
+        return None
     path = directory / f"{number}.json"
     try:
         document = read_json(path)
@@ -61,25 +57,18 @@ def _read(directory: Path, number: int) -> Driver:
 
 def living_driver(directory: Path) -> Driver | None:
     """Who follows the sweep now; None where nobody does. Raises RecordError as above."""
-    return _if_living(directory, newest_driver(directory))
-
-
-def _if_living(directory: Path, driver: Driver | None) -> Driver | None:
+    driver = newest_driver(directory)
     if driver is None or driver.left is not None:
         return None
     alive = driver.by.alive()
     if alive is None:
-        alive = _silence(directory, driver.number) < SILENCE_S
+        written = (directory / f"{driver.number}.json").stat().st_mtime
+        alive = file_system_time(directory) - written < SILENCE_S
     return driver if alive else None
 
 
-def _silence(directory: Path, number: int) -> float:
-    """Seconds since a driver's last word."""
-    return file_system_time(directory) - (directory / f"{number}.json").stat().st_mtime
-
-
 class Claim:
-    """That this process follows a sweep, until `release` or until another one takes over."""
+    """That this process follows a sweep, until `release`."""
 
     def __init__(self, directory: Path, driver: Driver) -> None:
         self._directory, self._driver = directory, driver
@@ -87,21 +76,13 @@ class Claim:
         self._thread = threading.Thread(target=self._beat, name="driver", daemon=True)
         self._thread.start()
 
-    def overtaken_by(self) -> Driver | None:
-        """Who has taken the sweep over; None while it is this process's."""
-        if highest(self._directory) <= self._driver.number:
-            return None
-        with suppress(RecordError):
-            return newest_driver(self._directory)
-        return replace(self._driver, user="another process")
-
-    def release(self, status: int, failed: dict[str, str] | None = None) -> None:
-        """Leave with an exit status, and with what was given up."""
+    def release(self, status: int) -> None:
+        """Leave with an exit status."""
         if self._over.is_set():
             return
         self._over.set()
         self._thread.join()
-        self._driver = replace(self._driver, left=status, failed=failed or {})
+        self._driver = replace(self._driver, left=status)
         self._write()
 
     def _beat(self) -> None:
@@ -115,18 +96,15 @@ class Claim:
             write_json(self._directory / f"{number}.json", _document(self._driver))
 
 
-def drive(directory: Path, *, takeover: bool = False) -> Claim | Driver:
+def drive(directory: Path) -> Claim | Driver:
     """Follow a sweep from now on, or who does so already.
 
-    `takeover`: whoever follows it leaves at its next pass. Raises RecordError as above, OSError
-    where the directory cannot be written.
+    Raises RecordError as above, OSError where the directory cannot be written.
     """
     while True:
         before = highest(directory)
-        if before and not takeover:
-            living = _if_living(directory, _read(directory, before))
-            if living is not None:
-                return living
+        if (living := living_driver(directory)) is not None:
+            return living
         # Of several that find nobody there, one claims this number, and the others look again.
         number = before + 1
         driver = Driver(number=number, by=Process.this(), user=user_name(), unix_time=time.time())

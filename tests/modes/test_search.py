@@ -140,7 +140,7 @@ def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(
 
 
 @pytest.mark.slow
-def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> None:
+def test_of_two_commands_one_searches_and_the_other_leaves_it_to_it(tmp_path: Path) -> None:
     drivers = [
         Command(*SEARCH, cwd=tmp_path, output=tmp_path.parent / f"{tmp_path.name}-{name}")
         for name in ("one", "other")
@@ -149,7 +149,7 @@ def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> No
     told = [driver.written for driver in drivers]
     # A line for each step that is asked for, by whoever asks.
     assert sorted("search: " in text for text in told) == [False, True], told
-    assert sorted("; this process only watches. " in text for text in told) == [False, True], told
+    assert sorted(" is driven by " in text for text in told) == [False, True], told
     assert len({trial.user_attrs["run_id"] for trial in trials(tmp_path)}) == len(trials(tmp_path))
     _assert_trained_once(tmp_path)
 

@@ -66,7 +66,7 @@ def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
     by = {"host": f"node{HOSTILE}", "pid": 1, "start": 1}
     driver = {"version": 1, "user": HOSTILE, "by": by, "unix_time": time.time(), "left": None}
     sweep.paths.drivers.mkdir()
-    write_json(sweep.paths.drivers / "1.json", {**driver, "failed": {}})
+    write_json(sweep.paths.drivers / "1.json", driver)
     write_json(run.submission(1, "end"), {"outcome": "failed", "reason": HOSTILE, "unix_time": 1.0})
     logs = run.submission_logs(1)
     logs.mkdir(parents=True)

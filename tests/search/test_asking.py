@@ -118,22 +118,6 @@ def test_samplers_choose_among_variants_and_others_within_each(
     assert sum(len(each.data.curves) for each in asked) == 4
 
 
-def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:
-    study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}"))
-    watching = Search(study.plan, sweep_paths(study), study.config, 1, kind=KIND)
-    assert not watching.look()
-    assert watching.runs == []
-    driving = opened(tmp_path, places=1)
-    driving.next({})
-    assert watching.look()
-    assert watching.runs == driving.runs
-    assert not watching.look()
-    # What cannot be read for the moment is as it was.
-    sweep_paths(study).search.rename(tmp_path / "away")
-    assert not watching.look()
-    assert watching.runs == driving.runs
-
-
 def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) -> None:
     storage = f"search.storage='sqlite:///{tmp_path}/search.db'"
     study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}", storage))

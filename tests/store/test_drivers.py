@@ -1,4 +1,4 @@
-"""One process follows a sweep; who comes second sees who, and may take over."""
+"""One process follows a sweep; who comes second sees who."""
 
 import os
 import subprocess
@@ -15,8 +15,8 @@ from isosweep.store import drivers
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
 
 
-def claimed(directory: Path, *, takeover: bool = False) -> Claim:
-    claim = drive(directory, takeover=takeover)
+def claimed(directory: Path) -> Claim:
+    claim = drive(directory)
     assert isinstance(claim, Claim)
     return claim
 
@@ -35,25 +35,12 @@ def test_the_second_is_told_who_follows_and_since_when(tmp_path: Path) -> None:
     assert isinstance(second, Driver)
     assert second.by.pid == os.getpid()
     assert abs(second.unix_time - time.time()) < 60
-    claim.release(1, {"a-run": "broken"})
+    claim.release(1)
     assert living_driver(tmp_path) is None
     last = newest_driver(tmp_path)
     assert last is not None
-    assert (last.left, last.failed) == (1, {"a-run": "broken"})
+    assert last.left == 1
     claimed(tmp_path).release(0)
-
-
-def test_who_takes_over_is_seen_by_the_first(tmp_path: Path) -> None:
-    first = claimed(tmp_path)
-    assert first.overtaken_by() is None
-    second = claimed(tmp_path, takeover=True)
-    by = first.overtaken_by()
-    assert by is not None
-    assert by.number == 2
-    first.release(130)
-    # Its last word says nothing of the second.
-    assert living_driver(tmp_path) == by
-    second.release(0)
 
 
 def test_a_killed_driver_is_followed_by_the_next(tmp_path: Path) -> None:
@@ -111,4 +98,3 @@ def test_garbage_is_named(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text("{ garbage")
     with pytest.raises(RecordError, match=r"1\.json: not a driver of a sweep"):
         drive(tmp_path)
-    claimed(tmp_path, takeover=True).release(0)
