@@ -27,6 +27,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from isosweep.config.choices import FILE
 from isosweep.config.hydra import (
     UNCOMPOSED,
     config_directory,
@@ -37,7 +38,6 @@ from isosweep.config.hydra import (
 )
 from isosweep.config.overrides import quoted
 from isosweep.config.secrets import addresses, hidden, without_tokens
-from isosweep.config.suggest import FILE
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import add_command
 from isosweep.errors import IsosweepError, SettingError

@@ -1,17 +1,48 @@
-"""Names that a user may have meant."""
+"""The choice or setting nearest to a name that there is none of."""
 
 import difflib
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from isosweep.errors import SettingError
 
-# Of difflib's ratio: what is less alike is no guess, and no slip of the hand.
+# Of difflib's ratio: below the first nothing is alike, and above the second it is a slip.
 _ALIKE, _SLIP = 0.5, 0.75
+# What papers and other trainers call our settings.
+_ELSEWHERE = {
+    **dict.fromkeys(("n", "G", "group_size", "rollouts"), "grid.num_generations"),
+    **dict.fromkeys(("B", "batch_size", "train_batch_size"), "grid.problems_per_batch"),
+    **dict.fromkeys(("seed",), "grid.seeds"),
+    **dict.fromkeys(("T", "steps", "num_steps"), "grid.max_steps"),
+    **dict.fromkeys(("C", "compute", "flops"), "budget"),
+    **dict.fromkeys(("lr",), "recipe.learning_rate"),
+    **dict.fromkeys(("kl", "kl_coef"), "recipe.beta"),
+    **dict.fromkeys(("gpus", "devices", "world_size"), "hardware.devices_per_run"),
+    **dict.fromkeys(("dataset", "env"), "task"),
+    **dict.fromkeys(("model_name_or_path",), "model"),
+    **dict.fromkeys(("cluster", "scheduler"), "launcher"),
+    **dict.fromkeys(("project",), "tracking.experiment"),
+    **dict.fromkeys(("output_dir",), "sweeps_dir"),
+    **dict.fromkeys(("reward", "reward_funcs"), "task=custom task.custom.function"),
+}
+# What a model or a data set is called elsewhere.
+_SOURCE = re.compile(r"^ *(?:source|dataset): (\S+)", re.MULTILINE)
+# What takes any model of a disk, and any problems.
+_ANY = {
+    "model": "model=local model.path=DIRECTORY",
+    "task": "task=math_file task.math.path=FILE",
+}
+# How a file of settings is used.
+FILE = (
+    "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/NAME.yaml "
+    "(docs/own.md)"
+)
 
 
 def close(word: str, choices: Sequence[str], most: int) -> list[str]:
-    """Of `choices` at most so many, those that look most like `word` or begin with it, the likest
-    first; the first ones where none does."""
+    """At most `most` of `choices`: those that look most like `word` or begin with it, the likest
+    first, or the first ones where none does."""
     written = {choice.casefold(): choice for choice in choices}
     word = word.casefold()
     begun = [each for each in written if word and each.startswith(word)]
@@ -36,3 +67,35 @@ def one_of(setting: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         rule = f"must be one of {', '.join(choices)}"
         raise SettingError(setting, value, rule, meant(value, choices, f"{setting}={{}}"))
+
+
+def nearest_setting(name: str, names: Sequence[str]) -> str:
+    """The one of the dotted `names` nearest to `name`: of the same last word, or spelled alike; ""
+    if none is."""
+    group, _, leaf = name.rpartition(".")
+    elsewhere = _ELSEWHERE.get(leaf, "")
+    if elsewhere and (not group or elsewhere.startswith(f"{group}.")):
+        return elsewhere
+    leaves = {each.rpartition(".")[2]: each for each in reversed(names)}
+    # Of names that end alike, the one in the group that was typed.
+    for each in names:
+        if each.startswith(f"{group.partition('.')[0]}.") or each.rpartition(".")[0] == group:
+            leaves[each.rpartition(".")[2]] = each
+    return meant(leaf, [*leaves]) and leaves[meant(leaf, [*leaves])]
+
+
+def nearest_choices(group: str, given: str, options: Sequence[str], folder: Path) -> list[str]:
+    """At most three of a group's `options`, as they are typed: those whose name, or the source that
+    their file in `folder` names, is like `given` or holds it; else what takes any model or task."""
+    word = given.casefold()
+    sources = {option: option for option in options}
+    for option in options if group in _ANY else ():
+        path = folder / f"{option}.yaml"
+        found = _SOURCE.findall(path.read_text(encoding="utf-8")) if path.is_file() else ()
+        # Several choices may be of one source: the first is the plainest.
+        sources = {source.casefold(): option for source in found} | sources
+    holding = [sources[name] for name in sources if len(word) > 2 and word in name]
+    # Another device is no slip.
+    slip = difflib.get_close_matches(word, sources, n=1, cutoff=_SLIP if group != "hardware" else 1)
+    likest = [*dict.fromkeys(holding)][:3] or [sources[name] for name in slip]
+    return [f"{group}={each}" for each in likest] or [*filter(None, [_ANY.get(group)])]

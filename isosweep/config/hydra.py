@@ -23,16 +23,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
-from isosweep.config import suggest
-from isosweep.config.choices import meant
+from isosweep.config.choices import FILE, meant, nearest_choices, nearest_setting
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.model_files import read_model
 from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
 from isosweep.config.settings import NO_SUCH, settings_in, typed_name
-from isosweep.config.suggest_choice import choice as suggest_choice
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.trust import add_command
+from isosweep.config.values import seed_lists
 from isosweep.config.variants import AXIS_GROUPS, Combination, combine, flattened
 from isosweep.errors import SettingError
 
@@ -131,7 +130,7 @@ def require_public(overrides: Sequence[str]) -> None:
         if several := [value for value in values if isinstance(value, list) and len(value) != 1]:
             rule = "takes one choice; of a list, only the last would be trained"
             choices = ",".join(map(str, several[0]))
-            nearest = working(_compared(match["sign"] + group, choices), overrides, group)
+            nearest = _compared(match["sign"] + group, choices) if choices else ""
             raise SettingError(match["sign"] + group, choice, rule, nearest)
         if choice.startswith("_") and (config_directory() / group / f"{choice}.yaml").is_file():
             known = ", ".join(choices_of(config_directory(), group))
@@ -295,31 +294,29 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         return SettingError("file", mark.name, f"is no YAML: {error.problem}, line {mark.line + 1}")
     given = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
     if isinstance(error, OverrideParseException):
-        return _unread(error.override, overrides)
+        return _unread(error.override)
     if isinstance(error, MissingConfigException) and error.options:
         # A choice may lie in a folder of its group, where Hydra lists none: tiny/data_reuse.
         group, _, choice = str(error.missing_cfg_file).partition("/")
         options = sorted({*error.options, *choices_of(config_directory(), group)})
         sign = given[group]["sign"] if group in given else ""
         options = [option for option in options if not option.startswith("_")]
-        likely = suggest_choice(group, choice, options, config_directory() / group)
-        nearest = working([sign + each for each in likely], overrides, group)
+        likely = nearest_choices(group, choice, options, config_directory() / group)
         rule = f"must be one of {', '.join(options)}"
-        if nearest and nearest not in suggest.ANYTHING.values():
-            rule = f"is none of the {len(options)} choices, which --help lists"
+        nearest = ", or ".join(sign + each for each in likely)
         return SettingError(f"{sign}{group}", choice, rule, nearest)
     if isinstance(error, MissingConfigException):
         rule = "is no file of isosweep's; a file of yours is an experiment"
-        given_name = f"--config-name {error.missing_cfg_file}"
-        return SettingError("options", given_name, rule, suggest.FILE)
+        return SettingError("options", f"--config-name {error.missing_cfg_file}", rule, FILE)
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
         return _without_place(match[1], error, overrides)
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
         rule = "several values are a list in brackets, or with -m on the command line a sweep each"
-        nearest = working(_compared(name, value.strip(",")), overrides, name)
-        return SettingError(name, value, rule, nearest)
+        known = [*setting_names()]
+        nearest = name if name in known or _is_group(name) else nearest_setting(name, known)
+        return SettingError(name, value, rule, nearest and _compared(nearest, value.strip(",")))
     return SettingError("overrides", shlex.join(overrides), words)
 
 
@@ -327,15 +324,11 @@ def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) 
     """The refusal of an override of a name that the config has no place for."""
     given = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
     sign, value = given[typed_name].group("sign", "value") if typed_name in given else ("", "")
+    shown = f"{sign}{typed_name}"
     *groups, name = typed_name.split(".")
     if groups[:2] == ["grid", "axes"]:
         axis = f"grid.axes={{{typed_name.removeprefix('grid.axes.')}:{value}}}"
-        again = _refused([*_others(overrides, typed_name), axis])
-        about = ("grid.axes", typed_name.removeprefix("grid.axes."))
-        if again and (again.setting in about or any(_concerns(again, each) for each in about)):
-            return SettingError(f"{sign}{typed_name}", value, again.rule, again.nearest)
-        rule = "is part of one setting, grid.axes"
-        return SettingError(f"{sign}{typed_name}", value, rule, shell_quoted(axis))
+        return SettingError(shown, value, "is part of one setting, grid.axes", shell_quoted(axis))
     if groups[1:] and groups[1] not in settings_in(SweepConfig, groups[:1]):
         groups, name = groups[:1], groups[1]
     known = settings_in(SweepConfig, groups)
@@ -343,121 +336,48 @@ def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) 
         reason = " ".join(str(error.__cause__ or error).split("\n")[:1])
         # Of a choice that brings the setting: trainer=command trainer.command=...
         group, choice = [*groups, name, name][:2]
-        words = f"{group}={choice} {shell_quoted(f'{typed_name}={value}')}"
         brought = choice in choices_of(config_directory(), group)
-        nearest = working([words] if brought else [], overrides, typed_name)
-        return SettingError(f"{sign}{typed_name}", value, f"cannot be set so: {reason}", nearest)
+        nearest = f"{group}={choice} {shell_quoted(f'{typed_name}={value}')}" if brought else ""
+        return SettingError(shown, value, f"cannot be set so: {reason}", nearest)
     if _is_group(name):
-        nearest = working([f"+{name}={value}"], overrides, name)
-        return SettingError(name, value, "is chosen beside the defaults", nearest)
-    nearest = _nearest_setting(name, shell_quoted(value), groups, overrides, typed_name)
-    rule = NO_SUCH
-    if nearest or groups:
-        rule = "no such setting" + ("" if nearest else f"; here are {', '.join(known)}")
-    return SettingError(f"{sign}{typed_name}", value, rule, nearest)
+        return SettingError(name, value, "is chosen beside the defaults", f"+{name}={value}")
+    nearest = nearest_setting(typed_name, [*setting_names()])
+    if nearest == "grid.seeds" and not value.startswith("["):
+        nearest = seed_lists(value)
+    elif _is_group(nearest):
+        options = choices_of(config_directory(), nearest)
+        likely = nearest_choices(nearest, value, options, config_directory() / nearest)
+        nearest = ", or ".join(likely)
+    elif nearest:
+        nearest = f"{nearest}={shell_quoted(value) or 'VALUE'}"
+    rule = "no such setting" if nearest else NO_SUCH
+    if groups and not nearest:
+        rule = f"no such setting; here are {', '.join(known)}"
+    return SettingError(shown, value, rule, nearest)
 
 
-def _nearest_setting(
-    name: str, value: str, groups: Sequence[str], overrides: Sequence[str], replaced: str
-) -> str:
-    """What works in the place of a setting that does not exist, and is what it may mean."""
-    conf = config_directory()
-    grouped = sorted(path.name for path in conf.iterdir() if path.is_dir())
-    fitting = [group for group in grouped if name in choices_of(conf, group)]
-    if len(fitting) == 1 and value.casefold() in ("", "true", "1", "yes", "on"):
-        likely = [f"{fitting[0]}={name}"]
-    else:
-        # Columns of a log are meant where there is one.
-        logs = {"import.": "mode=import", "trainer.columns.": "trainer=command"}
-        hidden = tuple(prefix for prefix, used in logs.items() if used not in overrides)
-        known = [each for each in setting_names() if not each.startswith(hidden)]
-        likely = suggest.setting(name, value, groups, known)
-    return working(likely, overrides, replaced)
-
-
-def _compared(name: str, values: str) -> list[str]:
-    """Ways to compare several `values` of a setting or group: in a list, as axis, by -m."""
+def _compared(name: str, values: str) -> str:
+    """How several `values` of a setting or group are compared: as axis, in a list, or by -m."""
     group = name.lstrip("+").partition(".")[0]
-    axis = shell_quoted(f"grid.axes={{{name.lstrip('+')}:[{values}]}}")
+    if group in AXIS_GROUPS:
+        axis = shell_quoted(f"grid.axes={{{name.lstrip('+')}:[{values}]}}")
+        # A model brings the hardware and grid that others are compared on.
+        return f"model={values.partition(',')[0]} {axis}" if name == "model" else axis
     ways = [] if _is_group(name) else [f"{name}=[{values}]"]
-    # A model brings the hardware and grid that others are compared on.
-    brought = f"model={values.partition(',')[0]} " if name == "model" else ""
-    ways += [brought + axis] if group in AXIS_GROUPS else []
     # Sweeps that differ in these alone are one and the same.
     alike = ("name", "hardware", "launcher", "tracking", "analysis", "checkpoint", "health")
-    return ways if group in (*alike, "difficulty") else [*ways, f"-m {name}={values}"]
+    swept = group not in (*alike, "difficulty", "sweeps_dir")
+    return ", or ".join([*ways, *([f"-m {name}={values}"] if swept else [])])
 
 
-# What is the user's to fill in, and names what may be elsewhere than here.
-_OPEN = re.compile(r"[^=]*=([A-Z:]+)|[^=]*path=.*")
-
-
-def working(likely: Sequence[str], overrides: Sequence[str], replaced: str = "") -> str:
-    """Those of the `likely` meanings of an override that are not refused in its place, and what
-    those that are refused are answered with.
-
-    `replaced`: its name. A meaning is one or more overrides, as a shell takes them, and may go on
-    after a semicolon with a remark.
-    """
-    works: list[str] = []
-    for meaning in likely:
-        words = shlex.split(meaning.partition(";")[0])
-        if any(_OPEN.fullmatch(word) or "=" not in word for word in words if word != "-m"):
-            works.append(meaning)
-            continue
-        if words[0] == "-m":
-            name, _, values = words[1].partition("=")
-            swept = [f"{name}={value}" for value in values.split(",")]
-            refused = any(_refused([*_others(overrides, replaced), word]) for word in swept)
-            works += [] if refused else [meaning]
-            continue
-        tried = [*_others(overrides, replaced), *words]
-        if set(tried) == set(overrides):
-            continue
-        again = _refused(tried)
-        names = [replaced, *(word.partition("=")[0].lstrip("+~") for word in words)]
-        if again is None or not any(_concerns(again, name) for name in names if name):
-            works.append(meaning)
-        # An answer that is of another value is another wish.
-        elif len(words) == 1 and (
-            _is_group(again.setting) or words[0].partition("=")[2] in again.nearest
-        ):
-            works.append(again.nearest)
-    return ", or ".join([*dict.fromkeys(filter(None, works))][: suggest.MANY])
-
-
-def _concerns(refused: SettingError, name: str) -> bool:
-    """Whether a refusal is about the setting, or about others because of it."""
-    about = f"{refused.setting.lstrip('+~')}. {refused.rule}"
-    return re.search(rf"(?<![\w.]){re.escape(name)}(=|\.)", about) is not None
-
-
-def _others(overrides: Sequence[str], replaced: str) -> Iterator[str]:
-    """The overrides but for those of `replaced`, those that are no override, and choices of -m."""
-    for text in overrides:
-        parsed = _parsed(text) if "=" in text else None
-        if parsed and parsed.key_or_group != replaced and not parsed.is_sweep_override():
-            yield text
-
-
-def _refused(overrides: Sequence[str]) -> SettingError | None:
-    try:
-        _config_of([*map(readable, overrides)])
-    except SettingError as error:
-        return error
-    return None
-
-
-def _unread(word: str, words: Sequence[str]) -> SettingError:
-    """Of a word of the command that is no override, what it may have been meant to be."""
+def _unread(word: str) -> SettingError:
+    """The refusal of a word of the command that is no override."""
     name, given, value = word.partition("=")
-    index = words.index(word) if word in words else 0
-    meaning = suggest.override(index, words or [word], get_args(Mode))
-    nearest = working([meaning] if meaning else [], words, name)
     if given:
         rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
-        return SettingError(name, value, rule, nearest)
+        return SettingError(name, value, rule)
     rule = "is not SETTING=VALUE; a value with spaces has quotes"
+    nearest = FILE if word.endswith(".yaml") else meant(word, get_args(Mode), "mode={}")
     return SettingError("overrides", word, rule, nearest)
 
 

@@ -13,7 +13,6 @@ from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs, CoreSchema
 
-from isosweep.config import suggest
 from isosweep.config.choices import meant
 from isosweep.config.variants import AXIS_GROUPS
 from isosweep.errors import SettingError
@@ -142,9 +141,8 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
         elif broken == "literal_error":
             words = re.findall("'([^']*)'", first["ctx"]["expected"])
             place = (kind.__settings_group__, *map(str, loc))
-            nearest = suggest.literal(".".join(filter(None, place)), value, words)
-            if nearest and place == ("", "mode"):
-                rule = f"is none of the {len(words)} modes, which --help lists"
+            shown = ".".join(filter(None, place))
+            nearest = meant(str(value), words, f"{shown}={{}}")
     # A list's setting is named, not the place in the list; a number as a name is in no list.
     names = (
         typed_name(str(each)) for each in loc if broken in _UNKNOWN or not isinstance(each, int)

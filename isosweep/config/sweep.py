@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from isosweep.compute import BudgetUnit
-from isosweep.config import suggest
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.difficulty import DifficultyConfig
@@ -28,7 +27,7 @@ from isosweep.config.task import TaskConfig
 from isosweep.config.together import broken_rules
 from isosweep.config.tracking import TrackingConfig
 from isosweep.config.trainer import TrainerConfig
-from isosweep.config.values import DirectoryName, Listed, MistypedError, PositiveInt
+from isosweep.config.values import DirectoryName, Listed, PositiveInt
 
 Mode = Literal[
     "run",
@@ -62,8 +61,7 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     values = list(value) if isinstance(value, list | tuple) else [value]
     budgets = [_number(item) for item in values]
     if not budgets or not all(math.isfinite(number) and number > 0 for number in budgets):
-        rule = "must be a finite number above 0, in budget_unit, or a list of these"
-        raise MistypedError(rule, suggest.budget(values))
+        raise ValueError("must be a finite number above 0, in budget_unit, or a list of these")
     return _ascending(budgets, "lists a value twice")
 
 

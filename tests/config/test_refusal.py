@@ -42,37 +42,23 @@ LIMITED = (
 REFUSED = [
     # What Hydra does not compose.
     ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
-    ("+experiment=playbook_joi", "+experiment", "choices, which --help lists"),
-    ("+experiment=tiny/data_reus", "+experiment", "choices, which --help lists"),
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
-    ("mode=plan modle=tiny", "modle", "no such setting"),
     ("~launcher.nosuch", "~launcher.nosuch", "no such setting; here are name, max_parallel, "),
-    ("budget=1e10,2e10", "budget", "several values are a list in brackets, or with -m"),
     ("budget=[1", "budget", "cannot be read: brackets and quotes are closed"),
-    ("task.template=a=b", "task.template", "must contain {digits}"),
     ('"task.template=\'a=b"', "task.template", "brackets and quotes are closed"),
-    ("budget=1e11 1e12", "overrides", "is not SETTING=VALUE; a value with spaces has quotes"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
     # Values of another type.
     ("recipe.lora_rank=\"'8'\"", "recipe.lora_rank", "must be a valid integer"),
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
-    ("recipe.top_p=true", "recipe.top_p", "must be a valid number"),
     ("hardware.calibrated=1", "hardware.calibrated", "must be a valid boolean"),
     ("search=optuna search.optuna.sampler=foo", "search.optuna.sampler", "no such setting"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),
     ("grid.num_generations={a:1}", "grid.num_generations", "cannot be set so: "),
     ("evaluation.sets={hard:3}", "evaluation.sets.hard", "must be a group of settings"),
-    ("hardware.attention=eager", "hardware.attention", "'flash_attention_3' or 'auto'"),
     ("+grid.tolerence=1", "grid.tolerence", "no such setting"),
-    ("+task.sort.answers=exact", "task.sort.answers", "no such setting"),
     # Trainers of one's own.
     (COMMANDED + "{N}'\"", "trainer.command", "names {N}, and a run has n, B, completions"),
     (COMMANDED + "}'\"", "trainer.command", "a brace of its own is written twice"),
-    (
-        COMMANDED + "'\" trainer.checkpoints=last",
-        "trainer.checkpoints",
-        "says by {step} which step",
-    ),
     (
         COMMANDED + "'\" \"trainer.resume='--r {resume_from}'\"",
         "trainer.checkpoints",
@@ -85,9 +71,7 @@ REFUSED = [
         "trainer=command needs T in advance",
     ),
     # Bounds.
-    ("budget=nan", "budget", "must be a finite number above 0"),
     ("budget=inf", "budget", "must be a finite number above 0"),
-    ("budget=true", "budget", "must be a finite number above 0"),
     ("budget=[]", "budget", "must be a finite number above 0"),
     ("budget=[1e10,1e10]", "budget", "lists a value twice"),
     ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
@@ -100,15 +84,12 @@ REFUSED = [
     ("health.stop=[collapse,collapse]", "health.stop", "names a rule twice"),
     ("health.collapse_share=null", "health.stop", "switched off by health.collapse_share=null"),
     ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.entropy_rise"),
-    ("health.gradient_spike=nan", "health.gradient_spike", "must be a finite number"),
-    ("health.window=1", "health.window", "must be greater than or equal to 2"),
     # Modes.
     ("mode=status dry_run=true", "dry_run", "mode=status has no such preview"),
     ("mode=status from=a", "from", "is for mode=import, recommend, next, compare"),
     ("name=a sweep_dir=b", "name", "and sweep_dir=b: each says which directory"),
     # Tasks.
     ("task.sort.levels=[2]", "task.num_train_problems", "level 2 of task.sort.levels has room for"),
-    ("task.template=null", "task.template", "must contain {digits}"),
     ("task=math task.template=Solve", "task.template", "must contain {problem}"),
     (MATH + "path=a.csv", "task.math.path", "cannot be read (No such file"),
     (MATH + "dataset=null", "task.math.path", "has to be given, a file"),
@@ -121,7 +102,6 @@ REFUSED = [
     ("task=custom", "task.custom.function", "has to be given"),
     ("task=custom task.custom.function=f", "task.custom.function", "package.module:function"),
     ("task.kind=math", "task.sort", "task.kind=math has no group"),
-    ("task.success_at=0", "task.success_at", "must be greater than 0"),
     (
         "task=reasoning_gym task.reasoning_gym.parameters={seed:1}",
         "task.reasoning_gym.parameters.seed",
@@ -194,7 +174,6 @@ REFUSED = [
     ),
     # Searches.
     ("search.max_compute=1e10", "search.max_compute", "search=grid trains the whole plan"),
-    ("search.max_compute=-1", "search.max_compute", "must be greater than 0"),
     ("tracking=none tracking.entity=lab", "tracking.entity", "is W&B's"),
     ("search=frontier search.storage=a.db", "search.storage", "is no URL of an Optuna storage"),
     ("search=frontier checkpoint.keep=none", "checkpoint.keep", "no checkpoint to go on from"),
@@ -208,14 +187,11 @@ REFUSED = [
             ("recipe.num_iteration:[1,2]", "grid.axes", "here are name, loss_type, "),
             ("1:[2]", "grid.axes", "must have names that are text"),
             ("recipe:[dapoo]", "grid.axes.recipe", "must be one of "),
-            ("recipe:[_base]", "grid.axes.recipe", "must be one of "),
             ("model:[local]", "grid.axes.model", "must be one of "),
             ("recip:[dapo]", "grid.axes", "an axis is `model` or a setting of model, task"),
             ("experiment:[a,b]", "grid.axes", "which mode=compare sets side by side"),
             ("variant:[a,b]", "grid.axes", "a name of your own, with named sets of settings"),
-            ("variant:{}", "grid.axes.variant", "names no variant"),
             ("variant:{a:3}", "grid.axes.variant.a", "must be a set of settings"),
-            ("variant:{true:{}}", "grid.axes.variant", "a variant has a name that is text"),
             ("variant:{a:{hardware:h100}}", "grid.axes.variant.a", "a variant sets choices"),
             ("variant:{a:{recipe:{beta:1}}}", "grid.axes.variant.a", "its settings have a dot"),
             ("variant:{a:{recipe.betta:1}}", "grid.axes", "no such setting; here are name, "),
@@ -237,7 +213,6 @@ REFUSED = [
     *(
         (f"evaluation.sets={{{typed}}}", f"evaluation.sets.{setting}", rule)
         for typed, setting, rule in [
-            ("hard:{temperature:0}", "hard.temperature", "must be greater than 0"),
             ("hard:{task:{sort:{levels:[1]}}}", "hard.task.sort.levels", "or equal to 2"),
             ("hard:{task:{sort:{levles:[6]}}}", "hard.task.sort.levles", "no such setting"),
             ("hard:{problems:trian}", "hard.problems", "must be 'heldout' or 'train'"),
@@ -257,7 +232,6 @@ REFUSED = [
         ]
     ),
     ("evaluation.sets={a/b:{}}", "evaluation.sets", "has a name 'a/b': letters, digits"),
-    (GPU + "evaluation.sets={a:{temperature:3}}", "evaluation.sets.a.temperature", "at most 2"),
     (
         GPU + "evaluation.sets={a:{task:{max_completion_tokens:100000}}}",
         "evaluation.sets.a.task.max_completion_tokens",
@@ -277,16 +251,12 @@ REFUSED = [
             ("shares={a:1}", "shares", "lacks b"),
             ("shares={}", "shares", "lacks a, b"),
             ("shares={a:2,b:-1}", "shares", "has b: -1, which is no finite number, 0 or more"),
-            ("shares={a:1,b:x}", "shares", "has b: x"),
             ("shares={a:0,b:0}", "shares", "add up to 0"),
             ("shares=0.5", "shares", "gives each part its share"),
             ("schedule=[{a:1,b:0}]", "schedule", "lacks at"),
             ("schedule={at:0,a:1,b:0}", "schedule", "is a list of shares"),
-            ("schedule=[]", "schedule", "is a list of shares"),
-            ("schedule=[3]", "schedule", "gives each part its share"),
             ("schedule=[{at:9,a:1,b:0}]", "schedule", "has points at 9: whole numbers"),
             ("schedule=[{at:0,a:1,b:0},{at:0,a:0.5,b:0.5}]", "schedule", "which ascend from 0"),
-            ("schedule=[{at:0,a:1,b:0},{at:5.5,a:1,b:0}]", "schedule", "0, 5.5: whole numbers"),
             (
                 "shares={a:1,b:0} task.mixture.schedule=[{at:0,a:0,b:1}]",
                 "schedule",
@@ -295,7 +265,6 @@ REFUSED = [
             ("parts.b.template=x", "parts.b.template", "must contain {digits}"),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),
             ("parts.b.kind=math", "parts.b.sort", "has no group"),
-            ("parts.b.sort.levels=[1]", "parts.b.sort.levels", "or equal to 2"),
         ]
     ),
     *(
@@ -303,7 +272,6 @@ REFUSED = [
         for name in ("1", "true", "Null", "at")
     ),
     (f"{TWO} +task@{PARTS}.c=mixture", f"{PARTS}.c.kind", "is no mixture itself"),
-    (f"{TWO} +{PARTS}.c=3", f"{PARTS}.c", "must be the settings of a task"),
     (f"{TWO} task.success_at=0.5", "task.success_at", "is each part's own, as task.mixture.parts"),
     (f"{TWO} task.difficulty=hard", "task.difficulty", "is each part's own"),
     (f"{TWO} task.num_eval_problems=1", "task.num_eval_problems", "leaves one of them none"),
@@ -319,11 +287,6 @@ REFUSED = [
         "the sweep's own mixture or of one task",
     ),
     (f"{TWO} analysis.evaluation_set=aa", "analysis.evaluation_set", "names none of"),
-    (
-        f"{TWO} grid.axes={{task.mixture.shares:[{{a:0.75,b:0.5}},{{a:1,b:0}}]}}",
-        "task.mixture.shares",
-        "not 1 (where task.mixture.shares=",
-    ),
     # Plans of which nothing is feasible.
     ("grid.max_steps=9 grid.min_steps=5", "budget", "break grid.max_steps. The nearest is n="),
     ("grid.max_epochs=0.01", "budget", "allowed 0.01"),
@@ -361,58 +324,6 @@ def test_devices_that_cannot_be_split_may_sample_and_train_in_turn(typed: str) -
     assert not config_of(shlex.split(f"{typed} {in_turn}")).generation.overlap
 
 
-SEEDS = "grid.seeds=[0,1,2] for 3 seeds, or grid.seeds=[3] for seed 3"
-
-# What newcomers type, and what they are told to type.
-MEANT = [
-    ("budget=1e11 1e12", "budget=[1e11,1e12]"),
-    ("budget=1e11,1e12", "budget=[1e11,1e12]"),
-    ("budget=[1e11 1e12]", "budget=[1e11,1e12]"),
-    ("budget=10^11", "budget=1e11"),
-    ("budget=1T", "budget=1e12"),
-    ("budget=1e11flops", "budget=1e11"),
-    ("budget=1e11 FLOPs", "budget=1e11 budget_unit=flops"),
-    ("budgets=1e11", "budget=1e11"),
-    ("modle=tiny", "model=tiny"),
-    ("n=64", "grid.num_generations=64"),
-    ("grid.n=64", "grid.num_generations=64"),
-    ("T=100", "grid.max_steps=100; T follows from budget, n and B"),
-    ("gpus=8", "hardware=NAME hardware.devices_per_run=8; of a GPU"),
-    ("gpus=8 model=qwen-1.5b", "hardware.devices_per_run=8; the devices of one run"),
-    ("lr=1e-6", "recipe.learning_rate=1e-6"),
-    ("grid.lr=1e-6", "recipe.learning_rate=1e-6"),
-    ("grid.seeds=3", SEEDS),
-    ("seeds=3", SEEDS),
-    ("grid.seed=3", "grid.seeds=[3]"),
-    ("temperature=0.7", "recipe.temperature=0.7, or evaluation.temperature=0.7, or "),
-    ("launcher.partition=gpu", "launcher.slurm.partition=gpu"),
-    ("slurm=true", "launcher=slurm"),
-    ("config=foo", "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/"),
-    ("+experiment=playbook", "+experiment=playbook_baseline, or "),
-    ("model=Qwen/Qwen2.5-1.5B", "model=qwen-1.5b"),
-    ("model=Qwen2.5-7B-Instruct", "model=qwen-7b"),
-    ("model=/data/mine", "model=local model.path=/data/mine"),
-    ("model=gpt2", "model=local model.path=DIRECTORY; for any model on the disk"),
-    ("task=gsm8k", "task=math"),
-    ("task=aime", "task=math_file task.math.path=FILE; for any problems in a file"),
-    ("hardware=a100-80gb", "hardware=a100"),
-    ("recipe=GRPO", "recipe=grpo"),
-    ("mode=reccomend", "mode=recommend"),
-    ("mode=report", "mode=analyse"),
-    ("mode=help", "--help"),
-    ("mode = plan", "mode=plan; without spaces"),
-    ("plan", "mode=plan"),
-    ("help", "--help"),
-]
-
-
-@pytest.mark.parametrize(("typed", "nearest"), MEANT)
-def test_what_newcomers_type_is_answered_with_what_to_type(typed: str, nearest: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        config_of(shlex.split(typed))
-    assert caught.value.nearest.startswith(nearest)
-
-
 @pytest.mark.parametrize("name", ["at", "x.y", "ä"])
 def test_a_part_has_a_name_that_files_and_metrics_can_have(name: str) -> None:
     task: dict[str, Any] = {}
@@ -438,7 +349,7 @@ def test_a_replaced_value_is_checked_under_its_full_name() -> None:
         replace(CONFIG.recipe, learning_rate=-1)
     with pytest.raises(SettingError, match=r"^task\.sort\.levels=1: must be greater than or"):
         SortConfig(levels=[1], answer="exact")
-    with pytest.raises(SettingError, match=r"^mode=pln: is none of the .*: mode=plan$"):
+    with pytest.raises(SettingError, match=r"^mode=pln: must be .*: mode=plan$"):
         replace(CONFIG, mode="pln")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match=r"^grid\.name=: has no value and no default"):
         read(GridConfig, {})
@@ -458,44 +369,6 @@ def test_a_misspelt_name_comes_before_the_name_it_leaves_missing() -> None:
     plain["grid"][3] = 4
     with pytest.raises(SettingError, match=r"^grid\.3=.*: no such setting; here are name, "):
         sweep_config(plain)
-
-
-POSITIVE = {
-    "recipe": "learning_rate reference_completions temperature top_p max_grad_norm micro_batch "
-    "max_micro_batch num_iterations lora_rank max_draws importance_sampling_cap retire_at "
-    "overlong_share reward_scale retire_window adam_epsilon mini_batches",
-    "grid": "min_steps max_steps max_completions_per_step max_epochs tolerance",
-    "hardware": "peak_flops memory_gb memory_bandwidth interconnect_bandwidth devices_per_run "
-    "training_utilization generation_utilization",
-    "evaluation": "samples_per_problem records_per_decade batch_size temperature",
-    "difficulty": "samples_per_problem max_problems batch_size temperature",
-    "task": "num_train_problems num_eval_problems prompt_tokens completion_tokens "
-    "max_completion_tokens success_at",
-    "launcher": "max_parallel stop_grace_s",
-    "tracking": "interval_s max_points",
-    "analysis": "margin",
-    "search": "max_compute",
-}
-NOT_NEGATIVE = {
-    "recipe": "beta entropy_coef warmup_steps weight_decay rollout_lag",
-    "hardware": "step_overhead_s token_overhead_s memory_reserve",
-    "launcher": "max_retries",
-    "search": "seed",
-}
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [(f"{group}.{name}", 0) for group, names in POSITIVE.items() for name in names.split()]
-    + [(f"{group}.{name}", -1) for group, names in NOT_NEGATIVE.items() for name in names.split()],
-)
-def test_bounds_are_kept(setting: str, value: int) -> None:
-    group, name = setting.split(".")
-    settings = getattr(CONFIG, group)
-    with pytest.raises(SettingError, match=rf"^{group}\.{name}={value}: must be greater than "):
-        replace(settings, **{name: value})
-    with pytest.raises(SettingError, match=rf"^{group}\.{name}=nan: "):
-        replace(settings, **{name: float("nan")})
 
 
 def test_settings_are_frozen() -> None:
