@@ -24,7 +24,7 @@ WRONG = [
     ("budget=logspace:1e11:1e10:3", "budget=logspace:1e11:1e10:3", "0 < first < last"),
     ("budget=1e6", "budget=1e+06", "T = 1 is below 10"),
     ("budget_unit=flop", "budget_unit=flop", "must be 'flops', 'rollouts', 'tokens'"),
-    ("mode=pln", "mode=pln", "is none of the "),
+    ("mode=pln", "mode=pln", "must be 'run', 'plan', "),
     ("mode=status format=xml", "format=xml", "must be 'text' or 'json'"),
     ("sweeps_dir=3", "sweeps_dir=3", "must be a valid string"),
     # The grid.
@@ -77,7 +77,7 @@ WRONG = [
         "the 32768 positions",
     ),
     # The model and the hardware.
-    ("model=qwen-1.5", "model=qwen-1.5", "is none of the 21 choices, which --help lists"),
+    ("model=qwen-1.5", "model=qwen-1.5", "must be one of llama-1b, "),
     ("model.name=3", "model.name=3", "must be a valid string"),
     (
         "model.architecture.num_kv_heads=3",
