@@ -129,7 +129,7 @@ def judged(known: Simulated, truth: Truth, reached: Reached) -> Outcome:
 
 
 Outcomes = list[Outcome]
-# The table of docs/search_tested.md.
+# The table of docs/search_how.md.
 COLUMNS: dict[str, Callable[[Outcomes], str]] = {
     "compute: median": lambda found: f"{np.median([o.share for o in found]):.0%}",
     "worst tenth": lambda found: f"{np.quantile([o.share for o in found], 0.9):.0%}",

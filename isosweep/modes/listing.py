@@ -68,7 +68,7 @@ def listed_sweep(root: Path) -> JsonObject:
     """The sweep in `root` as its files say that it is; one that cannot be read has a `fault`.
 
     `asked_for`: of one that is searched, how many runs were; `as_far_as_asked`: of them, those that
-    have come so far. docs/status_reference.md says what each field is.
+    have come so far. docs/looking_after.md says what each field is.
     """
     listed: JsonObject = {
         "name": root.name,

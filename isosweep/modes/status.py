@@ -91,7 +91,7 @@ def status_document(
     search: JsonObject | None,
     collapsed: Collection[str],
 ) -> JsonObject:
-    """The document but for its `runs`; docs/status_reference.md says what each field is.
+    """The document but for its `runs`; docs/looking_after.md says what each field is.
 
     `search`: as `read_search` has it; `collapsed`: ids, as `StoredSweep.collapsed` has them.
     """

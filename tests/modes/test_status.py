@@ -27,7 +27,7 @@ from tests.modes.looked_after import (
     terminal,
 )
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "status_reference.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "looking_after.md"
 PENDING = Observed(status="pending", reason="Priority")
 RUNNING = Observed(status="running")
 LOST = Observed(status="gone", reason="NODE_FAIL", outcome="lost")
