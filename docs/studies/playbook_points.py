@@ -1,6 +1,6 @@
 """What the IsoCompute Playbook's points say of n*(C), read again with intervals.
 
-    python docs/studies/playbook_points.py                 # the tables of its two pages
+    python docs/studies/playbook_points.py                 # all tables
     python docs/studies/playbook_points.py --figure FILE   # its picture as well
     python docs/studies/playbook_points.py --points FILE   # bin digitised points anew first
 
@@ -333,7 +333,7 @@ def read_all(shipped: "pd.DataFrame") -> dict[str, Read]:
 
 
 def tables(shipped: "pd.DataFrame", reads: dict[str, Read]) -> dict[str, Lines]:
-    """The tables of docs/playbook_points.md, then of its reference page."""
+    """The tables of docs/playbook_points.md, and those that its sentences quote."""
     return {
         "B = 32": agreement("32", reads["32"].rows),
         "growth": growth(reads["32"]),
