@@ -145,7 +145,7 @@ def figures(found: dict[str, list[Outcome]]) -> dict[str, float]:
     return known | ({"decided": ours / by_seeds} if by_seeds else {})
 
 
-# The table of docs/next.md.
+# The table of docs/recommend.md.
 COLUMNS: dict[str, Callable[[Sequence[Outcome]], str]] = {
     "undecided": lambda found: str(len(found)),
     "adds": lambda found: f"{np.mean([outcome.share for outcome in found]):.0%}",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Raised when a field goes or changes its meaning; fields may be added.
 NEXT_VERSION: Final = 2
 # Further seeds that are considered. Not a larger budget: what runs there cost decides next to
-# nothing at the sweep's own, and asks another question (docs/next.md).
+# nothing at the sweep's own, and asks another question (docs/recommend.md).
 _SEEDS = 2
 # Of what the sweep has spent, what a proposal may take where search.max_compute does not say.
 _SHARE = 1 / 3

@@ -19,7 +19,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
     ("archive", "page", "sweeps", "small"),
     [
         ("few_problems", "studies.md", {"few_problems": 3}, 2.03e10),
-        ("smollm2", "study_smollm2.md", {"smollm2_few": 1, "smollm2_many": 1}, 128),
+        ("smollm2", "studies.md", {"smollm2_few": 1, "smollm2_many": 1}, 128),
     ],
 )
 def test_the_table_of_a_study_is_what_its_records_show(
