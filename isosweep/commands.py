@@ -24,6 +24,8 @@ _OF_A_JOB, _KEPT = ("SLURM_", "SLURMD_", "SRUN_"), ("SLURM_CONF", "SLURM_CLUSTER
 _CAUSES = ("Munge encode failed", "Munge decode failed")
 # A traceback's last lines say what went wrong; more does not fit a progress display.
 _WORDS_LINES, _WORDS_CHARACTERS = 3, 400
+# Seconds for an answer of Slurm: a controller that is busy takes some.
+_SLURM_TIMEOUT_S = 60.0
 # Seconds for a killed command's pipes to close.
 _KILLED_S = 2.0
 
@@ -78,9 +80,8 @@ def ask(command: str, timeout_s: float) -> Answer:
     return _run("", ["/bin/sh", "-c", command], timeout_s, "", None)
 
 
-def call(command: Sequence[str], timeout_s: float, given: str = "") -> Answer:
-    """Run a command of Slurm, with `given` as its input and for `timeout_s` at most. Raises nothing
-    that it causes."""
+def call(command: Sequence[str], *, given: str = "", timeout_s: float = _SLURM_TIMEOUT_S) -> Answer:
+    """Run a command of Slurm, with `given` as its input. Raises nothing that it causes."""
     environment = slurm_environment(os.environ)
     try:
         return _run(command[0], command, timeout_s, given, environment)

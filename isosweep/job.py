@@ -65,7 +65,7 @@ def requeue(job_id: str) -> str | None:
     said = ""
     for pause in _PAUSES_S:
         time.sleep(pause)
-        answer = call(["scontrol", "requeue", job_id], _TIMEOUT_S)
+        answer = call(["scontrol", "requeue", job_id], timeout_s=_TIMEOUT_S)
         if answer.failure is None:
             return None
         said = answer.failure

@@ -43,7 +43,7 @@ class Cluster:
     def _told(self, setting: str) -> str | None:
         """A setting of the cluster's configuration, which is asked for until it is told."""
         if not self._text:
-            self._text = call(["scontrol", "show", "config"], self._config.command_timeout_s).output
+            self._text = call(["scontrol", "show", "config"]).output
         found = re.search(rf"^{setting}\s*=\s*(\S+)", self._text, re.MULTILINE)
         return found[1] if found else None
 
@@ -53,6 +53,6 @@ class Cluster:
         if self._config.timeout_min is not None:
             return math.inf
         command = ["scontrol", "show", "partition", "--oneliner"]
-        answer = call(command, self._config.command_timeout_s)
+        answer = call(command)
         longest = longest_minutes(answer.output, self._config.partition)
         return math.inf if longest is None else longest

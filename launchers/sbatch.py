@@ -144,7 +144,7 @@ def sbatch_text(
         raise SettingError("sweep_dir", str(logs), rule, "a directory of another name")
     slurm = config.launcher.slurm
     together = _TOGETHER if config.hardware.nodes > 1 else ()
-    own = ("setup", "python", "srun_args", "additional")
+    own = ("setup", "python", "additional")
     require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})
     parameters: dict[str, Any] = {
         "job_name": name,
@@ -170,7 +170,7 @@ def sbatch_text(
         map_count=len(tasks) or None,
         additional_parameters={k: v for k, v in further.items() if v is not False},
         # Not inherited from the job since Slurm 22.05 (its release notes).
-        srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *together, *slurm.srun_args],
+        srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *together],
         use_srun=slurm.use_srun,
         **parameters,
     )

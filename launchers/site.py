@@ -8,7 +8,7 @@ from isosweep.config.sweep import SweepConfig
 
 # Settings that sites export: without them sbatch may refuse the job, or charge somebody else. Of
 # sbatch's other variables none is heeded (`isosweep.commands`): they would change what is planned.
-_OF_SITE = ("account", "partition", "qos", "reservation")
+_OF_SITE = ("account", "partition", "qos")
 
 
 def with_site(
@@ -17,10 +17,14 @@ def with_site(
     """The config with sbatch's variables of `environment` in the place of settings that are not
     given, and the value of each that was taken, by the variable's name."""
     slurm, taken = config.launcher.slurm, {}
-    for option in _OF_SITE:
+    for option in (*_OF_SITE, "reservation"):
         value = environment.get(f"SBATCH_{option.upper()}")
-        if value and getattr(slurm, option) is None and option not in slurm.additional:
-            given: Any = value.split(",") if option == "partition" else value
+        if not value or getattr(slurm, option, None) or option in slurm.additional:
+            continue
+        given: Any = value.split(",") if option == "partition" else value
+        if option in _OF_SITE:
             slurm = replace(slurm, **{option: given})
-            taken[f"SBATCH_{option.upper()}"] = value
+        else:
+            slurm = replace(slurm, additional={**slurm.additional, option: given})
+        taken[f"SBATCH_{option.upper()}"] = value
     return replace(config, launcher=replace(config.launcher, slurm=slurm)), taken

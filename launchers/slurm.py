@@ -128,7 +128,7 @@ class SlurmLauncher(Launcher):
             if array not in ours:
                 continue
             command = ["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={tasks}"]
-            if call(command, self._slurm.command_timeout_s).failure is None:
+            if call(command).failure is None:
                 self._throttle.changed(array, tasks)
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
@@ -151,7 +151,7 @@ class SlurmLauncher(Launcher):
         said: list[str] = []
         for first in range(0, len(ids), _AT_ONCE):
             command = ["scancel", *options, *grouped(ids[first : first + _AT_ONCE])]
-            answer = call(command, self._slurm.command_timeout_s)
+            answer = call(command)
             said += (answer.failure or "").split("; ")
         return [line for line in said if line and not any(ended in line for ended in _ENDED)]
 
@@ -169,7 +169,7 @@ class SlurmLauncher(Launcher):
             answers.update(_all(orders, Refused(reason=words, passing=True)))
             return Refusal(words), words
         # As it was made: the file may be another by now.
-        answer = call(command, self._slurm.command_timeout_s, text)
+        answer = call(command, given=text)
         # With several clusters it is followed by the cluster's name.
         job_id, _, cluster = answer.output.strip().rpartition("\n")[2].partition(";")
         if answer.failure is None and job_id.isdecimal():

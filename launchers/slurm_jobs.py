@@ -244,7 +244,7 @@ class SlurmJobs:
         return seen
 
     def _ask(self, command: Sequence[str]) -> Answer:
-        return call(command, self._config.command_timeout_s)
+        return call(command)
 
     def _accounts(self, states: Sequence[SubmissionState]) -> tuple[_Rows, str | None]:
         """What accounting has of the jobs, and its words where it gave no answer."""
@@ -310,7 +310,7 @@ class SlurmJobs:
                 status="unknown", reason=f"{said}; its worker wrote {duration(silent)} ago"
             )
         # A command of a driver that is gone may still be under way.
-        patience = _PATIENCE_S + (self._config.command_timeout_s if state.job is None else 0.0)
+        patience = _PATIENCE_S * (1 if state.job else 3)
         if not self._settled(path, "missing", patience if account is None else SILENCE_S):
             return Observed(status="unknown", reason=said)
         if account is None:

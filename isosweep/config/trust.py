@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # addresses that are sent what proves who asks.
 _OF_SWEEP = (
     *("launcher.on_finish", "launcher.slurm.setup", "launcher.slurm.python"),
-    *("launcher.slurm.srun_args", "launcher.slurm.additional"),
+    "launcher.slurm.additional",
     *("search.sampler", "search.pruner", "tracking.uri", "search.storage"),
 )
 _ACCESS_LIST = "system.posix_acl_access"

@@ -73,7 +73,8 @@ def show_site(config: "SweepConfig", console: Console) -> None:
     if config.launcher.name != "slurm":
         return
     for variable, value in with_site(config, os.environ)[1].items():
-        setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
+        option = variable.removeprefix("SBATCH_").lower()
+        setting = f"launcher.slurm.{'additional.' if option == 'reservation' else ''}{option}"
         say(console, f"{setting}={value} comes from {variable} in the environment")
 
 

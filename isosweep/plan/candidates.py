@@ -34,9 +34,8 @@ class Candidate:
     """One candidate, as its rules see it.
 
     `num_generations` is n and `problems_per_batch` is B; `num_steps` is the whole number of steps
-    that comes nearest to the budget, `spent` what they spend, in the budget's unit. `run_seconds`:
-    from start to budget, evaluation included; `memory_bytes`: what a device needs at least;
-    `epochs`: passes over the training problems.
+    that comes nearest to the budget, `spent` what they spend, in the budget's unit.
+    `memory_bytes`: what a device needs at least; `epochs`: passes over the training problems.
     """
 
     config: SweepConfig
@@ -45,7 +44,6 @@ class Candidate:
     num_steps: int
     budget: float
     spent: float
-    run_seconds: float
     memory_bytes: float
     epochs: float
 
@@ -184,7 +182,6 @@ class Candidates:
             num_steps=int(self.steps[place]),
             budget=float(self.budgets[place.k]),
             spent=float(self.spent[place]),
-            run_seconds=float(self.run_seconds[place]),
             memory_bytes=float(self.memory.needed[i, j]),
             epochs=self.epochs(place, int(self.steps[place])),
         )

@@ -56,15 +56,6 @@ class Rule:
     steps: StepLimits | None = None
 
 
-def _jobs_seconds(table: Candidates) -> float:
-    """How long a run may take on the queue, all its jobs together; infinite without a queue."""
-    launcher = table.config.launcher
-    minutes, requeues = launcher.slurm.timeout_min, launcher.slurm.max_requeues
-    if launcher.name != "slurm" or minutes is None or requeues is None:
-        return math.inf
-    return minutes * 60 * (1 + requeues)
-
-
 def _passes_too_often(table: Candidates) -> Any:
     """Whether the steps draw more problems than `grid.max_epochs` passes hold: (N, M, K)."""
     recipe, problems = table.config.recipe, table.config.task.epoch_draws
@@ -227,21 +218,6 @@ def _enough_problems(table: Candidates, place: Place) -> str:
     return f"task.num_train_problems={problems}"
 
 
-def _too_long(c: Candidate) -> str:
-    slurm = c.config.launcher.slurm
-    minutes, jobs = slurm.timeout_min or 0, 1 + (slurm.max_requeues or 0)
-    return (
-        f"it takes about {c.run_seconds / 3600:,.1f} h, and {jobs} jobs of {minutes} min give "
-        f"{jobs * minutes / 60:,.1f} h"
-    )
-
-
-def _enough_requeues(table: Candidates, place: Place) -> str:
-    minutes = table.at(place).run_seconds / 60
-    jobs = math.ceil(minutes / (table.config.launcher.slurm.timeout_min or 1))
-    return f"launcher.slurm.max_requeues={jobs - 1}"
-
-
 def budget_that_works(table: Candidates, place: Place) -> str:
     """The nearest budget with which this pair of n and B keeps all rules about numbers of steps.
 
@@ -390,14 +366,6 @@ RULES: tuple[Rule, ...] = (
                 f"grid.max_epochs={math.ceil(t.epochs(at, steps) * 100) / 100:.12g}"
             ),
         ),
-    ),
-    Rule(
-        setting="launcher.slurm.timeout_min",
-        rejects="The run would take longer than all of its jobs (minutes a job).",
-        broken=lambda t: t.run_seconds > _jobs_seconds(t),
-        reason=_too_long,
-        remedy=_enough_requeues,
-        distance=lambda t: t.run_seconds,
     ),
 )
 

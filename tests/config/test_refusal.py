@@ -34,11 +34,6 @@ MATH = "task=math task.math."
 PARTS = "task.mixture.parts"
 TWO = f"task=mixture +task@{PARTS}.a=sort +task@{PARTS}.b=sort {PARTS}.b.sort.levels=[4] "
 COMMANDED = "trainer=command \"trainer.command='train "
-LIMITED = (
-    "model=qwen-1.5b budget=1e20 launcher=slurm launcher.slurm.timeout_min=240 "
-    "launcher.slurm.max_requeues=3"
-)
-
 REFUSED = [
     # What Hydra does not compose.
     ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
@@ -77,7 +72,6 @@ REFUSED = [
     ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
     ("budget=logspace:1000:1005:9", "budget", "gives a value twice"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
-    ("launcher.slurm.command_timeout_s=0", "launcher.slurm.command_timeout_s", "greater than 0"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
     ("name=runs", "name", "is the name of a file of isosweep's own"),
     (f"name={'a' * 101}", "name", "100 at most"),
@@ -169,7 +163,7 @@ REFUSED = [
         for typed, setting, rule in [
             ("additional={time:10}", "additional.time", "by launcher.slurm.timeout_min"),
             ("account=\"''\"", "account", "goes on one line of the job's script"),
-            ("comment=\"'a\nb'\"", "comment", "goes on one line of the job's script"),
+            ("qos=\"'a\nb'\"", "qos", "goes on one line of the job's script"),
         ]
     ),
     # Searches.
@@ -291,7 +285,6 @@ REFUSED = [
     ("grid.max_steps=9 grid.min_steps=5", "budget", "break grid.max_steps. The nearest is n="),
     ("grid.max_epochs=0.01", "budget", "allowed 0.01"),
     ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "GB more than 90% of 24 GB"),
-    (LIMITED, "budget", "4 jobs of 240 min give 16.0 h"),
     (
         "model=qwen-1.5b budget=1e20 hardware.devices_per_run=3",
         "budget",

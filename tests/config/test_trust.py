@@ -90,7 +90,6 @@ def test_a_command_of_others_is_refused_with_the_file_the_rule_and_what_helps(
     [
         ("slurm", "setup", ["touch x"]),
         ("slurm", "python", "sh -c 'touch x'"),
-        ("slurm", "srun_args", ["--task-prolog=/x"]),
         ("slurm", "additional", {"export": "ALL,BASH_ENV=/x"}),
     ],
 )

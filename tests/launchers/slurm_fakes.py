@@ -10,7 +10,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import Job, SubmissionState, read_submission, submit
 from isosweep.store.submissions import started as say_started
 
-SETTINGS = ("launcher=slurm", "budget=1e10", "launcher.slurm.command_timeout_s=5")
+SETTINGS = ("launcher=slurm", "budget=1e10")
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol")
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep import commands
 from isosweep.launchers import slurm_jobs
 from isosweep.launchers.launcher import Refused
 from isosweep.launchers.slurm import SlurmLauncher
@@ -65,9 +66,13 @@ def test_a_refusal_is_in_slurms_words_and_says_whether_it_passes(
 
 
 def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed(
-    fakes: Fakes, tmp_path: Path, run: PlannedRun
+    fakes: Fakes,
+    launcher: SlurmLauncher,
+    tmp_path: Path,
+    run: PlannedRun,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    launcher = SlurmLauncher(make_config(*SETTINGS, "launcher.slurm.command_timeout_s=2"))
+    monkeypatch.setattr(commands.call, "__kwdefaults__", {"given": "", "timeout_s": 2.0})
     fakes.runs("sbatch", "echo 'sbatch: error: sleeping and retrying' >&2; exec sleep 20")
     (answer,) = launcher.submit(orders_of(tmp_path, run, 1))
     reason = "sbatch gave no answer in 2 s: sleeping and retrying"

@@ -239,7 +239,9 @@ def test_what_a_site_exports_is_asked_for_where_no_setting_is(tmp_path: Path) ->
     assert taken == {"SBATCH_ACCOUNT": "lab", "SBATCH_PARTITION": "a,b"}
     slurm = config.launcher.slurm
     assert (slurm.account, slurm.partition, slurm.qos) == ("lab", ["a", "b"], None)
-    assert slurm.reservation is None
+    assert slurm.additional == {"reservation": "r"}
+    of_site = with_site(make_config(*SETTINGS), {"SBATCH_RESERVATION": "s"})[0].launcher.slurm
+    assert of_site.additional == {"reservation": "s"}
     config, taken = with_site(make_config(*SETTINGS, "launcher.slurm.account=mine"), site)
     assert config.launcher.slurm.account == "mine"
     assert list(taken) == ["SBATCH_PARTITION"]

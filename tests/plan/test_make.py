@@ -118,8 +118,8 @@ def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
     less, after = candidates_of(config)[0], candidates_of(more)[0]
     assert (after.steps >= less.steps).all()
     lost = less.feasible & ~after.feasible
-    # Bits of the rules that bound steps, epochs, hours, and how well whole steps spend a budget.
-    growing = ("max_steps", "max_epochs", "tolerance", "timeout_min")
+    # Bits of the rules that bound steps and epochs, and how well whole steps spend a budget.
+    growing = ("max_steps", "max_epochs", "tolerance")
     allowed = sum(1 << bit for bit, rule in enumerate(RULES) if rule.setting.endswith(growing))
     assert not (after.broken[lost] & ~allowed).any()
 
