@@ -43,8 +43,7 @@ PLANS = {
     "bare": "",
     "language_model": "budget=1e20 model=qwen-1.5b",
     "sharded": "budget=[1e20,1e21] model=qwen-7b hardware=h100 hardware.devices_per_run=8 "
-    "hardware.sharding=fsdp launcher=slurm launcher.slurm.timeout_min=1440 "
-    "launcher.slurm.max_requeues=2",
+    "hardware.sharding=fsdp launcher=slurm",
     "fixed_B": "+experiment=playbook_fix_B_easy",
     "fixed_batch": "+experiment=playbook_fix_batch",
     "joint": "+experiment=playbook_joint budget=[655360,3997696]",

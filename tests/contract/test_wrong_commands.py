@@ -128,7 +128,7 @@ WRONG = [
         "isosweep sets this option",
     ),
     (
-        "launcher=slurm launcher.slurm.gpus_per_node=1 launcher.slurm.gres=gpu:2",
+        "launcher=slurm launcher.slurm.gpus_per_node=1 launcher.slurm.additional={gres:gpu:2}",
         "launcher.slurm.gpus_per_node=1",
         "too: gres=gpu:2",
     ),
