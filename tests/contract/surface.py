@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import isosweep as library
-from tests.commands import in_process
-from tests.conftest import isosweep, refused
+from tests.commands import Command, in_process
+from tests.conftest import SMALL, isosweep, refused
+from tests.runs import wait_for
 
 if TYPE_CHECKING:
     import pandas
@@ -23,15 +24,27 @@ __all__ = [
     "NOTHING_IS_TRAINED",
     "PLANS",
     "QUANTITIES",
+    "TINY",
+    "TWO_RUNS",
     "Answers",
     "Plan",
+    "Run",
     "answer_of",
     "answers_of_frame",
     "answers_of_stored",
     "conclusions",
+    "document_of",
     "import_rows",
     "isosweep",
+    "records_of",
     "refused",
+    "run_ids",
+    "runs_of",
+    "start",
+    "status_of",
+    "stored_plan",
+    "wait_for",
+    "wait_until_training",
     "write_csv",
 ]
 
@@ -241,3 +254,133 @@ def _at(optimum: Mapping[str, Any], choices: Iterable[Mapping[str, Any]]) -> dic
 
 def _ends(interval: Mapping[str, float]) -> list[float]:
     return [interval["median"], interval["low"], interval["high"]]
+
+
+# Runs of a second or two each, which nothing tracks.
+TINY = (*SMALL, "tracking=none")
+# Two of them (n = 2 and 4), to two budgets: the sweep of the fixture `straight`.
+TWO_RUNS = ("budget=[6.4e9,1.28e10]", *TINY)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of one training run."""
+
+    root: Path
+
+    @property
+    def run_id(self) -> str:
+        """The name of its directory."""
+        return self.root.name
+
+    @property
+    def attempts(self) -> int:
+        """How often it was attempted."""
+        return len(list((self.root / "attempts").glob("*.json")))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What its newest attempt wrote last: `status`, `step`, `pid` and more."""
+        return document_of(self.root / "attempts" / f"{self.attempts}.json")
+
+    @property
+    def jobs(self) -> int:
+        """How often it was submitted."""
+        return len(list((self.root / "submissions").glob("*.job.json")))
+
+    @property
+    def outcome(self) -> str | None:
+        """What its newest submission ended with; None where it goes on."""
+        end = self.root / "submissions" / f"{self.jobs}.end.json"
+        return str(document_of(end)["outcome"]) if end.exists() else None
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """Steps of its complete checkpoints."""
+        whole = self.root.glob("checkpoints/*/checkpoint-*/isosweep-files.json")
+        return sorted(int(path.parent.name.rpartition("-")[2]) for path in whole)
+
+    @property
+    def trained(self) -> list[int]:
+        """The steps that all its attempts logged, one after the other."""
+        return [int(line["step"]) for line in _lines(self.root / "metrics")]
+
+    @property
+    def records(self) -> dict[int, dict[str, Any]]:
+        """Its held-out evaluations by step, without their times; attempts repeat them exactly."""
+        by_step: dict[int, dict[str, Any]] = {}
+        for line in _lines(self.root / "records"):
+            if line["kind"] == "record":
+                spent = line["compute"].items()
+                line["compute"] = {k: v for k, v in spent if not k.endswith("_seconds")}
+                kept = {k: v for k, v in line.items() if k not in _VARIES}
+                assert by_step.setdefault(line["step"], kept) == kept
+        return by_step
+
+
+# Of a record: what another attempt writes otherwise.
+_VARIES = ("attempt", "unix_time", "seconds")
+
+
+def _lines(log: Path) -> list[dict[str, Any]]:
+    """The lines of all attempts, oldest first; a killed one may have left a torn one."""
+    listed = []
+    for file in sorted(log.glob("*.jsonl"), key=lambda path: int(path.stem)):
+        listed += [json.loads(line) for line in file.read_text().split("\n")[:-1]]
+    return listed
+
+
+def runs_of(cwd: Path) -> list[Run]:
+    """The runs below `cwd`, by name."""
+    return [Run(path) for path in sorted((cwd / "sweeps" / "runs").glob("*"))]
+
+
+def records_of(cwd: Path) -> dict[str, dict[int, dict[str, Any]]]:
+    """The records of every run below `cwd`."""
+    return {run.run_id: run.records for run in runs_of(cwd)}
+
+
+def document_of(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
+
+
+def stored_plan(cwd: Path) -> dict[str, Any]:
+    """The plan of the only sweep below `cwd`."""
+    (path,) = cwd.glob("sweeps/*/plan.json")
+    return document_of(path)
+
+
+def run_ids(cwd: Path, *overrides: str) -> set[str]:
+    """The runs that a command would train; its plan is not kept."""
+    shown = in_process(("mode=plan", "name=ids", "sweeps_dir=planned", *overrides), cwd)
+    assert shown.returncode == 0, shown.stderr
+    path = cwd / "planned" / "ids" / "plan.json"
+    found = {str(run["run_id"]) for run in document_of(path)["runs"]}
+    path.unlink()
+    return found
+
+
+def status_of(cwd: Path, *overrides: str) -> dict[str, Any]:
+    """What `mode=status` says of the newest sweep, for programs."""
+    done = isosweep("mode=status", "format=json", "runs=[seed:0]", *overrides, cwd=cwd, check=False)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def start(cwd: Path, *overrides: str, name: str = "") -> Command:
+    """A command that goes on beside the test; `name` tells those of one directory apart."""
+    return Command(*overrides, cwd=cwd, output=cwd.parent / f"{cwd.name}-{name}")
+
+
+def wait_until_training(cwd: Path, steps: int = 4) -> Run:
+    """The run that has trained so many steps first."""
+    begun: list[Run] = []
+
+    def so() -> bool:
+        begun[:] = [run for run in runs_of(cwd) if len(run.trained) >= steps]
+        return bool(begun)
+
+    wait_for(so)
+    return begun[0]

@@ -25,9 +25,16 @@ from isosweep.training.worker import TrainRun
 from tests.conftest import in_ci, make_config
 from tests.runs import reproducible, wait_for
 from tests.training.builders import exit_status, in_a_process, prepared, spec_of
-from tests.training.test_interruption import small_run
 
 pytestmark = pytest.mark.train
+# What a recipe can have of state beside weights and optimiser: retired problems, draws thrown
+# away, several updates a generation.
+SETTINGS = (
+    *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
+    *("recipe.retire_window=6", "recipe.mini_batches=2", "recipe.num_iterations=2"),
+    *("task.num_train_problems=64", "task.num_eval_problems=16"),
+    "evaluation.records_per_decade=20",
+)
 MILESTONES = (1.5e9, 3e9)
 OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
 
@@ -45,7 +52,7 @@ def finish(run: RunPaths) -> None:
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    run = prepared(small_run(), tmp_path_factory.mktemp("straight"))
+    run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("straight"))
     finish(run)
     return run
 
@@ -54,7 +61,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 def stopped(straight: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run, asked to stop on its way: of all its checkpoints the last two are left."""
     for _ in range(9):
-        run = prepared(small_run(), tmp_path_factory.mktemp("stopped"))
+        run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("stopped"))
         process = training(run, replace(OFTEN, keep="all"))
         wait_for(partial(complete_checkpoints, run.attempt_checkpoints(1)))
         os.kill(process, signal.SIGTERM)
@@ -208,7 +215,7 @@ def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(
 def test_a_run_of_which_weights_alone_are_left_is_extended_from_its_beginning(
     straight: RunPaths, tmp_path: Path
 ) -> None:
-    run = prepared(small_run(), tmp_path)
+    run = prepared(spec_of(*SETTINGS, micro=8), tmp_path)
     assert exit_status(training(run, CheckpointConfig(), MILESTONES[0])) == 0
     (checkpoint,) = complete_checkpoints(run.attempt_checkpoints(1)).values()
     keep_weights(checkpoint)
