@@ -1,5 +1,6 @@
 """A sweep that is killed, stopped or hindered ends with the records of one that was left alone."""
 
+import getpass
 import os
 import random
 import shutil
@@ -172,17 +173,16 @@ def test_ten_kills_and_an_extension_change_no_record(tmp_path: Path) -> None:
 
 
 def test_one_driver_at_a_time_follows_a_sweep(straight: Path, tmp_path: Path) -> None:
-    first = start(tmp_path, *TWO_RUNS, name="first")
+    first = start(tmp_path, *TWO_RUNS)
     run = wait_until_training(tmp_path)
     # A run of a few seconds may be over before another driver has started.
     os.kill(run.state["pid"], signal.SIGSTOP)
-    second = start(tmp_path, *TWO_RUNS, name="second")
-    wait_for(lambda: f"process {first.pid} of" in second.written)
+    second = isosweep(*TWO_RUNS, cwd=tmp_path)
+    assert f"is driven by {getpass.getuser()} (process {first.pid} of " in second.stdout
     os.kill(run.state["pid"], signal.SIGCONT)
     first.kill()
     first.wait(timeout=60)
-    assert second.wait(timeout=300) == 0, second.written
-    assert "this process does now" in second.written
+    isosweep("mode=resume", cwd=tmp_path)
     assert records_of(tmp_path) == records_of(straight)
     # Whoever follows: one job a run.
     assert [each.jobs for each in runs_of(tmp_path)] == [1, 1]
