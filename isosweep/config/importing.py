@@ -1,10 +1,11 @@
 """How `mode=import` reads tables of runs that were trained elsewhere."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from isosweep.config.overrides import typed
 from isosweep.config.settings import settings
 from isosweep.config.values import Positive
 
@@ -26,45 +27,31 @@ def _range(value: Any) -> tuple[float, float] | None:
 
 # A column by name, a number that all rows share, or null: guessed from the usual names.
 Column = Annotated[str | float | None, BeforeValidator(_column)]
+QUANTITIES = (
+    *("n", "B", "completions", "step", "seed", "run", "compute", "reward"),
+    *("standard_error", "problems", "samples", "successes"),
+)
 
 
 @settings("import")
 class ImportConfig:
-    """Which column of a table has what. Each setting is a column's name, or a number that all rows
-    share; null: guessed from trainers' usual names (docs/import.md)."""
+    """What a table of runs that were trained elsewhere has in its columns (docs/import.md)."""
 
-    n: Column = None
-    """Rollouts per problem."""
-    B: Column = None
-    """Problems per batch."""
-    completions: Column = None
-    """Completions per batch, n x B, in place of B."""
-    step: Column = None
-    """Updates before the row."""
-    seed: Column = None
-    """Seed of the run. Without it, runs of one (n, B) are numbered."""
-    run: Column = None
-    """Name of the run. Without it, a run is one (n, B, seed)."""
-    compute: Column = None
-    """Compute before the row, in `budget_unit`. Without it, rollouts are n x B x step."""
+    columns: dict[Literal[QUANTITIES], Column] | None = None  # type: ignore[valid-type]
+    """Columns by quantity, such as {n: rollout.n, B: 64}: a column's name, or a number that all
+    rows share; others are guessed from trainers' usual names. `completions` is n x B, in place of
+    B. `seed`: without it, runs of one (n, B) are numbered. `run`: without it, a run is one (n, B,
+    seed). `compute`: before the row, in `budget_unit`; without it, n x B x step rollouts.
+    `reward`: held-out; rows without one only count compute. `standard_error`: of the reward.
+    `successes`: for each held-out problem, how many of `samples` were right, in place of a reward.
+    `problems` and `samples`: their numbers, for a binomial standard error."""
     per_step: bool = False
     """`compute` counts each row alone, and is summed over the rows of a run."""
     prompt_tokens: Positive | None = None
     """Mean tokens of a prompt. With `model=` and a column of tokens, FLOPs are computed from it."""
-    reward: Column = None
-    """Held-out reward. Rows without one only count compute."""
     reward_range: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Lowest and highest possible reward, such as [0,100] for percentages; null: [0,1]. Rewards are
     kept as shares of this range."""
-    standard_error: Column = None
-    """Standard error of the reward, in its unit."""
-    problems: Column = None
-    """Number of held-out problems; with `samples` it gives a binomial standard error."""
-    samples: Column = None
-    """Completions sampled for each held-out problem."""
-    successes: Column = None
-    """How many of `samples` were right for each held-out problem: a list of whole numbers. Such
-    rows need no reward."""
     sets: dict[str, str] | None = None
     """Rewards on further evaluation sets: each set's name and column."""
     runs: str | None = None
@@ -76,11 +63,11 @@ class ImportConfig:
 
 
 def columns_of(config: ImportConfig) -> dict[str, Any]:
-    """What each quantity was given as, by the name of its setting."""
-    return {name: getattr(config, name) for name in QUANTITIES}
+    """The column that is given for each quantity, None where it is guessed."""
+    given = config.columns or {}
+    return {name: given.get(name) for name in QUANTITIES}
 
 
-QUANTITIES = (
-    *("n", "B", "completions", "step", "seed", "run", "compute", "reward"),
-    *("standard_error", "problems", "samples", "successes"),
-)
+def columns_typed(quantity: str, column: str) -> str:
+    """The setting that gives a quantity its column, as it is typed."""
+    return f"import.columns={typed({quantity: column})}"

@@ -127,6 +127,8 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
         rule = "must be a group of settings"
     elif loc[-1] == "[key]":
         rule = "must have names that are text"
+        if broken == "literal_error":
+            rule = f"has names of {first['ctx']['expected']}"
         loc = loc[:-2]
     else:
         # Of a validator of ours, or pydantic's own words: Input should be greater than 0.

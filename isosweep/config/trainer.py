@@ -53,8 +53,8 @@ class TrainerConfig:
     """Further environment variables: {NAME: value}."""
     log: str = "{directory}"
     """Its log: a file or directory that `mode=import` can read."""
-    columns: ImportConfig = field(default_factory=ImportConfig)
-    """Which columns of its log are what, as the settings of `import`."""
+    columns: ImportConfig | None = None
+    """What its log's columns are, as settings of `import`: {columns: {reward: val/acc}}."""
     checkpoints: str | None = None
     """Its checkpoints below `{directory}`, with `{step}` in the name, such as `checkpoint-{step}`,
     or the file in each that is written last; null: it cannot continue."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from isosweep import words
 from isosweep.config.hydra import config_of
+from isosweep.config.importing import QUANTITIES
 from isosweep.config.overrides import as_typed
 from isosweep.door.sweep import Sweep
 from isosweep.files import to_json
@@ -37,7 +38,9 @@ def from_frame(
     >>> isosweep.from_frame(frame, "sweeps/ours", columns={"n": "rollout.n", "reward": "val"})
     <Sweep ours: 24 runs, 7 budgets from 1.2e+06 to 3.2e+07 rollouts>
     """
-    mapped = {f"import.{name}": value for name, value in (columns or {}).items()}
+    given = dict(columns or {})
+    quantities = {name: given.pop(name) for name in QUANTITIES if name in given}
+    mapped = {"import.columns": quantities, **{f"import.{n}": v for n, v in given.items()}}
     own = None if sweep_dir is None else str(Path(sweep_dir).expanduser().absolute())
     where = {} if own is None else {"sweep_dir": own, "sweeps_dir": own}
     config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from isosweep.compute import BudgetUnit
 from isosweep.config.choices import close
-from isosweep.config.importing import Column, ImportConfig, columns_of
+from isosweep.config.importing import Column, ImportConfig, columns_of, columns_typed
 from isosweep.errors import SettingError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def find_columns(
     guessed: list[str] = []
     for quantity, asked in columns_of(config).items():
         if asked is not None:
-            found[quantity] = _named(f"import.{quantity}", asked, names)
+            found[quantity] = _named(quantity, asked, names)
         elif (name := guess_column(quantity, names)) is not None:
             found[quantity] = name
             guessed.append(quantity)
@@ -103,17 +103,20 @@ def find_columns(
         found["compute"] = name
         guessed.append("compute")
     for name in (config.sets or {}).values():
-        _named("import.sets", name, names)
+        _named("", name, names)
     _require(found, names)
     _require_no_times(found)
     return Columns(found=found, guessed=tuple(guessed), unit=own)
 
 
-def _named(setting: str, asked: Column, names: Sequence[str]) -> str | float:
+def _named(quantity: str, asked: Column, names: Sequence[str]) -> str | float:
     """The column, or the number. Raises SettingError for a name that no column has."""
     if isinstance(asked, str) and asked not in names:
         rule = f"no column is called so; there are {_few(names)}"
-        raise SettingError(setting, asked, rule, f"{setting}={close(asked, names, 1)[0]}")
+        likest = close(asked, names, 1)[0]
+        nearest = columns_typed(quantity, likest) if quantity else likest
+        setting = f"import.columns.{quantity}" if quantity else "import.sets"
+        raise SettingError(setting, asked, rule, nearest)
     assert asked is not None
     return asked
 
@@ -149,7 +152,7 @@ def first_of(usual: Sequence[str], names: Sequence[str]) -> str | None:
 
 def is_run_name(column: str, config: ImportConfig) -> bool:
     """Whether a column has names of runs, which are text whatever they look like."""
-    return column == config.run or first_of(USUAL["run"], [column]) is not None
+    return column == columns_of(config)["run"] or first_of(USUAL["run"], [column]) is not None
 
 
 def _unit(
@@ -164,7 +167,7 @@ def _unit(
         if not known:
             rule = "does not say in which unit, so that the budgets' unit has to be given"
             nearest = "budget_unit=flops, tokens, rollouts or device_hours"
-            raise SettingError("import.compute", found["compute"], rule, nearest)
+            raise SettingError("import.columns.compute", found["compute"], rule, nearest)
         return known[0]
     return next((u for u, usual in USUAL_COMPUTE.items() if first_of(usual, names)), "rollouts")
 
@@ -181,21 +184,24 @@ def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:
             rule = f"no column has a usual name of {what}; there are {_few(names)}"
             number = ", or a number that all share" if any_of[0] in ("n", "B") else ""
             raise SettingError(
-                f"import.{any_of[0]}", "null", rule, f"import.{any_of[0]}=COLUMN{number}"
+                f"import.columns.{any_of[0]}",
+                "null",
+                rule,
+                f"import.columns={{{any_of[0]}:COLUMN}}{number}",
             )
 
 
 def _require_no_times(found: Mapping[str, str | float]) -> None:
     """Raise SettingError for steps or compute from a column that has a time by its name."""
     for quantity, nearest in (
-        ("step", "import.step=COLUMN of update steps"),
+        ("step", "import.columns={step:COLUMN} of update steps"),
         ("compute", "a column of device-hours, seconds x devices / 3600, named device_hours"),
     ):
         name = str(found.get(quantity, "")).lower()
         if _TIME.search(re.sub(r"time_?steps?", "", name)) and "hour" not in name:
             what = "update steps" if quantity == "step" else "compute in the unit of budgets"
             rule = f"has a time in seconds by its name, and not {what}"
-            raise SettingError(f"import.{quantity}", found[quantity], rule, nearest)
+            raise SettingError(f"import.columns.{quantity}", found[quantity], rule, nearest)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
     if len(last) < _N:
         n = runs[0].num_generations
         rule = f"every run has n={n}, and the best n shows where several were trained"
-        raise SettingError("import.n", n, rule, "runs of another n in the same table")
+        raise SettingError("import.columns.n", n, rule, "runs of another n in the same table")
     low = sorted(first)[_N - 1]
     enough = sorted(last)[-min(MIN_GENERATIONS, len(last))]
     high = min(end for end in last if end * _FAR >= enough)
@@ -52,7 +52,7 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
     high = min(end for end in ends if end >= _ALIKE * high)
     if low >= high:
         rule = f"no two n were evaluated at the same compute: runs of one end at {short(high)}"
-        raise SettingError("import.compute", short(low), rule, "runs that overlap")
+        raise SettingError("import.columns.compute", short(low), rule, "runs that overlap")
     rungs = np.geomspace(low, high, max(_FEWEST, 1 + round(_PER_DECADE * math.log10(high / low))))
     # The last is one that runs have reached, so that it is rounded down.
     unit = 10.0 ** (math.floor(math.log10(high)) - 2)
@@ -63,7 +63,7 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
             "no two n can be read at the same compute: some end before others begin, or "
             f"evaluations of a run are more than a factor of {_FAR:.1f} apart"
         )
-        raise SettingError("import.compute", short(low), rule, "logs with more evaluations")
+        raise SettingError("import.columns.compute", short(low), rule, "logs with more evaluations")
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.importing import ImportConfig
+from isosweep.config.importing import ImportConfig, columns_of
 from isosweep.errors import SettingError
 from isosweep.importing.columns import FILE, USUAL
 from isosweep.importing.shapes import with_metric_columns
@@ -456,10 +456,12 @@ def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataF
     """The table with what `import.runs` has of each run. Raises SettingError where it lacks one."""
     assert config.runs is not None
     more = read_sources([config.runs], ImportConfig(), [])
-    own = config.run or next((name for name in USUAL["run"] if name in frame), None)
+    own = columns_of(config)["run"] or next((name for name in USUAL["run"] if name in frame), None)
     if "run" not in more or not isinstance(own, str) or own not in frame:
         rule = "has a column run, whose values are the names of the runs"
-        raise SettingError("import.runs", config.runs, rule, "import.run=COLUMN of the logs")
+        raise SettingError(
+            "import.runs", config.runs, rule, "import.columns={run:COLUMN} of the logs"
+        )
     called = frame[own].map(name_text).astype(str)
     names = set(called)
     lacking = sorted(names - set(more["run"].astype(str)))

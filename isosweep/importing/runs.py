@@ -121,16 +121,16 @@ def _refuse_all(table: "_Table", rewarded: list[int]) -> NoReturn:
     given = table.columns.found
     if not rewarded:
         raise SettingError(
-            f"import.{table.scored}", given[table.scored], "no run has two rewards by it"
+            f"import.columns.{table.scored}", given[table.scored], "no run has two rewards by it"
         )
     if table.compute is None or not np.isnan(table.compute[table.codes == rewarded[0]]).all():
-        raise SettingError("import.n", given["n"], "every run with two rewards has n = 1")
+        raise SettingError("import.columns.n", given["n"], "every run with two rewards has n = 1")
     spent = np.unique(table.codes[~np.isnan(table.compute)])
     rule = f"{len(rewarded)} runs have rewards and no compute ({table.names[rewarded[0]]})"
     if len(spent):
         rule += f", {len(spent)} have compute and no two rewards ({table.names[spent[0]]})"
     nearest = "logs with both in each run, or budget_unit=rollouts, which are n x B x step"
-    raise SettingError("import.compute", given["compute"], rule, nearest)
+    raise SettingError("import.columns.compute", given["compute"], rule, nearest)
 
 
 class _Table:
@@ -166,7 +166,7 @@ class _Table:
         given = self.columns.found[quantity]
         if not isinstance(given, str):
             return np.full(len(self.frame), float(given))
-        return self.numbers_of(f"import.{quantity}", given)
+        return self.numbers_of(f"import.columns.{quantity}", given)
 
     def numbers_of(self, setting: str, column: str) -> Floats:
         """A column as numbers. Raises SettingError for a value that is none."""
@@ -187,7 +187,7 @@ class _Table:
             raise SettingError(setting, column, f"row {row + 1} has {shown!r}, no number", nearest)
         # A copy: compute is completed in its place.
         found = np.array(read, dtype=np.float64)
-        for row in np.flatnonzero(np.isinf(found))[: setting != "import.reward"]:
+        for row in np.flatnonzero(np.isinf(found))[: setting != "import.columns.reward"]:
             raise SettingError(setting, column, f"row {row + 1} has {found[row]}")
         return found
 
@@ -216,7 +216,10 @@ class _Table:
                 f"row {row + 1} has no {' or '.join(map(str, keys))}, so that its run is not known"
             )
             raise SettingError(
-                "import.run", self.columns.found.get("run", "null"), rule, "import.run=COLUMN"
+                "import.columns.run",
+                self.columns.found.get("run", "null"),
+                rule,
+                "import.columns={run:COLUMN}",
             )
         grouped = self.frame.groupby(keys, sort=True, observed=True)
         codes = np.asarray(grouped.ngroup(), dtype=np.int64)
@@ -233,7 +236,7 @@ class _Table:
 
     def _of_run(self, quantity: str) -> Floats:
         """The one value that every run has: (runs,), nan where none has one."""
-        setting, given = f"import.{quantity}", self.columns.found[quantity]
+        setting, given = f"import.columns.{quantity}", self.columns.found[quantity]
         values = self.numbers(quantity)
         known = np.flatnonzero(~np.isnan(values))
         found = np.full(len(self.names), np.nan)
@@ -241,7 +244,9 @@ class _Table:
         for row in known[values[known] != found[self.codes[known]]][:1]:
             code = self.codes[row]
             rule = f"run {self.names[code]} has both {values[row]:g} and {found[code]:g}"
-            raise SettingError(setting, given, rule, "import.run=COLUMN that tells runs apart")
+            raise SettingError(
+                setting, given, rule, "import.columns={run:COLUMN} that tells runs apart"
+            )
         for code in np.flatnonzero(~np.isnan(found)):
             if not float(found[code]).is_integer() or found[code] < 1:
                 rule = f"run {self.names[code]} has {found[code]:g}, no count"
@@ -258,7 +263,12 @@ class _Table:
         column = self.frame[self.columns.found["seed"]]
         told = column.groupby(self.codes).agg(["first", "nunique"])
         for code in np.flatnonzero(told["nunique"] > 1)[:1]:
-            self.refuse("seed", int(code), "has several", "import.run=COLUMN that tells runs apart")
+            self.refuse(
+                "seed",
+                int(code),
+                "has several",
+                "import.columns={run:COLUMN} that tells runs apart",
+            )
         known = {str(each) for each in told["first"].dropna()}
         digits = all(re.fullmatch(r"\d+(\.0)?", each) for each in known)
         number = {each: int(float(each)) if digits else k for k, each in enumerate(sorted(known))}
@@ -285,7 +295,9 @@ class _Table:
     def refuse(self, quantity: str, code: int, rule: str, nearest: str = "") -> NoReturn:
         """Raise SettingError about one run."""
         given = self.columns.found[quantity]
-        raise SettingError(f"import.{quantity}", given, f"run {self.names[code]} {rule}", nearest)
+        raise SettingError(
+            f"import.columns.{quantity}", given, f"run {self.names[code]} {rule}", nearest
+        )
 
     def scored_rows(self) -> NDArray[np.bool_]:
         """Which rows are evaluations: (rows,)."""
@@ -304,7 +316,7 @@ def _merged_steps(table: _Table, notes: list[Note]) -> list[Ints]:
         # Every rollout is counted, so that a step is n x B of them.
         if table.columns.unit != "rollouts":
             rule = "no column has a usual name of optimiser steps"
-            raise SettingError("import.step", "null", rule, "import.step=COLUMN")
+            raise SettingError("import.columns.step", "null", rule, "import.columns={step:COLUMN}")
         sizes = np.array([np.prod(table.sizes(code)) for code in range(len(table.names))])
         assert table.compute is not None
         table.step = np.round(table.compute / sizes[table.codes])
@@ -312,7 +324,9 @@ def _merged_steps(table: _Table, notes: list[Note]) -> list[Ints]:
     for row in np.flatnonzero(~np.isnan(table.step) & bad)[:1]:
         given = table.columns.found.get("step", "null")
         what = "a time in seconds" if table.step[row] >= _CLOCK else "no count of steps"
-        raise SettingError("import.step", given, f"row {row + 1} has {table.step[row]:g}, {what}")
+        raise SettingError(
+            "import.columns.step", given, f"row {row + 1} has {table.step[row]:g}, {what}"
+        )
     order = np.lexsort((np.arange(len(table.step)), table.step, table.codes))
     bounds = np.searchsorted(table.codes[order], np.arange(len(table.names) + 1))
     scored = table.scored_rows() & ~np.isnan(table.step)
@@ -421,7 +435,12 @@ def _require_runs_apart(repeated: int, kept: int, back: list[str]) -> None:
         rule = f"no column tells runs or seeds apart, and rows go back: {back[0]}"
     else:
         return
-    raise SettingError("import.run", "null", rule, "import.run=COLUMN, or import.seed=COLUMN")
+    raise SettingError(
+        "import.columns.run",
+        "null",
+        rule,
+        "import.columns={run:COLUMN}, or import.columns={seed:COLUMN}",
+    )
 
 
 def _complete_compute(
@@ -478,7 +497,10 @@ def _make_run(
         if table.columns.unit != "rollouts":
             rule = f"no column has a usual name of {table.columns.unit}"
             raise SettingError(
-                "import.compute", "null", rule, "import.compute=COLUMN or budget_unit=rollouts"
+                "import.columns.compute",
+                "null",
+                rule,
+                "import.columns={compute:COLUMN} or budget_unit=rollouts",
             )
         compute = steps.astype(np.float64) * n * B
     else:
@@ -564,7 +586,7 @@ def _refuse_range(table: _Table, quantity: str, code: int, value: float) -> NoRe
     if mixed:
         rule += "; other runs have shares up to 1, so that percentages and shares seem mixed"
         nearest = "all runs in one unit"
-    raise SettingError(f"import.{quantity}", given, rule, nearest)
+    raise SettingError(f"import.columns.{quantity}", given, rule, nearest)
 
 
 def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
@@ -572,7 +594,9 @@ def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
     column = table.columns.found["successes"]
     if "samples" not in table.constant or np.isnan(table.constant["samples"][code]):
         rule = "counts successes, and of how many samples each is not known"
-        raise SettingError("import.successes", column, rule, "import.samples=COLUMN, or a number")
+        raise SettingError(
+            "import.columns.successes", column, rule, "import.columns={samples:COLUMN}, or a number"
+        )
     samples = int(table.constant["samples"][code])
     found = []
     for value, row in zip(table.frame[column].iloc[rows], rows, strict=True):
@@ -583,7 +607,7 @@ def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
             counts, whole = [], False
         if not (counts and whole):
             rule = f"row {row + 1} has no list of whole numbers from 0 to {samples}"
-            raise SettingError("import.successes", column, rule)
+            raise SettingError("import.columns.successes", column, rule)
         found.append(tuple(int(each) for each in counts))
     if len({len(each) for each in found}) > 1:
         table.refuse(
@@ -607,7 +631,9 @@ def _require_agreement(table: _Table, code: int, rows: Ints, rewards: Floats) ->
             f"counts a reward of {rewards[k]:.3g} at step {table.step[rows[k]]:g}, where "
             f"{table.columns.found['reward']} has {said[k]:.3g}"
         )
-        table.refuse("successes", code, rule, "import.samples=NUMBER, as many as were sampled")
+        table.refuse(
+            "successes", code, rule, "import.columns={samples:NUMBER}, as many as were sampled"
+        )
 
 
 def _require_one_unit(runs: list[ForeignRun], columns: Columns) -> None:
@@ -626,7 +652,9 @@ def _require_one_unit(runs: list[ForeignRun], columns: Columns) -> None:
             f"a rollout costs {costs[dear]:.3g} in run {dear} and {costs[cheap]:.3g} in run "
             f"{cheap}: the runs seem to have different units"
         )
-        raise SettingError("import.compute", columns.found["compute"], rule, "all runs in one unit")
+        raise SettingError(
+            "import.columns.compute", columns.found["compute"], rule, "all runs in one unit"
+        )
 
 
 def _with_seeds(runs: list[ForeignRun], notes: list[Note]) -> list[ForeignRun]:

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.importing import ImportConfig, columns_of
+from isosweep.config.importing import ImportConfig, columns_of, columns_typed
 from isosweep.errors import SettingError
 from isosweep.importing.columns import guess_column
 
@@ -44,7 +44,9 @@ def with_metric_columns(frame: "pandas.DataFrame", config: ImportConfig) -> "pan
         listed = ", ".join(map(str, metrics[:_LISTED])) + (", ..." if metrics[_LISTED:] else "")
         rule = f"the column {key} says which metric each value is: {listed}"
         likely = guess_column(quantity, [*map(str, metrics)]) or metrics[0]
-        raise SettingError(f"import.{quantity}", value, rule, f"import.{quantity}={likely}")
+        raise SettingError(
+            f"import.columns.{quantity}", value, rule, columns_typed(quantity, likely)
+        )
     columns = {str(name): frame[value].where(frame[key] == name) for name in metrics}
     return frame.drop(columns=[key, value]).assign(**columns)
 

@@ -217,7 +217,7 @@ class Commanded:
         if tokens is not None and (np.diff(tokens[told.spent.steps > self._resumed]) < 0).any():
             raise TrainerError(
                 "the tokens of its log fall: they are those so far, or "
-                "trainer.columns.per_step=true says that each row has its own"
+                "trainer.columns={per_step:true} says that each row has its own"
             )
         if tokens is not None and len(tokens) and tokens[-1] < rollouts:
             raise TrainerError(
@@ -268,7 +268,7 @@ class Commanded:
         if not self._recorded:
             raise TrainerError(
                 "the command ended, and its log has no held-out reward: name the column by "
-                "trainer.columns.reward, or have it evaluate"
+                "trainer.columns={columns:{reward:NAME}}, or have it evaluate"
             )
         share = math.floor(100 * reached.spent(schedule.unit) / schedule.milestones[-1])
         how = "ended early" if status == 0 else f"was stopped at {_BEYOND:.0%} of the budget"

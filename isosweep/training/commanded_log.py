@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isosweep.compute import Compute
-from isosweep.config.importing import ImportConfig
+from isosweep.config.importing import ImportConfig, columns_of
 from isosweep.costs.flops import rollout_flops
 from isosweep.errors import SettingError
 from isosweep.importing.columns import USUAL_COMPUTE, Columns, find_columns, first_of
@@ -101,23 +101,24 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int, *, ended: b
 
 
 def _read_log(spec: RunSpec, log: str, before: Compute, resumed: int, ended: bool) -> Told:
-    config = replace(
-        spec.trainer.columns,
-        n=float(spec.num_generations),
-        B=float(spec.problems_per_batch),
-        seed=float(spec.seed),
-    )
+    shared = {
+        "n": float(spec.num_generations),
+        "B": float(spec.problems_per_batch),
+        "seed": float(spec.seed),
+    }
+    config = spec.trainer.columns or ImportConfig()
+    config = replace(config, columns={**(config.columns or {}), **shared})
     halved = not ended and _ends_in_a_line(log)
     frame = read_sources([log], config, [])
     if halved or (not ended and _ends_in_a_line(log)):
         frame = frame.iloc[:-1]
     columns = _columns(frame, config)
     names = [str(name) for name in frame.columns]
-    step = columns.found.get("step", config.step)
+    step = columns.found.get("step", columns_of(config)["step"])
     if not isinstance(step, str):
         raise SettingError("trainer.columns.step", step, "names the column of optimiser steps")
     steps = _numbers(frame, step)
-    tokens = config.compute or first_of(USUAL_COMPUTE["tokens"], names)
+    tokens = columns_of(config)["compute"] or first_of(USUAL_COMPUTE["tokens"], names)
     known = ~np.isnan(steps)
     counted = None
     if isinstance(tokens, str):
@@ -153,9 +154,11 @@ def _columns(frame: "pandas.DataFrame", config: ImportConfig) -> Columns:
     try:
         return find_columns(frame, config, "rollouts")
     except SettingError as refused:
-        if refused.setting != "import.reward":
+        if refused.setting != "import.columns.reward":
             raise
-        return find_columns(frame, replace(config, reward=0.0), "rollouts")
+        return find_columns(
+            frame, replace(config, columns={**(config.columns or {}), "reward": 0.0}), "rollouts"
+        )
 
 
 def _evaluations(

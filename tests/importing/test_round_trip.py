@@ -185,7 +185,7 @@ def test_a_frame_is_a_sweep_of_the_door(
     own: tuple[list[logs.Row], Findings], tmp_path: Path
 ) -> None:
     frame = pandas.DataFrame(own[0]).rename(columns={"n": "group"})
-    with pytest.raises(SettingError, match=r"import\.n=null"):
+    with pytest.raises(SettingError, match=r"import\.columns\.n=null"):
         isosweep.from_frame(frame, tmp_path / "f")
     sweep = isosweep.from_frame(
         frame, tmp_path / "f", columns={"n": "group"}, sweeps_dir=str(tmp_path)

@@ -54,83 +54,118 @@ HALF_PERCENT = [100 * r if k < 10 else r for k, r in enumerate(REWARDS)]
 
 # The table, overrides, the setting that is refused, and a part of the rule.
 REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
-    "no n": (table().drop(columns="n"), (), "import.n", "rollouts per problem"),
-    "no B": (table().drop(columns="B"), (), "import.B", "problems per batch"),
-    "no reward": (table().drop(columns="eval_reward"), (), "import.reward", "held-out reward"),
-    "no step": (table().drop(columns="step"), (), "import.step", "optimiser steps"),
-    "a wrong name": (table(), ("import.reward=eval_rewrd",), "import.reward", "no column"),
+    "no n": (table().drop(columns="n"), (), "import.columns.n", "rollouts per problem"),
+    "no B": (table().drop(columns="B"), (), "import.columns.B", "problems per batch"),
+    "no reward": (
+        table().drop(columns="eval_reward"),
+        (),
+        "import.columns.reward",
+        "held-out reward",
+    ),
+    "no step": (table().drop(columns="step"), (), "import.columns.step", "optimiser steps"),
+    "a wrong name": (
+        table(),
+        ("import.columns={reward:eval_rewrd}",),
+        "import.columns.reward",
+        "no column",
+    ),
     "two rewards": (
         table(**{"val-core/a/reward/mean@8": 0.1, "val-core/b/reward/mean@8": 0.2}).drop(
             columns="eval_reward"
         ),
         (),
-        "import.reward",
+        "import.columns.reward",
         "held-out reward",
     ),
-    "percent": (table(eval_reward=[100 * r for r in REWARDS]), (), "import.reward", "from 0 to 1"),
-    "percent and shares": (table(eval_reward=HALF_PERCENT), (), "import.reward", "seem mixed"),
-    "percent signs": (at(3, "35%", "eval_reward"), (), "import.reward", "no number"),
+    "percent": (
+        table(eval_reward=[100 * r for r in REWARDS]),
+        (),
+        "import.columns.reward",
+        "from 0 to 1",
+    ),
+    "percent and shares": (
+        table(eval_reward=HALF_PERCENT),
+        (),
+        "import.columns.reward",
+        "seem mixed",
+    ),
+    "percent signs": (at(3, "35%", "eval_reward"), (), "import.columns.reward", "no number"),
     "infinite": (
         table(tokens=[*TOKENS[:3], float("inf"), *TOKENS[4:]]),
         (),
-        "import.compute",
+        "import.columns.compute",
         "row 4 has inf",
     ),
-    "n is words": (at(3, "eight", "n"), (), "import.n", "row 4 has 'eight'"),
-    "n is a part": (table(n=2.5), (), "import.n", "no count"),
-    "n changes": (at(3, 16, "n"), (), "import.n", "has both"),
-    "a negative step": (at(0, -1, "step"), (), "import.step", "no count of steps"),
-    "compute falls": (table(tokens=FALLING), (), "import.compute", "falls from"),
-    "two units": (table(tokens=MIXED), (), "import.compute", "different units"),
-    "unit not known": (table(cost=TOKENS), ("import.compute=cost",), "import.compute", "unit"),
-    "no tokens": (table(), ("budget_unit=tokens",), "import.compute", "usual name of tokens"),
-    "one n": (table(n=4), (), "import.n", "every run has n=4"),
-    "no run of a row": (at(3, None, "run"), (), "import.run", "its run is not known"),
+    "n is words": (at(3, "eight", "n"), (), "import.columns.n", "row 4 has 'eight'"),
+    "n is a part": (table(n=2.5), (), "import.columns.n", "no count"),
+    "n changes": (at(3, 16, "n"), (), "import.columns.n", "has both"),
+    "a negative step": (at(0, -1, "step"), (), "import.columns.step", "no count of steps"),
+    "compute falls": (table(tokens=FALLING), (), "import.columns.compute", "falls from"),
+    "two units": (table(tokens=MIXED), (), "import.columns.compute", "different units"),
+    "unit not known": (
+        table(cost=TOKENS),
+        ("import.columns={compute:cost}",),
+        "import.columns.compute",
+        "unit",
+    ),
+    "no tokens": (
+        table(),
+        ("budget_unit=tokens",),
+        "import.columns.compute",
+        "usual name of tokens",
+    ),
+    "one n": (table(n=4), (), "import.columns.n", "every run has n=4"),
+    "no run of a row": (at(3, None, "run"), (), "import.columns.run", "its run is not known"),
     "odd batch": (
         table(generation_batch_size=9).drop(columns="B"),
         (),
-        "import.completions",
+        "import.columns.completions",
         "no multiple",
     ),
     "budget too large": (table(), ("budget=1e9",), "budget", "the longest ends at"),
-    "counts of nothing": (table(successes="[1,0]"), (), "import.successes", "how many samples"),
+    "counts of nothing": (
+        table(successes="[1,0]"),
+        (),
+        "import.columns.successes",
+        "how many samples",
+    ),
     "too many right": (
         table(successes="[9,0]", samples=4),
         (),
-        "import.successes",
+        "import.columns.successes",
         "whole numbers from 0 to 4",
     ),
     "the reward of training": (
         table().rename(columns={"eval_reward": "train/accuracy"}),
         (),
-        "import.reward",
+        "import.columns.reward",
         "held-out reward",
     ),
     "counts of fewer samples": (
         table(successes="[1,1]", samples=4, eval_reward=0.5),
         (),
-        "import.successes",
+        "import.columns.successes",
         "counts a reward of 0.25 at step 0, where eval_reward has 0.5",
     ),
     "compute stands still": (
         table(tokens=[5000.0] * 20),
         (),
-        "import.compute",
+        "import.columns.compute",
         "can only grow. Nearest choice that works: import.per_step=true",
     ),
     "tokens in millions": (
         table(tokens=[step / 100 for step in TOKENS]),
         (),
-        "import.compute",
+        "import.columns.compute",
         "tokens at step 80, after",
     ),
     "runs that nothing tells apart": (
         table().drop(columns=["run", "seed"]),
         (),
-        "import.run",
+        "import.columns.run",
         "no column tells runs or seeds apart, and 10 of 20 evaluations",
     ),
-    "no rows with two": (table()[::5], (), "import.reward", "no run has two rewards"),
+    "no rows with two": (table()[::5], (), "import.columns.reward", "no run has two rewards"),
 }
 
 
@@ -197,7 +232,7 @@ def test_what_is_usual_is_found_and_rollouts_are_counted() -> None:
 def test_a_range_and_compute_of_each_row_are_taken_as_they_are_said() -> None:
     each = [0.0 if step == 0 else 10_000.0 for _ in range(4) for step in STEPS]
     frame = table(eval_reward=[100 * reward for reward in REWARDS], spent=each)
-    said = ("import.reward_range=[0,100]", "import.compute=spent", "import.per_step=true")
+    said = ("import.reward_range=[0,100]", "import.columns={compute:spent}", "import.per_step=true")
     runs, _, _ = read(frame, *said, "budget_unit=tokens")
     assert runs[0].rewards.tolist() == pytest.approx(REWARDS[:5])
     assert runs[0].compute.tolist() == [0, 10_000, 20_000, 30_000, 40_000]
@@ -240,7 +275,7 @@ def test_runs_that_end_a_little_short_were_to_end_where_the_others_do() -> None:
     # 1% short, and one seed that broke off halfway, which is no reason to read none of them.
     frame.loc[last & (frame["n"] == 4), "step"] = 79
     frame.loc[last & (frame["run"] == "n2s1"), "step"] = 45
-    spent = ("import.compute=spent", "budget_unit=rollouts")
+    spent = ("import.columns={compute:spent}", "budget_unit=rollouts")
     _, _, plan = read(frame.assign(spent=frame["step"] * 100.0), *spent)
     assert plan.budgets[-1] == 7900
     assert sum(run.milestones[-1] == 7900 for run in plan.runs) == 3

@@ -170,7 +170,7 @@ def test_a_command_that_fails_as_it_ends_has_done_its_work(
 
 
 def test_tokens_of_each_row_are_summed(straight: RunPaths, tmp_path: Path) -> None:
-    columns = ("trainer.columns.compute=num_tokens", "trainer.columns.per_step=true")
+    columns = ("trainer.columns={columns:{compute:num_tokens},per_step:true}",)
     run = prepared(commanded("--fault each", settings=columns), tmp_path)
     assert job_of(run, T // 2)() == "finished"
     assert job_of(run, T)() == "finished"
