@@ -62,8 +62,8 @@ def test_a_long_table_is_read_by_its_metrics(
 
 def test_the_values_of_all_metrics_are_no_reward(tmp_path: Path) -> None:
     long_table("key", "value").to_csv(tmp_path / "a.csv", index=False)
-    said = refused("mode=import", "from=a.csv", "import.reward=value", cwd=tmp_path)
-    assert "Nearest choice that works: import.reward=eval/reward" in said
+    said = refused("mode=import", "from=a.csv", "import.columns={reward:value}", cwd=tmp_path)
+    assert "Nearest choice that works: import.columns={reward:eval/reward}" in said
     assert (
         "the column key says which metric each value is: eval/reward, train/clip_fraction" in said
     )
@@ -74,8 +74,8 @@ def test_the_values_of_all_metrics_are_no_reward(tmp_path: Path) -> None:
 def test_a_long_table_of_one_metric_has_its_values(tmp_path: Path) -> None:
     frame = long_table("key", "value").query("key == 'eval/reward'")
     frame.to_csv(tmp_path / "a.csv", index=False)
-    for said in ("import.reward=value", "import.reward=eval/reward"):
-        _, records = logs.imported(tmp_path, "from=a.csv", said, name=said[-5:])
+    for said in ("import.columns={reward:value}", "import.columns={reward:eval/reward}"):
+        _, records = logs.imported(tmp_path, "from=a.csv", said, name=str(len(said)))
         assert logs.steps_of(records) == ALL
 
 
@@ -104,8 +104,8 @@ def test_the_axis_of_a_chart_over_time_is_not_taken_for_steps(
     assert "no column has a usual name of optimiser steps" in said
     assert axis in said
     if scale > 1:
-        said = refused(*asked, f"import.step='{axis}'", cwd=tmp_path)
-        assert f"import.step={axis}: has a time in seconds by its name" in said
+        said = refused(*asked, f"import.columns={{step:'{axis}'}}", cwd=tmp_path)
+        assert f"import.columns.step={axis}: has a time in seconds by its name" in said
     chart("Step", 1).to_csv(tmp_path / "b.csv", index=False)
     _, records = logs.imported(tmp_path, "from=b.csv", f"import.runs={table}")
     assert logs.steps_of(records) == ALL
@@ -118,8 +118,15 @@ def test_the_axis_of_a_chart_over_time_is_not_taken_for_steps(
 def test_seconds_are_not_taken_for_compute(tmp_path: Path, column: str, unit: str) -> None:
     own = [{**row, column: 50_000 * row["step"]} for key in logs.RUNS for row in logs.rows(*key)]
     write_csv(tmp_path / "a.csv", own)
-    asked = ("mode=import", "from=a.csv", f"import.compute={column}", f"budget_unit={unit}")
-    assert f"import.compute={column}: has a time in seconds" in refused(*asked, cwd=tmp_path)
+    asked = (
+        "mode=import",
+        "from=a.csv",
+        f"import.columns={{compute:{column}}}",
+        f"budget_unit={unit}",
+    )
+    assert f"import.columns.compute={column}: has a time in seconds" in refused(
+        *asked, cwd=tmp_path
+    )
 
 
 def test_hours_are_compute_and_names_with_time_in_a_word_are_no_times(tmp_path: Path) -> None:
@@ -130,8 +137,7 @@ def test_hours_are_compute_and_names_with_time_in_a_word_are_no_times(tmp_path: 
     ]
     write_csv(tmp_path / "a.csv", own)
     asked = (
-        "import.step=time_step",
-        "import.compute=device_time_hours",
+        "import.columns={step:time_step,compute:device_time_hours}",
         "budget_unit=device_hours",
     )
     _, records = logs.imported(tmp_path, "from=a.csv", *asked)
@@ -227,7 +233,7 @@ def test_a_refusal_names_what_was_read_and_what_was_not(tmp_path: Path) -> None:
     logs.write_json_lines(source)
     (source / "notes.csv").write_text("who,what\nme,ok\n")
     said = refused("mode=import", "from=logs", cwd=tmp_path)
-    assert "import.n=null" in said
+    assert "import.columns.n=null" in said
     assert "read as csv, not jsonl: n16_s0.jsonl, n16_s1.jsonl, n4_s0.jsonl and 3 more" in said
     assert "import.reader=jsonl" in said
     # Also where the file cannot be read at all.

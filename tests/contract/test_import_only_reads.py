@@ -66,8 +66,10 @@ def test_a_source_is_as_it_was_after_an_import(kind: str, tmp_path: Path) -> Non
     before = state(source)
     _, records = logs.imported(cwd, f"from={source / inside}", *more)
     assert logs.steps_of(records) == {key: list(logs.STEPS) for key in logs.RUNS}
-    said = refused("mode=import", f"from={source / inside}", "import.reward=nothing", cwd=cwd)
-    assert "import.reward=nothing" in said
+    said = refused(
+        "mode=import", f"from={source / inside}", "import.columns={reward:nothing}", cwd=cwd
+    )
+    assert "import.columns.reward=nothing" in said
     assert state(source) == before
     # Nor does a library leave anything where the command was started.
     assert [path.name for path in cwd.iterdir()] == ["sweeps"]

@@ -240,7 +240,7 @@ def test_tokens_of_steps_that_a_resumed_run_repeats_are_summed_once(tmp_path: Pa
         "from=logs",
         f"import.runs={table}",
         "budget_unit=tokens",
-        "import.compute=perf/total_num_tokens",
+        "import.columns={compute:perf/total_num_tokens}",
         "import.per_step=true",
     )
     spent = records["spent"] / (records["n"] * records["step"])

@@ -47,7 +47,7 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
         "task=math_file task.math.path={}",
         "mode=status sweep_dir={}",
         "mode=recommend from={}",
-        "mode=import from={} import.n=8",
+        "mode=import from={} import.columns={{n:8}}",
         "mode=import from=. import.runs={}",
         "task=custom task.custom.function=lab:f task.custom.directory={}",
         "evaluation.sets={{hard:{{task:{{kind:math,math:{{path:{}}}}}}}}}",
