@@ -4,7 +4,6 @@
 completions were right.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ CHANGED = 2.0
 
 # Success rates before training at which problems are put together: never right, four quarters.
 RATE_EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1.0 + 1e-9)
-RATE_GROUPS = ("never_right", "0_to_25", "25_to_50", "50_to_75", "75_to_100")
 
 
 def pass_at(successes: IntArray, samples: int, draws: int) -> FloatArray:
@@ -70,14 +68,8 @@ def score(successes: ArrayLike, samples: int) -> Scores:
     )
 
 
-def score_groups(successes: ArrayLike, samples: int, groups: Sequence[str]) -> dict[str, Scores]:
-    """Scores of each group of problems, by name; `groups`: (problems,) the name of each one's."""
-    counts, names = np.asarray(successes, dtype=np.int64), np.asarray(groups)
-    return {str(name): score(counts[names == name], samples) for name in np.unique(names)}
-
-
 def rate_group(rates: FloatArray) -> IntArray:
-    """Which of `RATE_GROUPS` (percent, lower end included) each rate before training is in."""
+    """The place among `RATE_EDGES` of each rate before training, lower end included."""
     return np.asarray(np.digitize(rates, RATE_EDGES[1:-1]), dtype=np.int64)
 
 

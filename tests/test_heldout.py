@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isosweep.heldout import CHANGED, changes, draws_between, pass_at, score, score_groups
+from isosweep.heldout import CHANGED, changes, draws_between, pass_at, score
 
 K = 8
 
@@ -64,12 +64,6 @@ def test_pass_at_lies_between_avg_and_best(case: tuple[int, int]) -> None:
     assert scores.worst <= scores.avg
     assert list(scores.pass_at) == list(draws_between(samples))
     assert all(1 < j < samples for j in scores.pass_at)
-
-
-def test_groups_are_scored_apart() -> None:
-    groups = score_groups([0, 4, 4, 2], 4, ["hard", "easy", "easy", "hard"])
-    assert {name: scores.avg for name, scores in groups.items()} == {"easy": 1.0, "hard": 0.25}
-    assert groups["hard"] == score([0, 2], 4)
 
 
 def test_a_problem_has_changed_beyond_two_standard_errors_of_both_evaluations() -> None:

@@ -152,7 +152,6 @@ def test_artifacts_go_nowhere_else_that_the_other_says(lab: Path, tmp_path: Path
     def point() -> None:
         with closing(sqlite3.connect(lab / "mlflow.db")) as store, store:
             store.execute("UPDATE runs SET artifact_uri = ?", (tmp_path.as_uri(),))
-            store.execute("UPDATE experiments SET artifact_location = ?", (tmp_path.as_uri(),))
 
     as_the_other(point)
     console = terminal()

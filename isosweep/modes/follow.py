@@ -285,7 +285,7 @@ class _Followed:
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
             status = _complete(sweep, own, self._console)
             ended: FinalStatus = "FAILED" if own else "FINISHED"
-            close_tracker(self._trackers.pop(root, None), sweep.paths, ended, self._console)
+            close_tracker(self._trackers.pop(root, None), sweep.stored, ended, self._console)
             claim.release(status)
             _tell(sweep, "failed" if own else "finished", len(own), self._console)
             del self._driven.claims[root]

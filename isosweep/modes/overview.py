@@ -2,13 +2,10 @@
 
 import csv
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from isosweep import words
-from isosweep.config.identity import identity
-from isosweep.config.task import TaskConfig
 from isosweep.files import JsonObject, read_json
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_search import (
@@ -24,23 +21,16 @@ from isosweep.store.state import view_run
 from isosweep.words.numbers import amount
 
 if TYPE_CHECKING:
-    from isosweep.tracking.overview import Overview, Problems, Table
+    from isosweep.tracking.tracker import Overview
 
-# Of the figures, the one that says most at a glance.
-_FIGURE = "reward.png"
-# Columns of choices.csv that its table in MLflow has.
-_SHOWN = (
-    *("budget", "n", "expected", "low", "high", "probability_best", "loss_upper", "may_be_best"),
-    *("B", "T", "seeds", "fallen"),
-)
 # Values of `grid.axes`, where their analysis lies, and its answer.json.
 _Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
 
 
 def sweep_overview(sweep: StoredSweep) -> "Overview":
-    """Verdicts, rewards at the budgets, tables and files; of the search alone where the analysis
-    was asked for another metric, set or method than the sweep's own."""
-    from isosweep.tracking.overview import Overview
+    """Verdicts, rewards at the budgets, and files; of the search alone where the analysis was asked
+    for another metric, set or method than the sweep's own."""
+    from isosweep.tracking.tracker import Overview
 
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     search = stored_search(sweep)
@@ -66,22 +56,17 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         # What variants say of themselves does not add up to it: they share runs.
         notes.append(_spent(plan, paths))
     metrics: dict[str, dict[str, float]] = {}
-    run_notes: dict[str, str] = {}
     for _, view, _ in known:
-        run_notes |= _add_readings(metrics, tags, view, plan)
-    figure = paths.figures / _FIGURE
+        _add_readings(metrics, tags, view, plan)
     found = [view.fits for _, view, _ in known]
-    files = (paths.plan_page, paths.config, *found[:1])
+    tables = (paths.frontier, paths.table("choices"))
+    files = (paths.plan_page, paths.config, *tables, *found[:1])
     return Overview(
         note="\n\n".join([*notes, f"Report: `{paths.report}`"]),
-        notes=run_notes,
-        figure=figure if figure.exists() else None,
         tags=tags,
         metrics=metrics,
         unix_time=max((path.stat().st_mtime for path in found), default=0.0),
-        tables=_tables(known, plan.budgets),
         files=tuple(path for path in files if path.exists()),
-        problems=_problems(config.task),
         collapsed=sweep.collapsed(),
         stopped=stopped,
     )
@@ -136,10 +121,9 @@ def _add_readings(
     tags: dict[str | None, dict[str, str]],
     view: SweepPaths,
     plan: Plan,
-) -> dict[str, str]:
-    """What was read of each run: its reward at the plan's budgets, and by which compute it had
-    collapsed, which is its description too."""
-    from isosweep.tracking.view import budget_metric
+) -> None:
+    """Add each run's reward at the plan's budgets, and by which compute it had collapsed."""
+    from isosweep.tracking.points import budget_metric
 
     names = {_rounded(budget): budget_metric(budget, plan.budgets) for budget in plan.budgets}
     collapsed: dict[str, float] = {}
@@ -152,61 +136,12 @@ def _add_readings(
                 collapsed.setdefault(run_id, math.inf)
             elif row["reading"] == "collapsed":
                 collapsed[run_id] = min(budget, collapsed.get(run_id, budget))
-    notes = {}
     for run_id, budget in collapsed.items():
         # Said of all that were read: one that is trained further may have recovered.
-        fell, unit = budget < math.inf, plan.budget_unit
-        tags[run_id]["collapsed"] = f"by {amount(budget, unit)}" if fell else "no"
-        notes[run_id] = words.line("mlflow", "collapsed", budget, unit) if fell else ""
-    return notes
+        fell = budget < math.inf
+        tags[run_id]["collapsed"] = f"by {amount(budget, plan.budget_unit)}" if fell else "no"
 
 
 def _rounded(number: float) -> float:
     """To the four digits that a page shows."""
     return float(f"{number:.4g}")
-
-
-def _tables(known: _Known, budgets: Sequence[float]) -> "dict[str, Table]":
-    """Cells and frontier; of several variants each under its label."""
-    tables = {}
-    for axes, view, _ in known:
-        label = f"-{variant_label(axes).replace(' ', '-').replace('/', '_')}" if axes else ""
-        tables[f"cells{label}"] = _table(view, "frontier")
-        tables[f"frontier{label}"] = _at_budgets(_table(view, "choices"), budgets)
-    return tables
-
-
-def _table(view: SweepPaths, name: str) -> "Table":
-    from isosweep.tracking.overview import Table
-
-    with view.table(name).open(newline="") as file:
-        head, *rows = csv.reader(file)
-    return Table(columns=head, rows=[[_cell(text) for text in row] for row in rows])
-
-
-def _cell(text: str) -> str | float | None:
-    try:
-        return _rounded(float(text)) if text else None
-    except ValueError:
-        return text
-
-
-def _at_budgets(table: "Table", budgets: Sequence[float]) -> "Table":
-    """Its rows at `budgets`, the largest first, and the columns that say most: the page has room
-    for a dozen of each. All rows where they are in another unit."""
-    order = [table.columns.index(name) for name in _SHOWN]
-    rows = [[row[i] for i in order] for row in table.rows]
-    asked = [row for row in rows if row[0] in [_rounded(budget) for budget in budgets]]
-    kept = sorted(asked or rows, key=lambda row: -float(row[0] or 0))
-    return replace(table, columns=_SHOWN, rows=kept)
-
-
-def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
-    """Of the sweep's own task: a variant of `grid.axes` may have another."""
-    from isosweep.tracking.overview import Problems
-
-    source = identity(task)
-    return (
-        Problems(f"{task.name} to train on", "training", task.num_train_problems, source),
-        Problems(f"{task.name} held out", "evaluation", task.num_eval_problems, source),
-    )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep.analysis.figures.colors import sequential
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.directory import StoredSweep
@@ -20,25 +19,34 @@ if TYPE_CHECKING:
     from isosweep.tracking.background import BackgroundTracker
     from isosweep.tracking.points import FinalStatus
 
+# How long the end of a sweep waits for the store, and for each run besides: a first sync takes
+# 0.1 s a run (benchmarks/tracking.py), and with a server in between 0.3 s.
+_JOIN_S, _JOIN_RUN_S = 60.0, 1.0
+
 
 def catch_up(sweep: StoredSweep, console: Console) -> None:
     """Bring the store up to what the files say, statuses, figures and report included."""
-    close_tracker(track(sweep, console), sweep.paths, None, console)
+    close_tracker(track(sweep, console), sweep, None, console)
 
 
 def close_tracker(
     tracker: "BackgroundTracker | None",
-    paths: SweepPaths,
+    sweep: StoredSweep,
     status: "FinalStatus | None",
     console: Console,
 ) -> None:
     """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
-    `BackgroundTracker.close`."""
+    `Tracker.finish`."""
     if tracker is None:
         return
+    paths = sweep.paths
     figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
     tracker.close(status, figures, paths.report if paths.report.exists() else None)
-    say(console, f"dashboard: {tracker.link() or tracker.seen}")
+    if sweep.config.tracking.name == "wandb":
+        seen = f"after wandb sync {shlex.quote(str(paths.root / 'wandb'))}/*run-*"
+    else:
+        seen = f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+    say(console, f"dashboard: {tracker.link() or seen}")
 
 
 def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
@@ -47,16 +55,15 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     if config.tracking.name == "none":
         return None
-    from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker
+    from isosweep.tracking.background import BackgroundTracker
     from isosweep.tracking.tracker import Tracker
 
     parameters: dict[str, str | float | int] = {"budget_unit": config.budget_unit}
     if sweep.kind == "planned":
         parameters |= _trained(config)
-    backend, seen = _backend(config.tracking, plan, paths)
     return BackgroundTracker(
         Tracker(
-            backend,
+            _backend(config.tracking, plan, paths),
             paths,
             plan,
             parameters,
@@ -68,25 +75,18 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
         config.tracking.interval_s,
         lambda line: say(console, line, style="yellow"),
         remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
-        join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
-        seen=seen,
+        join_s=_JOIN_S + _JOIN_RUN_S * len(plan.runs),
     )
 
 
-def _backend(config: TrackingConfig, plan: Plan, paths: SweepPaths) -> "tuple[Backend, str]":
-    """Where the view is kept, and how it is seen where no server shows it."""
+def _backend(config: TrackingConfig, plan: Plan, paths: SweepPaths) -> "Backend":
     if config.name == "wandb":
-        from isosweep.tracking.wandb import FOLDER, WandbBackend
+        from isosweep.tracking.wandb import WandbBackend
 
-        made = f"{shlex.quote(str(paths.root / FOLDER))}/*run-*"
-        return WandbBackend(config, paths, plan), f"after wandb sync {made}"
+        return WandbBackend(config, paths, plan)
     from isosweep.tracking.mlflow import MlflowBackend
 
-    shown = f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
-    # Those of the report's figures.
-    generations = sorted({run.num_generations for run in plan.runs})
-    colors = dict(zip(generations, sequential(len(generations)), strict=True))
-    return MlflowBackend(config, paths, plan, colors), shown
+    return MlflowBackend(config, paths, plan)
 
 
 def _trained(config: SweepConfig) -> dict[str, str | float | int]:

@@ -1,22 +1,21 @@
-"""What MLflow is sent of a run's files: points, statuses and totals."""
+"""What a view is sent of a run's files: points, statuses and totals."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
+from isosweep.compute import BudgetUnit
 from isosweep.difficulty.buckets import bucket_rewards
 from isosweep.difficulty.measurement import read_base_rates
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
-from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
+from isosweep.heldout import score
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
-from isosweep.tracking.view import COMPUTE, LOG_COMPUTE, LOG_N, TAKEN, varies_in_batch
+from isosweep.words.numbers import short
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
 MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
@@ -25,6 +24,15 @@ MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
 # Characters of a tag that every store takes (Databricks' limit is the smallest).
 MAX_TAG = 1000
+# What reward is drawn against: a metric that every record has.
+COMPUTE: dict[BudgetUnit, str] = {
+    "flops": "compute/flops",
+    "rollouts": "compute/rollouts",
+    "tokens": "compute/tokens",
+    "device_hours": "compute/device_seconds",
+}
+# What a run has taken, and all runs in the sweep's own: wall time; dollars if they are known.
+_TAKEN = ("train_min", "eval_min", "dollars")
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,8 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReading:
-    """What the files of a run come to. `points`: all that MLflow is to hold, each series by step;
-    none once it does. `taken`: of those the last minutes and dollars. `fault`: why nothing could be
-    read of a damaged file."""
+    """What the files of a run say. `points`: all that a view is to hold, each series by step.
+    `taken`: the last minutes and dollars among them. `fault`: why a damaged file was not read."""
 
     points: tuple[Point, ...] = ()
     reached: tuple[float, ...] = ()
@@ -52,10 +59,6 @@ class RunReading:
     last_time: float = 0.0
     warnings: str = ""
     fault: str = ""
-
-    def without_points(self) -> "RunReading":
-        """The same, for keeping: points are many."""
-        return replace(self, points=())
 
 
 # MLflow's word for each standing, whose icon its table shows: green for FINISHED alone, so that a
@@ -84,6 +87,18 @@ class Shape:
     devices: int = 1
 
 
+def varies_in_batch(plan: Plan) -> bool:
+    """Whether the plan has several B."""
+    return len({run.problems_per_batch for run in plan.runs}) > 1
+
+
+def budget_metric(budget: float, budgets: Sequence[float]) -> str:
+    """The metric that holds a run's reward at `budget`, in characters that MLflow takes:
+    reward_1_8.1e10. Its place among `budgets` comes first: names are sorted as text."""
+    place = 1 + sum(each < budget for each in budgets)
+    return f"reward_{place:0{len(str(len(budgets)))}d}_{short(budget)}"
+
+
 def read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
     """What the files of `planned` say."""
     try:
@@ -101,7 +116,7 @@ def _read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
     if varies_in_batch(plan):
         own["B"] = planned.problems_per_batch
     numbers = {key: float(value) for key, value in own.items()}
-    numbers[LOG_N] = math.log2(planned.num_generations)
+    numbers["log2_n"] = math.log2(planned.num_generations)
     lines = read_metrics(files.metrics, files.records)
     training = [training_point(line) for line in lines if line["step"] % stride == 0]
     raised = read_warnings(files.warnings, files.records)
@@ -121,7 +136,7 @@ def _read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
         ),
         num_records=len(records),
         best_reward=max((record.reward for record in records), default=None),
-        taken={key: last[key] for key in TAKEN if key in last},
+        taken={key: last[key] for key in _TAKEN if key in last},
         begun=begun,
         last_time=max((record.unix_time for record in records), default=0.0),
         warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
@@ -140,29 +155,20 @@ def begun_at(records: Sequence[Record], devices: int) -> float | None:
 def held_out_points(
     records: Sequence[Record], rates: Sequence[float | None] | None, shape: Shape
 ) -> Iterator[Point]:
-    """One point a record; what is said against the base model needs its record, of step 0.
-
-    `rates`: (problems,) success rates before training; with them avg@k of each difficulty.
-    """
-    base = records[0] if records and records[0].step == 0 else None
-    unit = shape.plan.budget_unit
-    evaluating = 0.0
+    """One point a record, with what the run has taken until then; `rates`: as `held_out_point`."""
+    metric, evaluating = COMPUTE[shape.plan.budget_unit], 0.0
     for record in records:
         evaluating += record.seconds
-        point = held_out_point(record, base, rates)
-        # On a logarithmic axis of MLflow's charts, which have none for metrics, there is no 0.
-        if spent := point.values.get(COMPUTE[unit]):
-            point.values[LOG_COMPUTE[unit]] = math.log10(spent)
+        point = held_out_point(record, rates)
+        # MLflow's charts have a logarithmic axis for steps alone.
+        if spent := point.values.get(metric):
+            point.values[metric.replace("/", "/log10_")] = math.log10(spent)
         point.values.update(_taken(record, evaluating, shape))
         yield point
 
 
-def held_out_point(
-    record: Record,
-    base: Record | None,
-    rates: Sequence[float | None] | None = None,
-) -> Point:
-    """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training."""
+def held_out_point(record: Record, rates: Sequence[float | None] | None = None) -> Point:
+    """Metrics of a held-out evaluation; `rates`: (problems,) success rates before training."""
     spent = {
         "compute/flops": record.compute.flops,
         "compute/rollouts": float(record.compute.rollouts),
@@ -172,7 +178,6 @@ def held_out_point(
     }
     values = {
         **dict(_scored("heldout", record)),
-        **(_of_problems(record, base) if record.successes else {}),
         **dict(pair for name, own in record.sets.items() for pair in _scored(f"sets/{name}", own)),
         # What is 0 after a step, nobody has counted.
         **{name: value for name, value in spent.items() if value or not record.step},
@@ -209,35 +214,9 @@ def _scored(where: str, taken: Evaluation) -> Iterator[tuple[str, float]]:
         scores = score(taken.successes, taken.samples_per_problem)
         yield f"{where}/best_at_k", scores.best
         yield f"{where}/worst_at_k", scores.worst
+        yield from ((f"{where}/pass_at_{j}", share) for j, share in scores.pass_at.items())
     for name, own in taken.scores.items():
         yield f"{where}/{name}_at_k", math.fsum(own) / len(own)
-
-
-def _of_problems(record: Record, base: Record | None) -> dict[str, float]:
-    """What else is said of the held-out problems."""
-    scores = score(record.successes, record.samples_per_problem)
-    return {
-        **{f"heldout/pass_at_{j}": share for j, share in scores.pass_at.items()},
-        "heldout/share_none_right": 1 - scores.best,
-        "heldout/share_all_right": scores.worst,
-        **(_against(record, base) if base is not None else {}),
-    }
-
-
-def _against(record: Record, base: Record) -> dict[str, float]:
-    """What training did to the base model's held-out problems; nothing where they are others."""
-    if len(record.successes) != len(base.successes):
-        return {}
-    samples, base_samples = record.samples_per_problem, base.samples_per_problem
-    changed = changes(record.successes, samples, base.successes, base_samples)
-    rates = np.asarray(base.successes) / base_samples
-    groups = [RATE_GROUPS[group] for group in rate_group(rates)]
-    scores = score_groups(record.successes, samples, groups)
-    return {
-        "heldout/share_better": float(changed.better.mean()),
-        "heldout/share_worse": float(changed.worse.mean()),
-        **{f"heldout/avg_at_k_of_{name}": each.avg for name, each in scores.items()},
-    }
 
 
 def training_point(line: JsonObject) -> Point:

@@ -1,23 +1,31 @@
 """The view of a sweep, kept equal to the runs' files, wherever it is kept.
 
-Everything sent is derived from those files, with the times written there, so a sync after a crash,
-or into a backend that was emptied, finds what is already there and adds the rest.
+Everything sent is derived from those files, with the times written there: a sync after a crash, or
+into an empty store, adds what is missing.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from isosweep.config.health import HealthConfig
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.errors import SettingError
+from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run
-from isosweep.tracking.backend import Backend, StoredRun, StoredRuns
-from isosweep.tracking.news import News, milliseconds
-from isosweep.tracking.overview import Overview
+from isosweep.tracking.backend import (
+    Backend,
+    News,
+    Params,
+    StoredRun,
+    StoredRuns,
+    StoreError,
+    fault,
+)
 from isosweep.tracking.points import (
     MLFLOW_STATUS,
     FinalStatus,
@@ -27,38 +35,46 @@ from isosweep.tracking.points import (
     Shape,
     begun_at,
     read_run,
+    varies_in_batch,
 )
-from isosweep.tracking.tags import (
-    COLLAPSED,
-    changing_tags,
-    fixed_tags,
-    own_params,
-    run_name,
-    sweep_run_name,
-)
-from isosweep.tracking.watch import RunWatch
 
-Params = Mapping[str, str | float | int]
-# Asked at the end, once the sweep is analysed.
-Asked = Callable[[], Overview]
-
-LIVE = (Standing.RUNNING, Standing.QUEUED)
+# The tag `status` of a run that is done and lost what it had gained, by the sweep's analysis.
+COLLAPSED = "collapsed"
+_LIVE = (Standing.RUNNING, Standing.QUEUED)
 # MLflow keeps for good when a run began: one that waits is made once it has begun.
 _WAITING = (Standing.NOT_BEGUN, Standing.QUEUED)
+_T = TypeVar("_T")
 
 
-@dataclass
-class _KnownRun:
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
+
+    `note`: the sweep's description, in Markdown. `metrics` are as of `unix_time`. `files`: what is
+    kept beside figures and report. `collapsed`: runs that lost what they had gained; None if
+    nothing was analysed. `stopped`: runs of a search that has ended; None while it goes on.
+    """
+
+    note: str = ""
+    tags: Mapping[str | None, Mapping[str, str]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unix_time: float = 0.0
+    files: tuple[Path, ...] = ()
+    collapsed: frozenset[str] | None = None
+    stopped: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ReadRun:
     """What the files of a run said when they were last read."""
 
-    watch: RunWatch
-    view: RunView | None = None
-    standing: Standing = Standing.NOT_BEGUN
-    reading: RunReading = field(default_factory=RunReading)
+    view: RunView
+    standing: Standing
+    reading: RunReading
 
 
 class Tracker:
-    """A parent run for the sweep and a child for each run that has begun, kept equal to the files.
+    """A run for the sweep and one for each of its runs that has begun, kept equal to the files.
 
     A step that several attempts reached is sent once, as first seen: its numbers are the same but
     for `compute/device_seconds`.
@@ -72,127 +88,90 @@ class Tracker:
         spec_params: Params,
         max_points: int,
         health: HealthConfig,
-        overview: Asked = Overview,
+        overview: Callable[[], Overview] = Overview,
         devices: int = 1,
     ) -> None:
-        """`max_points`: steps of a run's training, at most; `health`: by which runs are judged;
-        `overview`: what came of the sweep; `devices`: what one run takes."""
+        """`max_points`: most steps of a run's training; `health`: rules that judge runs;
+        `overview`: what was concluded, asked at the end; `devices`: of one run."""
         self.backend = backend
-        self.name = backend.name
-        self._paths = paths
-        self._plan = plan
+        self._paths, self._plan, self._health = paths, plan, health
         self._spec_params = dict(spec_params)
         self._shape = Shape(plan=plan, max_points=max_points, devices=devices)
-        self._health = health
-        self._overview = overview
-        self._told = Overview()
+        self._ask_overview, self._overview = overview, Overview()
         self._stored: StoredRuns | None = None
-        self._known = {run.run_id: _KnownRun(RunWatch(paths.run(run.run_id))) for run in plan.runs}
+        self._read: dict[str, _ReadRun] = {}
 
     def sync(self) -> None:
-        """Bring the store up to what the files say; adds nothing where nothing is new.
+        """Bring the store up to what the files say; adds nothing if nothing is new.
 
-        Raises StoreError when the store cannot be used; the next sync goes on.
+        Raises StoreError if the store cannot be used; the next sync then goes on.
         """
-        if not self._paths.runs.is_dir():
-            return
-        with self.backend.used():
-            try:
-                self._sync()
-            except Exception as error:
-                # It may have taken a part of what failed: what it has is asked for anew.
-                self._stored = None
-                if not self.backend.emptied(error):
-                    raise
-                self._sync()
+        self._use(self._sync)
 
     def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
-        """Add figures (`figures/`) and report to the sweep's own run and end it as `status`.
+        """Sync with what was concluded, add figures (`figures/`) and report to the sweep's own run,
+        and end that as `status`; None: as its runs stand.
 
-        None: as its runs stand, whoever follows them. Raises StoreError when a file cannot be
-        stored, after ending the run all the same.
+        Raises StoreError, if a file cannot be stored after ending the run all the same.
         """
+        self._use(lambda: self._finish(status, figures, report))
+
+    def _use(self, work: Callable[[], object]) -> None:
+        # While the runs' directory is away there is nothing to say, and none is made in its place.
         if not self._paths.runs.is_dir():
             return
-        with self.backend.used():
+        try:
+            work()
+        except Exception as error:
+            # The store may have taken a part: it is asked anew for what it has.
+            self._stored = None
+            own = isinstance(error, SettingError)
+            raise StoreError(
+                str(error) if own else f"{self.backend.name}: {fault(error)}"
+            ) from error
+
+    def _finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
+        overview = self._overview = self._ask_overview()
+        self._read.clear()
+        try:
+            parent = self._sync()
             try:
-                self._open()
-                parent = self._parent()
-                try:
-                    self._told = self._overview()
-                    self._tell(parent)
-                    placed = [(figure, self._artifact_folder(figure)) for figure in figures]
-                    placed += [(report, "")] if report is not None else []
-                    self.backend.put(parent, self._told, placed)
-                    if status is None and self._told.stopped is not None:
-                        status = "FINISHED"
-                finally:
-                    self._write_status(parent, status or self._final_status())
+                self._write(parent, News(tags=_changed(overview.tags.get(None, {}), parent.tags)))
+                files = [(figure, self._folder(figure)) for figure in figures]
+                files += [(file, "") for file in (*overview.files, *([report] if report else []))]
+                self.backend.describe(parent, overview.note, files)
             finally:
-                self.backend.close()
+                if status is None and overview.stopped is not None:
+                    status = "FINISHED"
+                self._write_status(parent, status or self._final_status())
+        finally:
+            self.backend.close()
 
-    def link(self) -> str | None:
-        """Where a server shows the sweep; None without one, or before it was opened."""
-        return self.backend.link()
-
-    def _tell(self, parent: StoredRun) -> None:
-        """Write what came of the sweep to its runs, and to its own."""
-        assert self._stored is not None
-        for planned in self._plan.runs:
-            run, known = self._stored.get(planned.run_id), self._known[planned.run_id]
-            if run is not None and (
-                self._said(planned.run_id, run)
-                or self._stopped(planned, known)
-                or self._collapsed(planned.run_id, run, known.standing) != _is_collapsed(run)
-            ):
-                self._sync_run(planned, known, told=True)
-        self._write(parent, self._said(None, parent))
-
-    def _stopped(self, planned: PlannedRun, known: _KnownRun) -> bool:
-        ended = self._told.stopped or ()
-        return planned.run_id in ended and known.standing is Standing.TO_EXTEND
-
-    def _said(self, run_id: str | None, run: StoredRun) -> News:
-        """What came of the sweep and the run has not."""
-        wanted = self._told.metrics.get(run_id or "", {})
-        values = {key: value for key, value in wanted.items() if run.metrics.get(key) != value}
-        points = [Point(0, self._told.unix_time, values)] if values else []
-        return News(points=points, tags=_changed(run, self.backend.tags(self._told, run_id, run)))
-
-    def _artifact_folder(self, figure: Path) -> str:
-        """`figures`, and in it the variant of `grid.axes` where the sweep has several."""
-        view = figure.parent.parent
-        analysis = self._paths.analysis
+    def _folder(self, figure: Path) -> str:
+        """`figures`, and in it the variant of `grid.axes` if the sweep has several."""
+        view, analysis = figure.parent.parent, self._paths.analysis
         inside = view.is_relative_to(analysis) and view != analysis
         return f"figures/{view.name}" if inside else "figures"
 
-    def _sync(self) -> None:
-        self._open()
-        parent = self._parent()
+    def _sync(self) -> StoredRun:
+        if self._stored is None:
+            self._stored = self.backend.open()
+            self._read.clear()
+        parent = self._parent(self._stored)
         for planned in self._plan.runs:
-            self._sync_run(planned, self._known[planned.run_id])
+            self._sync_run(self._stored, planned)
         self._sync_parent(parent)
+        return parent
 
-    def _open(self) -> None:
-        """Have a backend whose runs are known."""
-        found = self.backend.open(self._stored)
-        if found is None:
-            return
-        self._stored = found
-        for known in self._known.values():
-            known.watch.forget()
-
-    def _parent(self) -> StoredRun:
+    def _parent(self, stored: StoredRuns) -> StoredRun:
         """The sweep's own run, made if missing."""
-        assert self._stored is not None
-        budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
-        params = {"budget_unit": self._plan.budget_unit, "budgets": budgets}
-        params["num_runs"] = str(len(self._plan.runs))
-        name = sweep_run_name(self._paths.root.name)
-        run = self._stored.get(None)
+        run = stored.get(None)
         if run is None or run.closed:
-            run = self._create(None, name, {}, self._begun())
-        self._write(run, News(params=self._missing(run, params)))
+            name = f"all of {self._paths.root.name}"
+            run = stored[None] = self.backend.create(None, name, {}, self._begun())
+        budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
+        params: Params = {"budget_unit": self._plan.budget_unit, "budgets": budgets}
+        self._write(run, News(params=self._lacking(run, params)))
         return run
 
     def _begun(self) -> float | None:
@@ -201,49 +180,35 @@ class Tracker:
         begun = (begun_at(read_records(log).records, self._shape.devices) for log in logs)
         return min((time for time in begun if time is not None), default=None)
 
-    def _create(
-        self, run_id: str | None, name: str, tags: dict[str, str], begun: float | None
-    ) -> StoredRun:
-        assert self._stored is not None
-        run = self._stored[run_id] = self.backend.create(run_id, name, tags, begun)
-        return run
-
-    def _missing(self, run: StoredRun, params: Params) -> Params:
+    def _lacking(self, run: StoredRun, params: Params) -> Params:
         """Params that the run lacks: they cannot change, so only a kill leaves any."""
         wanted = {**self._spec_params, **params}
         return {key: value for key, value in wanted.items() if key not in run.params}
 
-    def _sync_run(self, planned: PlannedRun, known: _KnownRun, *, told: bool = False) -> None:
-        """Write what is new of a run; `told`: also of what came of the sweep."""
-        assert self._stored is not None
-        changed = known.watch.changed()
-        if not (changed or told or known.standing in LIVE):
+    def _sync_run(self, stored: StoredRuns, planned: PlannedRun) -> None:
+        files, before = self._paths.run(planned.run_id), self._read.get(planned.run_id)
+        # Before the records: they then hold at least what the state speaks of.
+        view = view_run(files)
+        standing = run_standing(planned, view, self._plan.budget_unit, self._health.stop)
+        # Whoever writes to a run's logs says so in its state.
+        if before is not None and (before.view, before.standing) == (view, standing):
             return
-        # Before the records: they then hold at least what the state speaks of. A process that
-        # ends without a word changes no file.
-        files, unit = known.watch.files, self._plan.budget_unit
-        view = view_run(files) if changed or known.view is None else known.view
-        standing = run_standing(planned, view, unit, self._health.stop)
-        if not (changed or told) and standing is known.standing:
-            return
-        run, reading = self._stored.get(planned.run_id), known.reading
-        if changed or run is None:
-            reading = read_run(files, planned, self._shape)
+        reading = read_run(files, planned, self._shape)
+        self._read[planned.run_id] = _ReadRun(
+            view=view, standing=standing, reading=replace(reading, points=())
+        )
+        run = stored.get(planned.run_id)
         begun = view.state is not None or reading.begun is not None
         if run is None and not begun and standing in _WAITING:
-            known.view, known.standing = None, standing
             return
-        news = self._news(planned, run, view, standing, reading) if run else None
+        news = self._news(planned, run or StoredRun(), view, standing, reading)
         if run is None or (run.closed and news):
-            if not changed:
-                reading = read_run(files, planned, self._shape)
-            name, tags = run_name(planned, self._plan), fixed_tags(planned)
-            run = self._create(planned.run_id, name, tags, reading.begun)
+            name = run_name(planned, self._plan)
+            tags = {key: str(value) for key, value in _own_params(planned).items()}
+            run = self.backend.create(planned.run_id, name, tags, reading.begun)
+            stored[planned.run_id] = run
             news = self._news(planned, run, view, standing, reading)
-        if news:
-            self._write(run, news)
-        known.view = view if standing in LIVE else None
-        known.standing, known.reading = standing, reading.without_points()
+        self._write(run, news)
 
     def _news(
         self,
@@ -253,35 +218,33 @@ class Tracker:
         standing: Standing,
         reading: RunReading,
     ) -> News:
-        params = own_params(planned)
+        overview, run_id = self._overview, planned.run_id
+        params = _own_params(planned)
         if planned.learning_rate is not None:
             params["learning_rate"] = planned.learning_rate
-        end = milliseconds(view.state.updated) if view.state else None
-        if standing is Standing.TO_EXTEND and planned.run_id in (self._told.stopped or ()):
-            standing, end = Standing.STOPPED, milliseconds(reading.last_time)
-        collapsed = self._collapsed(planned.run_id, run, standing)
+        end = round(view.state.updated, 3) if view.state else None
+        if standing is Standing.TO_EXTEND and run_id in (overview.stopped or ()):
+            standing, end = Standing.STOPPED, round(reading.last_time, 3)
+        # As the analysis says, or, before it is asked, as it said last.
+        fell = overview.collapsed
+        collapsed = standing is Standing.DONE and (
+            run.tags.get("status") == COLLAPSED if fell is None else run_id in fell
+        )
+        tags = _changing_tags(view, standing, reading, run.tags)
+        tags |= {"status": COLLAPSED} if collapsed else {}
         status = "FAILED" if collapsed else MLFLOW_STATUS[standing]
-        ended = status not in ("RUNNING", "SCHEDULED")
-        same = (run.status, run.end_time) == (status, end) if ended else run.status == status
         points = [p for p in reading.points if p.step > run.sent.get(p.series, -1)]
-        said = self._said(planned.run_id, run)
-        tags = changing_tags(view, standing, reading, run.tags, self._health, collapsed=collapsed)
+        wanted = overview.metrics.get(run_id, {})
+        if values := _changed(wanted, run.metrics):
+            points.append(Point(0, overview.unix_time, values))
         return News(
-            params=self._missing(run, params),
-            points=[*points, *said.points],
-            tags=_changed(run, tags) | dict(said.tags),
-            status=None if same else status,
+            params=self._lacking(run, params),
+            points=points,
+            tags=_changed(tags | dict(overview.tags.get(run_id, {})), run.tags),
+            status=_new_status(run, status, end),
             end_time=end,
             complete=standing.ended,
         )
-
-    def _collapsed(self, run_id: str, run: StoredRun, standing: Standing) -> bool:
-        """Whether a run that is done has collapsed: as the sweep's analysis says, or, before it is
-        asked, as it said last."""
-        if standing is not Standing.DONE:
-            return False
-        told = self._told.collapsed
-        return _is_collapsed(run) if told is None else run_id in told
 
     def _write(self, run: StoredRun, news: News) -> None:
         if not news:
@@ -295,44 +258,81 @@ class Tracker:
             run.status, run.end_time = news.status, news.end_time
 
     def _sync_parent(self, parent: StoredRun) -> None:
-        readings = [self._known[run.run_id].reading for run in self._plan.runs]
-        rewards = [r.best_reward for r in readings if r.best_reward is not None]
-        standings = {run_id: known.standing for run_id, known in self._known.items()}
-        values = {"sweep/done_runs": float(Tally.of(standings).counts[Standing.DONE])}
+        readings = [known.reading for known in self._read.values()]
+        rewards = [each.best_reward for each in readings if each.best_reward is not None]
+        tally = Tally.of({run_id: known.standing for run_id, known in self._read.items()})
+        values = {"sweep/done_runs": float(tally.counts[Standing.DONE])}
         if rewards:
             values["sweep/best_run_reward"] = max(rewards)
         for name in {name for reading in readings for name in reading.taken}:
             total = sum(reading.taken.get(name, 0.0) for reading in readings)
             values[name] = float(f"{total:.4g}")
-        changed = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
+        changed = _changed(values, parent.metrics)
         if rewards and changed:
-            step = sum(r.num_records for r in readings)
+            step = sum(each.num_records for each in readings)
             self._write(parent, News(points=[Point(step, self._last_time(), changed)]))
         # Whether it failed is said at its end.
         if (status := self._final_status()) in ("RUNNING", "FINISHED"):
             self._write_status(parent, status)
 
     def _final_status(self) -> MlflowStatus:
-        standings = {known.standing for known in self._known.values()}
-        if standings.intersection(LIVE):
+        standings = {known.standing for known in self._read.values()}
+        if standings.intersection(_LIVE):
             return "RUNNING"
         if all(standing.ended for standing in standings):
             return "FINISHED"
         return "FAILED" if Standing.FAILED in standings else "KILLED"
 
     def _write_status(self, parent: StoredRun, status: MlflowStatus) -> None:
-        last = self._last_time()
-        end = milliseconds(last) if last and status != "RUNNING" else None
-        if (parent.status, parent.end_time if end else None) != (status, end):
-            self._write(parent, News(status=status, end_time=end))
+        end = round(self._last_time(), 3) or None
+        self._write(parent, News(status=_new_status(parent, status, end), end_time=end))
 
     def _last_time(self) -> float:
-        return max(known.reading.last_time for known in self._known.values())
+        return max((known.reading.last_time for known in self._read.values()), default=0.0)
 
 
-def _is_collapsed(run: StoredRun) -> bool:
-    return run.tags.get("status") == COLLAPSED
+def run_name(planned: PlannedRun, plan: Plan) -> str:
+    """n, B if the plan has several, seed and values of `grid.axes`: n=008 B=64 seed=0.
+
+    Numbers are as wide as the plan's largest, so that names sorted as text are sorted by them.
+    """
+    shown = {"n": "num_generations", "B": "problems_per_batch", "seed": "seed"}
+    if not varies_in_batch(plan):
+        del shown["B"]
+    largest = {name: max(getattr(run, name) for run in plan.runs) for name in shown.values()}
+    numbers = [
+        f"{key}={getattr(planned, name):0{len(str(largest[name]))}d}" for key, name in shown.items()
+    ]
+    return " ".join([*numbers, *filter(None, [variant_label(planned.axes)])])
 
 
-def _changed(run: StoredRun, tags: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in tags.items() if run.tags.get(key) != value}
+def _own_params(planned: PlannedRun) -> dict[str, str | float | int]:
+    """What sets the run apart from the sweep's others."""
+    return {
+        "n": planned.num_generations,
+        "B": planned.problems_per_batch,
+        "T": planned.num_steps,
+        "seed": planned.seed,
+    }
+
+
+def _changing_tags(
+    view: RunView, standing: Standing, reading: RunReading, known: Mapping[str, str]
+) -> dict[str, str]:
+    """Tags that say how far the run is; `known`: those that it has."""
+    texts = {"reason": view.reason, "warnings": reading.warnings, "unreadable": reading.fault}
+    texts["diverged_by"] = (view.state.diverged_by if view.state else None) or ""
+    reached = ",".join(f"{budget:g}" for budget in reading.reached)
+    # What is no longer so is emptied; what never was is not sent.
+    said = {key: text for key, text in texts.items() if text or key in known}
+    return {"status": str(standing), "budgets_reached": reached, **said}
+
+
+def _new_status(run: StoredRun, status: MlflowStatus, end: float | None) -> MlflowStatus | None:
+    """None if the run has the status, and the end, already."""
+    open_ended = status in ("RUNNING", "SCHEDULED") or end is None
+    return None if run.status == status and (open_ended or run.end_time == end) else status
+
+
+def _changed(wanted: Mapping[str, _T], known: Mapping[str, _T]) -> dict[str, _T]:
+    return {key: value for key, value in wanted.items() if known.get(key) != value}

@@ -395,7 +395,7 @@ def test_tracking_shows_the_reward_of_each_difficulty() -> None:
         completion_tokens=1.0,
         unix_time=0.0,
     )
-    shown = held_out_point(record, None, (0.0625, 0.5)).values
+    shown = held_out_point(record, (0.0625, 0.5)).values
     assert shown["heldout/reward_hard"] == 0.25
     assert shown["heldout/reward_easy"] == 0.75
     assert shown["heldout/avg_at_k"] == 0.5

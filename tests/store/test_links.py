@@ -4,7 +4,6 @@ import errno
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +12,6 @@ from isosweep.search.study import _mend
 from isosweep.store.checkpoints import keep_only, keep_weights
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import append_metrics
-from isosweep.tracking.artifacts import Artifacts
 
 
 @pytest.fixture
@@ -92,30 +90,3 @@ def test_a_kept_checkpoint_leaves_what_a_link_in_it_leads_to(run: RunPaths, fore
     assert {path.name for path in checkpoint.iterdir()} == {"model.safetensors"}
     assert (foreign / "notes.jsonl").exists()
     assert (foreign / "checkpoint-500" / "w").exists()
-
-
-class Kept:
-    """A client of MLflow whose runs' artifacts lie where it is told."""
-
-    def __init__(self, place: Path) -> None:
-        self.info = SimpleNamespace(artifact_uri=place.as_uri())
-
-    def get_run(self, _: str) -> "Kept":
-        return self
-
-
-def test_artifacts_are_not_written_to_what_a_link_leads_to(tmp_path: Path, foreign: Path) -> None:
-    def put(name: str, place: Path) -> None:
-        Artifacts(Kept(place), "run", None, shared=False).put(name, b"new")
-
-    place = tmp_path / "mlartifacts" / "run" / "artifacts"
-    put("report.html", place)
-    assert (place / "report.html").read_bytes() == b"new"
-    (place / "report.html").unlink()
-    (place / "report.html").symlink_to(foreign / "notes.jsonl")
-    put("report.html", place)
-    assert (place / "report.html").read_bytes() == b"new"
-    assert (foreign / "notes.jsonl").read_text() == "mine, and no line's end"
-    (tmp_path / "config.json").symlink_to(foreign / "notes.jsonl")
-    with pytest.raises(OSError, match=r"config\.json"):
-        Artifacts(Kept(place), "run", None, shared=False).add(tmp_path / "config.json")

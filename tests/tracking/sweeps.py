@@ -22,9 +22,7 @@ from isosweep.store.records import (
 )
 from isosweep.store.state import Attempt, RunState, RunStatus
 from isosweep.tracking.mlflow import MlflowBackend
-from isosweep.tracking.overview import Overview
-from isosweep.tracking.store import Store
-from isosweep.tracking.tracker import Tracker
+from isosweep.tracking.tracker import Overview, Tracker
 from isosweep.tracking.wandb import WandbBackend
 from tests.runs import wait_for
 from tests.tracking.wandb_files import WandbRun, read_run
@@ -146,8 +144,8 @@ class Sweep:
         return [read_run(file) for folder in folders for file in folder.glob("*.wandb")]
 
     @property
-    def store(self) -> Store:
-        return MlflowBackend(self.config, self.paths, self.plan).store
+    def store(self) -> MlflowBackend:
+        return MlflowBackend(self.config, self.paths, self.plan)
 
     def client(self) -> Any:
         import mlflow

@@ -1,6 +1,7 @@
 """The MLflow copy of a sweep: a real store, synthetic runs."""
 
 import ast
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,16 @@ from isosweep.pricing import Pricing
 from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
-from isosweep.tracking.faults import StoreError
+from isosweep.tracking.backend import StoreError, fault
 from isosweep.tracking.mlflow import SENT_TAG
-from isosweep.tracking.overview import Overview
-from isosweep.tracking.points import FinalStatus, Shape, held_out_point, held_out_points
+from isosweep.tracking.points import (
+    FinalStatus,
+    Shape,
+    budget_metric,
+    held_out_point,
+    held_out_points,
+)
+from isosweep.tracking.tracker import Overview, run_name
 from tests.runs import dead_pid
 from tests.tracking.sweeps import (
     EVAL_STEPS,
@@ -79,11 +86,6 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
         "worst_at_k": 0.0,
         "pass_at_2": (1 - (6 * 5) / (8 * 7)) / 2,
         "pass_at_4": (1 - (6 * 5 * 4 * 3) / (8 * 7 * 6 * 5)) / 2,
-        "share_none_right": 0.5,
-        "share_all_right": 0.0,
-        "share_better": 0.0,
-        "share_worse": 0.0,
-        "avg_at_k_of_never_right": 2 / 16,
     }
     for key, value in ends.items():
         assert histories[name, f"heldout/{key}"][-1][2] == pytest.approx(value), key
@@ -144,7 +146,7 @@ def test_a_sync_killed_before_the_params_is_completed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("isosweep.tracking.mlflow.send", kill)
+        patched.setattr("isosweep.tracking.mlflow.MlflowBackend.write", kill)
         tracker = sweep.tracker()
         with pytest.raises(KeyboardInterrupt):
             tracker.sync()
@@ -238,22 +240,14 @@ def test_warnings_are_reported_by_rule_and_step(sweep: Sweep) -> None:
     for step, rule in ((12, "truncation"), (20, "collapse")):
         warning = HealthWarning(step=step, rule=rule, value=0.2, threshold=0.1, message="above")
         append_warning(run.warnings, 1, warning)
+    set_state(run, "running", 21)
     tracker.sync()
     assert sweep.child().data.tags["warnings"] == "truncation (step 12), collapse (step 20)"
     # An attempt that goes on from step 15 has not yet come to the second one.
     start(run, attempt=2, parent=1, resumed=15)
+    set_state(run, "running", 15, attempt=2)
     tracker.sync()
     assert sweep.child().data.tags["warnings"] == "truncation (step 12)"
-
-
-def test_a_run_too_short_to_be_judged_says_so(sweep: Sweep) -> None:
-    for run, steps in zip(sweep.runs, (19, 20), strict=True):
-        set_state(run, "diverged", steps)
-    sweep.tracker().sync()
-    short, judged = (sweep.child(number).data.tags for number in (0, 1))
-    assert short["health"] == "not judged: fewer than 20 steps"
-    assert "health" not in judged
-    assert "warnings" not in {*short, *judged}
 
 
 def test_figures_and_report_end_the_parent(sweep: Sweep) -> None:
@@ -265,6 +259,7 @@ def test_figures_and_report_end_the_parent(sweep: Sweep) -> None:
         path.write_bytes(b"content")
     statuses: tuple[FinalStatus, ...] = ("FINISHED", "FAILED", "KILLED")
     for status in statuses:
+        report.write_text(status)
         tracker.finish(status, figures, report)
         assert sweep.stored()["parent"].info.status == status
     parent, client = sweep.stored()["parent"].info.run_id, sweep.client()
@@ -276,7 +271,7 @@ def test_figures_and_report_end_the_parent(sweep: Sweep) -> None:
     ]
     assert sorted(listed) == ["figures/frontier.png", "figures/scaling.png", "report.html"]
     stored = [p for p in (sweep.root / "mlartifacts").rglob("*") if p.is_file()]
-    assert len(stored) == 3
+    assert sorted(p.read_text() for p in stored) == ["KILLED", "content", "content"]
 
 
 def test_a_figure_that_cannot_be_stored_still_ends_the_parent(sweep: Sweep) -> None:
@@ -289,14 +284,11 @@ def test_a_figure_that_cannot_be_stored_still_ends_the_parent(sweep: Sweep) -> N
 
 def test_further_sets_are_metrics_of_their_own() -> None:
     own = Evaluation(successes=(2, 0), samples_per_problem=2, completion_tokens=3.0)
-    plain = held_out_point(record(20), None).values
-    shown = held_out_point(replace(record(20), sets={"hard": own}), None).values
+    plain = held_out_point(record(20)).values
+    shown = held_out_point(replace(record(20), sets={"hard": own})).values
     added = {name: value for name, value in shown.items() if name not in plain}
-    assert added == {
-        "sets/hard/avg_at_k": 0.5,
-        "sets/hard/best_at_k": 0.5,
-        "sets/hard/worst_at_k": 0.5,
-    }
+    scores = ("avg_at_k", "best_at_k", "worst_at_k")
+    assert added == {f"sets/hard/{score}": 0.5 for score in scores}
     assert {name: shown[name] for name in plain} == plain
 
 
@@ -313,6 +305,147 @@ def test_dollars_are_a_metric_where_their_price_is_known() -> None:
     assert plain[1].items() >= taken.items()
     dollars = (pytest.approx(1 / 3, rel=1e-3), 2.25)
     assert shown == [{**own, "dollars": cost} for own, cost in zip(plain, dollars, strict=True)]
+
+
+def test_names_sort_by_n_and_rewards_by_budget() -> None:
+    plan = make_plan(10)
+    names = ["all of it", *(run_name(run, plan) for run in plan.runs)]
+    assert names == sorted(names)
+    assert (names[1], names[-1]) == ("n=0002 seed=0", "n=1024 seed=0")
+    other = replace(plan.runs[0], problems_per_batch=16, axes={"recipe.beta": 0.1})
+    several = replace(plan, runs=(*plan.runs, other))
+    assert run_name(plan.runs[0], several) == "n=0002 B=04 seed=0"
+    assert run_name(other, several) == "n=0002 B=16 seed=0 beta=0.1"
+    budgets = [8.1e10, 1.62e11, 3.24e11]
+    rewards = [budget_metric(budget, budgets) for budget in budgets]
+    assert rewards == ["reward_1_8.1e10", "reward_2_1.62e11", "reward_3_3.24e11"]
+    many = [budget_metric(budget, range(1, 11)) for budget in range(1, 11)]
+    assert many == sorted(many)
+
+
+def contents(sweep: Sweep) -> list[Any]:
+    """Everything of the sweep's runs but what MLflow makes up: ids and times of its own."""
+    runs = {
+        name: (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time)
+        for name, run in sweep.stored().items()
+    }
+    made = ("mlflow.parentRunId", "mlflow.user", "mlflow.source.name", "mlflow.source.type")
+    tags = {
+        name: {key: value for key, value in run.data.tags.items() if key not in made}
+        for name, run in sweep.stored().items()
+    }
+    params = {name: dict(run.data.params) for name, run in sweep.stored().items()}
+    return [runs, tags, params, sweep.histories()]
+
+
+def test_a_view_that_is_rebuilt_from_the_files_equals_the_first(
+    sweep: Sweep, empty_store: Path, tmp_path: Path
+) -> None:
+    """The first one grew while the sweep was trained."""
+    told = Overview(
+        note="**saturated.** The best n has stopped growing.",
+        tags={None: {"verdict": "saturated"}, sweep.runs[0].run_id: {"on_frontier": "true"}},
+        metrics={sweep.runs[0].run_id: {"reward_1_2e10": 0.2}},
+        unix_time=START,
+    )
+    tracker = sweep.tracker(told)
+    tracker.sync()
+    for run in sweep.runs[1:]:
+        start(run)
+    for steps in (range(21, 31), range(31, 41)):
+        write_steps(sweep.runs[0], steps)
+        set_state(sweep.runs[0], "running", steps[-1])
+        tracker.sync()
+    write_steps(sweep.runs[1], range(41))
+    for run in sweep.runs:
+        set_state(run, "finished", 40)
+    tracker.finish("FINISHED", [], None)
+    grown = contents(sweep)
+    assert grown[0]["parent"][1] == "FINISHED"
+    # A database of another name: MLflow keeps the one that was removed open.
+    uri = f"sqlite:///{tmp_path}/again/new.db"
+    (tmp_path / "again").mkdir()
+    shutil.copy(empty_store, tmp_path / "again" / "new.db")
+    sweep.config = replace(sweep.config, uri=uri)
+    sweep.tracker(told).finish("FINISHED", [], None)
+    rebuilt = contents(sweep)
+    # Of sums over all runs only the last are known.
+    for histories in (grown[3], rebuilt[3]):
+        for key in [key for key in histories if key[0] == "parent"]:
+            histories[key] = [histories[key][-1][2]]
+    assert rebuilt == grown
+
+
+def test_a_damaged_file_is_named_and_the_other_runs_go_on(sweep: Sweep) -> None:
+    (sweep.runs[0].metrics / "1.jsonl").write_text('{"attempt": 1, "step": 2, "loss": 1}\n')
+    set_state(sweep.runs[1], "running", 20)
+    sweep.tracker().sync()
+    assert "time" in sweep.child().data.tags["unreadable"]
+    assert sweep.child(1).info.status == "RUNNING"
+
+
+def test_a_store_that_fails_is_named_in_its_own_words_and_completed_afterwards(
+    sweep: Sweep, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    deleted = sweep.child().info.run_id
+    sweep.client().delete_run(deleted)
+    write_steps(sweep.runs[0], range(21, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    with pytest.raises(StoreError, match=r"mlflow\.db: .*must be in the 'active' state"):
+        tracker.sync()
+    tracker.sync()
+    assert sweep.child().info.run_id != deleted
+    assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_fault_is_the_cause_s_first_line_without_a_password() -> None:
+    error = RuntimeError("no\nmore")
+    error.__cause__ = OSError("postgresql://me:secret@db/mlflow is away\nand so on")
+    assert fault(error) == "postgresql://me:***@db/mlflow is away"
+
+
+def test_while_the_runs_are_away_nothing_is_sent_and_no_directory_is_made(
+    sweep: Sweep, tmp_path: Path
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    gone = sweep.root.rename(tmp_path / "gone")
+    tracker.sync()
+    tracker.finish("FINISHED", [], None)
+    assert not sweep.root.exists()
+    gone.rename(sweep.root)
+    tracker.sync()
+    assert sweep.child().info.status == "RUNNING"
+
+
+def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path: Path) -> None:
+    def tracked(sweep: Sweep) -> None:
+        report = sweep.root / "report.html"
+        report.write_text(f"of {sweep.root}")
+        sweep.tracker().finish("FINISHED", [], report)
+
+    def state_of(root: Path) -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    tracked(sweep)
+    shutil.copytree(sweep.root, tmp_path / "the copy")
+    before = state_of(sweep.root)
+    copied = Sweep(tmp_path / "the copy", max_points=20)
+    assert not copied.store.find()
+    for _ in range(2):
+        write_steps(copied.runs[0], range(21, 41))
+        set_state(copied.runs[0], "finished", 40)
+        tracked(copied)
+        assert state_of(sweep.root) == before
+    reports = (copied.root / "mlartifacts").rglob("report.html")
+    assert {path.read_text() for path in reports} == {f"of {sweep.root}", f"of {copied.root}"}
+    # The copy's is there anew, beside what was copied, and once.
+    copied.config = replace(copied.config, experiment=f"isosweep in {copied.root}")
+    assert copied.steps("heldout/avg_at_k") == list(EVAL_STEPS)
+    assert copied.store.find()
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from PIL import Image
 
-from isosweep.tracking.overview import Overview, Problems, Table
+from isosweep.tracking.tracker import Overview
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     START,
@@ -127,12 +127,9 @@ def test_what_came_of_a_sweep_follows_the_next_analysis(sweep: Sweep) -> None:
     for when, verdict, reward in ((START, "growing", 0.25), (START + 9, "saturated", 0.2)):
         told = Overview(
             note=f"**{verdict}.**",
-            figure=figure,
             tags={None: {"verdict": verdict}, run: {"on_frontier": "true"}},
             metrics={run: {"reward_1_2e10": reward}},
             unix_time=when,
-            tables={"cells": Table(columns=["n", "reward"], rows=[[2, reward], [4, None]])},
-            problems=(Problems("sort held out", "evaluation", 64, {"seed": 0}),),
         )
         tracker = sweep.tracker(told)
         tracker.sync()

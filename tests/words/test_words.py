@@ -57,7 +57,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
         ],
         "mlflow": [
             *words.lines("mlflow", "answer", "", document),
-            *words.lines("mlflow", "collapsed", 8.1e10, "flops"),
             *words.lines("mlflow", "spent", 3, 12, 2.5e21, "flops", 41.5, pricing),
         ],
         "answer": [
