@@ -2,7 +2,7 @@
 
 vLLM's CPU build checks the scheduler's limits, the context, how a model divides and what its cache
 takes. It cannot check sleep mode, which it refuses, CUDA graphs, and whether memory suffices:
-docs/vllm_reference.md says so.
+docs/vllm.md says so.
 """
 
 import importlib.util
