@@ -48,15 +48,13 @@ class Versions:
     """Version of numpy."""
     scipy: str
     """Version of scipy."""
-    plotly: str
-    """Version of plotly."""
     matplotlib: str
     """Version of matplotlib."""
 
     @classmethod
     def here(cls) -> "Versions":
         """Of what is installed."""
-        packages = {name: version(name) for name in ("numpy", "scipy", "plotly", "matplotlib")}
+        packages = {name: version(name) for name in ("numpy", "scipy", "matplotlib")}
         return cls(isosweep=__version__, python=platform.python_version(), **packages)
 
 

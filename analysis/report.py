@@ -10,8 +10,8 @@ from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions, fits_document
 from isosweep.analysis.figures.all import describe_figures
-from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.figures.health import METRICS
+from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.load import load_view, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures import (
     batch,
-    checks,
+    best_n,
     curves,
     health,
     mechanism,
-    optima,
     reward,
     search,
+    slices,
 )
-from isosweep.analysis.figures.description import Figure, LeftOut, ReportFigure, Section
+from isosweep.analysis.figures.canvas import Figure, LeftOut, ReportFigure, Section
 from isosweep.analysis.statistics.findings import Findings
 
 REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
     figure
-    for topic in (optima, batch, reward, curves, search, health, mechanism, checks)
+    for topic in (best_n, slices, batch, reward, curves, search, health, mechanism)
     for figure in topic.FIGURES
 )
 

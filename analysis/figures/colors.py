@@ -1,7 +1,7 @@
 """Every colour that figures use, on white and on black, and the map from one to the other.
 
-Figures are described in light colours. Each has exactly one dark counterpart, so that a drawn
-figure can be turned dark by exchanging colours alone, here and in the report's page.
+Figures are drawn in light colours. Each has exactly one dark counterpart, so that a drawn figure
+turns dark by exchanging colours alone, in a file and in the report's page.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,15 @@ INK, GREY, GRID, GROUND = "#111111", "#8a8a8a", "#dddddd", "#ffffff"
 # Okabe and Ito (2008), distinguished by the colour-blind: sky blue, vermilion and bluish green are
 # used in their darker or lighter form, whichever stands out from the ground.
 BLUE, RED, GREEN = "#0072b2", "#d55e00", "#00805f"
+# Letters on a bright cell of a heat map. On black all cells are bright, so those for dark cells
+# (GROUND) and these turn into the same.
+ON_BRIGHT = "#1a1a1a"
 _NEUTRAL_AND_NAMED = {
     INK: "#ededed",
     GREY: "#8f9399",
     GRID: "#33373d",
     GROUND: "#15171b",
+    ON_BRIGHT: "#15171b",
     BLUE: "#56b4e9",
     RED: "#ff8f3d",
     GREEN: "#2bc49a",

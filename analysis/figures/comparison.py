@@ -2,23 +2,11 @@
 
 from collections.abc import Sequence
 
-from isosweep.analysis.figures.axes import (
-    along_compute,
-    generations_axis,
-    rewarded,
-)
+from isosweep.analysis.figures.canvas import Canvas, Figure, rewarded
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
-from isosweep.analysis.figures.description import (
-    DOTS,
-    Axis,
-    Figure,
-    Series,
-    series_of,
-)
 from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.config.analysis import Quantity
-from isosweep.words.numbers import UNITS
 
 
 def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict[str, Figure]:
@@ -30,44 +18,43 @@ def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict
     return figures
 
 
-def _colors(entries: Sequence[Entry]) -> Sequence[str]:
+def _looks(entries: Sequence[Entry]) -> list[tuple[Entry, str, float]]:
+    """Of each: its colour, and the factor of compute by which it is shifted, so that intervals do
+    not hide each other."""
     named = (BLUE, RED, GREEN)
-    return named if len(entries) <= len(named) else sequential(len(entries))
+    colors = named if len(entries) <= len(named) else sequential(len(entries))
+    middle = (len(entries) - 1) / 2
+    return [(entry, colors[i], 1.03 ** (i - middle)) for i, entry in enumerate(entries)]
 
 
-def _budget_axis(comparison: Comparison) -> Axis:
-    budgets = sorted({at.budget for at in comparison.frontiers})
-    if not budgets:
-        return Axis(title=f"training compute per run ({UNITS[comparison.unit]})", log=True)
-    return along_compute(comparison.unit, (budgets[0] / 1.4, budgets[-1] * 1.4))
+def _draw_budgets(canvas: Canvas, comparison: Comparison) -> None:
+    budgets = [at.budget for at in comparison.frontiers] or [1.0]
+    canvas.compute(comparison.unit, min(budgets) / 1.4, max(budgets) * 1.4)
 
 
 def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
     """Best expected reward of every sweep against compute."""
 
-    def course(i: int, name: str, color: str) -> Series:
-        # Sweeps lie side by side, so that their intervals do not hide each other.
-        shift = 1.03 ** (i - (len(entries) - 1) / 2)
-        return series_of(
-            (at for at in comparison.frontiers if at.entry == name),
-            lambda at: at.budget * shift,
-            lambda at: at.reward,
-            ends=lambda at: at.interval,
-            text=lambda at: f"{name}\nn={at.best_n}, B={at.best_batch}",
-            label=name,
-            color=color,
-            width=1.6,
-            marker="circle",
-        )
+    def draw(canvas: Canvas) -> None:
+        _draw_budgets(canvas, comparison)
+        canvas.axes.set_ylabel(rewarded(entries[0].data))
+        for entry, color, shift in _looks(entries):
+            mine = [at for at in comparison.frontiers if at.entry == entry.name]
+            points = [
+                (at.budget * shift, at.reward, f"{entry.name}\nn={at.best_n}, B={at.best_batch}")
+                for at in mine
+            ]
+            for at, (x, _, tip) in zip(mine, points, strict=True):
+                if at.interval is not None:
+                    canvas.bar(x, at.interval, color, tip=tip)
+            canvas.line([x for x, _, _ in points], [y for _, y, _ in points], color)
+            canvas.marks(points, color, label=entry.name)
 
-    named = zip(entries, _colors(entries), strict=False)
     return Figure(
         title=f"Best reward of every {comparison.kind}",
         caption="Expected reward of the best (n, B) at each budget, with its interval where "
         f"several seeds were run. {comparison.kind.capitalize()}s are shifted sideways a little.",
-        x=_budget_axis(comparison),
-        y=Axis(title=rewarded(entries[0].data)),
-        series=tuple(course(i, entry.name, color) for i, (entry, color) in enumerate(named)),
+        draw=(draw,),
     )
 
 
@@ -86,34 +73,29 @@ _N: dict[Quantity, tuple[str, str]] = {
 
 
 def _n_figure(comparison: Comparison, entries: Sequence[Entry], quantity: Quantity) -> Figure:
-    """n*(C) or n_d(C) of every sweep."""
+    """n*(C) or n_d(C) of every sweep. No line: where an interval spans the grid, its median leads
+    nowhere."""
     title, caption = _N[quantity]
     symbol = "n*" if quantity == "best" else "n_d"
 
-    def course(i: int, entry: Entry, color: str) -> Series:
-        shift = 1.03 ** (i - (len(entries) - 1) / 2)
-        found = [(at, at.of(quantity)) for at in entry.findings.saturation.optima]
-        if quantity == "enough":
-            found = [(at, known) for at, known in found if known is not None]
-        return series_of(
-            found,
-            lambda row: row[0].budget * shift,
-            lambda row: row[0].best if row[1] is None else row[1].interval.median,
-            ends=lambda row: row[1].interval if row[1] else None,
-            text=lambda row: f"{entry.name}\n{symbol} {(row[1] or row[0]).words}",
-            label=entry.name,
-            color=color,
-            width=1.6,
-            # No line: where an interval spans the grid, its median leads nowhere.
-            **DOTS,
-        )
+    def draw(canvas: Canvas) -> None:
+        _draw_budgets(canvas, comparison)
+        measured = [n for e in entries for at in e.findings.frontier.budgets for n in at.measured]
+        canvas.generations("y", measured or [2])
+        for entry, color, shift in _looks(entries):
+            points = []
+            for at in entry.findings.saturation.optima:
+                x, found = at.budget * shift, at.of(quantity)
+                if found is not None:
+                    tip = f"{entry.name}\n{symbol} {found.words}"
+                    canvas.bar(x, (found.interval.low, found.interval.high), color, tip=tip)
+                    points.append((x, found.interval.median, tip))
+                elif quantity == "best":
+                    points.append((x, float(at.best), f"{entry.name}\n{symbol} {at.words}"))
+            canvas.marks(points, color, label=entry.name)
 
-    named = zip(entries, _colors(entries), strict=False)
-    values = [n for e in entries for at in e.findings.frontier.budgets for n in at.measured]
     return Figure(
         title=f"{title} of every {comparison.kind}",
         caption=f"{caption}, by each {comparison.kind}'s own reward surface.",
-        x=_budget_axis(comparison),
-        y=generations_axis(values or [2]),
-        series=tuple(course(i, entry, color) for i, (entry, color) in enumerate(named)),
+        draw=(draw,),
     )

@@ -1,96 +1,85 @@
 """Learning curves and the sigmoids that are fitted to them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.figures.axes import (
-    amount,
-    compute_axis,
-    evenly_chosen,
-    generation_colors,
-    reward_axis,
-    round_ticks,
-)
-from isosweep.analysis.figures.description import (
-    DOTS,
+from isosweep.analysis.figures.canvas import (
     NO_BUDGET,
-    EndLabel,
+    Canvas,
     Figure,
     LeftOut,
     ReportFigure,
-    Series,
-    series_of,
+    compute_words,
+    evenly_chosen,
+    generation_colors,
 )
-from isosweep.analysis.figures.labels import padded, spread
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit, sigmoid
 
-# Compute, ascending, and reward.
-_Course = tuple[FloatArray, FloatArray]
 # Records of a mean over seeds, which lie at the same computes for all of them.
 _MEAN_RECORDS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Drawn:
-    """What is drawn of one (n, B)."""
+class _Course:
+    """The mean of an (n, B) over seeds; all (records,). `fitted`: None unless each seed identifies
+    a sigmoid, for the mean of some would be that of those that rose."""
 
-    series: tuple[Series, ...]
-    label: EndLabel
+    pair: Pair
+    num_seeds: int
+    compute: FloatArray
+    reward: FloatArray
+    fitted: FloatArray | None
 
 
 def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """The smallest, the best and the largest n: mean records and fitted curve."""
     if not findings.frontier.budgets:
         return NO_BUDGET
-    found = [_drawn(data, findings, pair) for pair in _chosen(findings)]
-    drawn = [each for each in found if each is not None]
-    if not drawn:
+    found = [_course(data, findings, pair) for pair in _chosen(findings)]
+    courses = [each for each in found if each is not None]
+    if not courses:
         return LeftOut(reason="no run has three records past step 0")
-    if not any(each.marker is None for part in drawn for each in part.series):
+    if all(each.fitted is None for each in courses):
         return LeftOut(reason="no curve is identified")
-    series = [each for part in drawn for each in part.series]
-    x = [value for each in series for value in each.x]
-    y = [value for each in series for value in each.y]
-    limits = padded(y)
-    ends = min(x) / 1.15, max(x) * 1.05
+
+    def draw(canvas: Canvas) -> None:
+        ends = [float(value) for each in courses for value in each.compute]
+        canvas.compute(data.plan.budget_unit, min(ends) / 1.15, max(ends) * 1.05)
+        canvas.reward(data)
+        for each in courses:
+            _draw_course(canvas, data, each)
+
     return Figure(
         title="Where the curves go",
         caption="Smallest, best and largest n that keep their gain, at their best B, mean over "
-        f"seeds ({len(drawn)} of {len(data.generations)} n). Dots: records. "
+        f"seeds ({len(courses)} of {len(data.generations)} n). Dots: records. "
         "Full lines: fitted sigmoids.",
-        x=replace(compute_axis(data), ticks=round_ticks(*ends, 8), limits=ends),
-        y=replace(reward_axis(data), limits=limits),
-        series=tuple(series),
-        labels=spread([part.label for part in drawn], limits),
+        draw=(draw,),
     )
 
 
-def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
-    """None where no run has enough records."""
-    color = generation_colors(data.generations)[pair.num_generations]
-    kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
-    long = [curve for curve in kept if (curve.compute > 0).sum() > 2]
-    mean = _mean_course(long)
-    if mean is None:
-        return None
-    compute, _ = mean
-    series = [_records(data, pair, mean, color, len(long))]
-    fits = [f for c, f in zip(data.curves, findings.fits, strict=True) if Pair.of(c.run) == pair]
-    courses = [course for fit in fits if (course := fitted(fit, compute)) is not None]
-    # Unless each seed identifies one, their mean is of those that rose.
-    if fits and len(courses) == len(fits):
-        course = np.mean(courses, axis=0)
-        series.append(Series(x=_row(compute), y=_row(course), color=color, width=2.0))
-    label = EndLabel(
-        x=series[-1].x[-1], y=series[-1].y[-1], text=f"n = {pair.num_generations}", color=color
+def _draw_course(canvas: Canvas, data: SweepData, course: _Course) -> None:
+    color = generation_colors(data.generations)[course.pair.num_generations]
+    about = "n={}, B={}".format(*course.pair) + f", mean over {course.num_seeds} seeds\n"
+    canvas.marks(
+        [
+            (x, y, f"{about}{compute_words(data, x)}\nreward {y:.4f}")
+            for x, y in zip(course.compute.tolist(), course.reward.tolist(), strict=True)
+        ],
+        color,
+        size=3.5,
     )
-    return _Drawn(series=tuple(series), label=label)
+    line = course.reward if course.fitted is None else course.fitted
+    if course.fitted is not None:
+        canvas.line(course.compute.tolist(), line.tolist(), color, width=2.0)
+    end = float(course.compute[-1]), float(line[-1])
+    canvas.name_end(*end, f"n = {course.pair.num_generations}", color)
 
 
 def _chosen(findings: Findings) -> list[Pair]:
@@ -100,8 +89,27 @@ def _chosen(findings: Findings) -> list[Pair]:
     return [Pair.of(c.cell) for c in at.choices if c.num_generations in ends]
 
 
-def _mean_course(curves: Sequence[Curve]) -> _Course | None:
-    """The mean of all `curves`, over what they share."""
+def _course(data: SweepData, findings: Findings, pair: Pair) -> _Course | None:
+    """None where no run has enough records."""
+    kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
+    long = [curve for curve in kept if (curve.compute > 0).sum() > 2]
+    mean = _mean_course(long)
+    if mean is None:
+        return None
+    compute, reward = mean
+    fits = [f for c, f in zip(data.curves, findings.fits, strict=True) if Pair.of(c.run) == pair]
+    fitted = [course for fit in fits if (course := _fitted(fit, compute)) is not None]
+    return _Course(
+        pair=pair,
+        num_seeds=len(long),
+        compute=compute,
+        reward=reward,
+        fitted=np.mean(fitted, axis=0) if fits and len(fitted) == len(fits) else None,
+    )
+
+
+def _mean_course(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray] | None:
+    """Compute, ascending, and the mean reward of all `curves`, over what they share."""
     if not curves:
         return None
     past = [(c.compute[c.compute > 0], c.reward[c.compute > 0]) for c in curves]
@@ -115,25 +123,7 @@ def _mean_course(curves: Sequence[Curve]) -> _Course | None:
     return at, np.mean(rewards, axis=0)
 
 
-def _row(values: FloatArray) -> tuple[float, ...]:
-    return tuple(map(float, values))
-
-
-def _records(data: SweepData, pair: Pair, mean: _Course, color: str, seeds: int) -> Series:
-    about = f"n={pair.num_generations}, B={pair.problems_per_batch}, mean over {seeds} seeds\n"
-    return series_of(
-        zip(*map(_row, mean), strict=True),
-        lambda at: at[0],
-        lambda at: at[1],
-        text=lambda at: f"{about}{amount(data, at[0])}\nreward {at[1]:.4f}",
-        color=color,
-        size=4.5,
-        opacity=0.8,
-        **DOTS,
-    )
-
-
-def fitted(fit: Fit, compute: FloatArray) -> FloatArray | None:
+def _fitted(fit: Fit, compute: FloatArray) -> FloatArray | None:
     """A run's sigmoid at `compute`; None where its records identify none."""
     parameters = [part.value for part in (fit.asymptote, fit.midpoint, fit.exponent) if part]
     if fit.base_reward is None or len(parameters) < 3:

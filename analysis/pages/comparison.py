@@ -7,7 +7,7 @@ from types import MappingProxyType
 from isosweep import words
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span
 from isosweep.analysis.figures.comparison import comparison_figures
-from isosweep.analysis.figures.draw_matplotlib import write_figures
+from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.compare import AtBudget, Comparison

@@ -11,7 +11,7 @@ from isosweep.analysis.columns import PageTable, Table, page_table
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions
 from isosweep.analysis.figures.all import Figures
-from isosweep.analysis.figures.description import Figure, Section
+from isosweep.analysis.figures.canvas import Figure, Section
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import (
     all_fallen,

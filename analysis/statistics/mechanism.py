@@ -15,7 +15,7 @@ from isosweep.analysis.bounds import AtLeastOne, Share
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.heldout import RATE_EDGES, changes, rate_group, score
+from isosweep.heldout import changes, score
 
 # One-sided chance of a normal variable beyond `isosweep.heldout.CHANGED` standard errors.
 CHANCE = 0.0228
@@ -63,37 +63,6 @@ def _with_base(data: SweepData, frontier: Frontier) -> Iterator[tuple[list[Curve
         sizes = {curve.successes.shape[1] for curve in based}
         if len(sizes) == 1 and 0 not in sizes:
             yield based, budget
-
-
-@dataclass(frozen=True, kw_only=True)
-class GainByRate:
-    """Mean change of the success rate of one n's problems, by their rate before training.
-
-    All (groups,): mean rate before, mean gain, number of problems; groups without one are absent.
-    """
-
-    num_generations: int
-    before: tuple[float, ...]
-    gain: tuple[float, ...]
-    num_problems: tuple[int, ...]
-
-
-def gains_by_rate(data: SweepData, frontier: Frontier) -> tuple[GainByRate, ...]:
-    """One for each n at its best B at the largest budget; avg@k only."""
-    return tuple(_gain_by_rate(*each) for each in _with_base(data, frontier))
-
-
-def _gain_by_rate(curves: list[Curve], budget: float) -> GainByRate:
-    now = _summed(curves, budget) / sum(curve.samples_per_problem for curve in curves)
-    base = curves[0].successes[0] / curves[0].samples_per_problem
-    group = rate_group(base)
-    present = [k for k in range(len(RATE_EDGES) - 1) if (group == k).any()]
-    return GainByRate(
-        num_generations=curves[0].run.num_generations,
-        before=tuple(float(base[group == k].mean()) for k in present),
-        gain=tuple(float((now - base)[group == k].mean()) for k in present),
-        num_problems=tuple(int((group == k).sum()) for k in present),
-    )
 
 
 def _at_best(data: SweepData, frontier: Frontier) -> Iterator[tuple[list[Curve], float]]:

@@ -17,10 +17,10 @@ from isosweep.errors import SettingError
 from isosweep.words.numbers import UNITS, short
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     import pandas
-    import plotly.graph_objects
 
-    from isosweep.analysis.figures.description import Figure
+    from isosweep.analysis.figures.canvas import Figure
     from isosweep.analysis.statistics.compare import AtBudget, Comparison
     from isosweep.analysis.statistics.entries import Entry
     from isosweep.analysis.statistics.optima import Range
@@ -60,12 +60,12 @@ class ComparedSweeps:
         """Names of the figures that `plot` draws."""
         return tuple(self._figures)
 
-    def plot(self, name: str) -> "plotly.graph_objects.Figure":
+    def plot(self, name: str) -> "matplotlib.figure.Figure":
         """A figure of the comparison. Raises SettingError for a name that is none of `figures`."""
-        from isosweep.analysis.figures.draw_plotly import to_plotly
+        from isosweep.analysis.figures.output import to_matplotlib
 
         one_of("figure", name, self.figures)
-        return to_plotly(self._figures[name])
+        return to_matplotlib(self._figures[name])
 
     def to_latex(self) -> str:
         """A LaTeX table of `frontier` at planned budgets, by the package booktabs."""

@@ -30,8 +30,8 @@ from isosweep.plan.cells import Plan, variant_label
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     import pandas
-    import plotly.graph_objects
 
     from isosweep.analysis.curves import SweepData
     from isosweep.analysis.recommend import Recommendation
@@ -275,16 +275,16 @@ class Sweep:
 
         return to_latex(table, self.name, self.data, self.findings, self.analysis.margin)
 
-    def plot(self, name: str) -> "plotly.graph_objects.Figure":
+    def plot(self, name: str) -> "matplotlib.figure.Figure":
         """A figure of the report, drawn now. Raises SettingError for a name that is none of
         `figures`, and for a figure that has nothing to show of this sweep.
 
-        >>> small.plot("best_n").layout.title.text
+        >>> small.plot("best_n").get_suptitle()
         'Best n, and smallest n that is good enough, against compute'
         """
         from isosweep.analysis.figures.all import describe_figures
-        from isosweep.analysis.figures.draw_plotly import to_plotly
         from isosweep.analysis.figures.health import METRICS as COURSES
+        from isosweep.analysis.figures.output import to_matplotlib
         from isosweep.analysis.load import read_training
 
         one_of("figure", name, tuple(self.figures))
@@ -293,7 +293,7 @@ class Sweep:
         if name in figures.left_out:
             rule = f"has nothing to show: {figures.left_out[name]}"
             raise SettingError("figure", name, rule)
-        return to_plotly(figures.drawn[name])
+        return to_matplotlib(figures.drawn[name])
 
     def recommend(self, budget: float) -> "Recommendation":
         """How to split a budget: n, B, T, learning rate, and the reward to expect.

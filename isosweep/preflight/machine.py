@@ -25,7 +25,6 @@ from isosweep.training.loss import try_loss
 ANALYSIS_PACKAGES = (
     "scipy",
     "pandas",
-    "plotly",
     "matplotlib",
     "threadpoolctl",
     "jinja2",

@@ -17,7 +17,7 @@ IO = {
     "isosweep.store.paths",
     "isosweep.store.records",
     *("pathlib", "os", "io", "shutil", "subprocess", "time", "tempfile", "hydra", "omegaconf"),
-    *("matplotlib", "plotly", "jinja2", "torch", "mlflow"),
+    *("matplotlib", "jinja2", "torch", "mlflow"),
 }
 
 

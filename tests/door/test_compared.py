@@ -50,7 +50,7 @@ def test_a_comparison_is_that_of_the_command_line(
     assert last.better == compared.answer.frontiers[-1].better
     assert len(compared.summary) == 2
     assert compared._repr_html_().count("<tr>") == 3
-    assert compared.plot("comparison_reward").layout.title.text
+    assert compared.plot("comparison_reward").get_suptitle()
     with pytest.raises(SettingError, match=r"figure=reward: must be one of comparison_reward"):
         compared.plot("reward")
     assert compared.to_latex().count("rising & ") == len(PLAN.budgets)

@@ -11,7 +11,7 @@ import isosweep
 from tests.door.conftest import ROOT
 
 # What takes long to import, and what a notebook may lack.
-HEAVY = ("pandas", "numpy", "pydantic", "hydra", "scipy", "plotly", "matplotlib", "torch", "optuna")
+HEAVY = ("pandas", "numpy", "pydantic", "hydra", "scipy", "matplotlib", "torch", "optuna")
 
 
 # One after another in one interpreter, and what of `HEAVY` each may add.

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.batch import best_batch_figure
-from isosweep.analysis.figures.description import Figure, LeftOut
+from isosweep.analysis.figures.canvas import Figure, LeftOut
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.best_batch import BatchLaw, fixed_products
 from isosweep.analysis.statistics.findings import Findings, find
@@ -77,7 +78,8 @@ def test_every_product_has_a_law_of_its_own(tmp_path: Path) -> None:
         assert known(law.slope).median == pytest.approx(-1.0, abs=0.3)
     figure = best_batch_figure(data, findings)
     assert isinstance(figure, Figure)
-    labels = [series.label for series in figure.series if series.label]
+    drawn, _ = figure.drawn((6.8, 3.6))
+    labels = drawn.axes[0].get_legend_handles_labels()[1]
     assert labels == ["n x B = 64", "n x B = 256"]
 
 
@@ -89,8 +91,11 @@ def test_an_optimum_at_the_edge_gives_no_slope(tmp_path: Path) -> None:
     assert (law.lacks, law.open_at) == ("open", 8e6)
     figure = best_batch_figure(data, findings)
     assert isinstance(figure, Figure)
-    (triangles,) = [series for series in figure.series if series.marker == "triangle-down-open"]
-    assert triangles.y == tuple(at.interval.low for at in law.optima if at.interval)
+    lines = figure.drawn((6.8, 3.6))[0].axes[0].get_lines()
+    triangles = [
+        float(np.asarray(line.get_ydata())[0]) for line in lines if line.get_marker() == "v"
+    ]
+    assert triangles == [at.interval.low for at in law.optima if at.interval]
 
 
 def test_one_seed_gives_the_best_of_the_grid_and_no_slope(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.mechanism import gains_by_rate, problem_changes
+from isosweep.analysis.statistics.mechanism import problem_changes
 from isosweep.compute import Compute
 from isosweep.store.records import Record
 from tests.analysis.sweeps import BUDGETS, make_plan
@@ -45,9 +45,6 @@ def test_problems_are_counted_as_one_would_by_hand() -> None:
     rewards = [curve.reward for curve in data.curves]
     moved = np.mean([reward[-1] - reward[0] for reward in rewards])
     assert change.gained - change.lost == pytest.approx(float(moved))
-    (gain,) = gains_by_rate(data, fit_frontier(data.readings, None, None, 0.9))
-    assert (gain.before, gain.num_problems) == ((0.0, 0.5, 1.0), (1, 2, 2))
-    assert gain.gain == pytest.approx((1.0, (-0.5 + 1 / 16) / 2, 0.0))
 
 
 def test_chance_alone_puts_about_two_per_cent_on_either_side() -> None:
