@@ -20,7 +20,7 @@ SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py sharded_vllm.py nodes_vllm.py layouts.py overlap_vllm.py)
 
 .PHONY: sweep laptop schemas docs test test-system test-vllm test-ray test-long test-all lint
-.PHONY: coverage bench bench-quick bench-gpu experiments studies clean help
+.PHONY: coverage bench bench-quick bench-gpu studies clean help
 .PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
@@ -100,9 +100,6 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 	$(BIN)/python benchmarks/coverage.py --quick --check --design ten --worlds return,bump
 	$(BIN)/python benchmarks/gpu.py --quick --check
 	$(BIN)/python benchmarks/chaos.py --quick --check
-
-experiments: setup  ## Print a table of all experiments: figure, n x B, runs and device-hours.
-	$(BIN)/python -m isosweep.plan.experiments
 
 studies: setup  ## Analyse the records of docs/studies.md anew, in sweeps/studies, and the Playbook's points.
 	mkdir -p sweeps/studies
