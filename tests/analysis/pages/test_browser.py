@@ -7,7 +7,6 @@ from typing import Any
 
 import axe_core_python
 import pytest
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
