@@ -1,7 +1,7 @@
 """Arithmetic of graded difficulty, for language models that are small: a task=custom.
 
 A level is a text such as `10..20 x 2..9`: two ranges of whole numbers, and `+`, `-` or `x` between
-them. docs/task_kinds.md says how often a model of 135M parameters is right at which.
+them. docs/tasks.md says how often a model of 135M parameters is right at which.
 """
 
 import operator

@@ -228,6 +228,6 @@ def other_data(config: RowsConfig) -> str:
     return (
         f"""load it into the local cache once with a network, python -c "import datasets; """
         f"""datasets.load_dataset({named})"; or give problems of your own, """
-        f"{config.group}.dataset=null {config.group}.path=FILE.jsonl (docs/task_kinds.md); or "
+        f"{config.group}.dataset=null {config.group}.path=FILE.jsonl (docs/tasks.md); or "
         "generated ones, task=reasoning_gym"
     )
