@@ -119,25 +119,6 @@ def test_a_file_is_converted_once_wherever_it_lies(
     assert converted(tmp_path / "renamed.gguf") == directory
 
 
-def test_a_conversion_that_was_killed_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_gguf(tmp_path / "small.gguf")
-
-    def killed(_: Path, directory: Path) -> None:
-        directory.mkdir()
-        (directory / "config.json").write_text("{")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(room, "_convert", killed)
-        with pytest.raises(KeyboardInterrupt):
-            converted(tmp_path / "small.gguf")
-    directory = converted(tmp_path / "small.gguf")
-    assert origin(directory) is not None
-    assert (directory / "model.safetensors").is_file()
-
-
 def test_a_plan_reads_the_architecture_of_a_file_and_runs_share_by_its_content(
     tmp_path: Path,
 ) -> None:
@@ -153,25 +134,6 @@ def test_a_plan_reads_the_architecture_of_a_file_and_runs_share_by_its_content(
     assert models[0].architecture.num_layers == LAYERS
     assert content_identity(models[0]) == content_identity(models[1])
     assert missing_weights(models[0]) == []
-
-
-def test_what_is_converted_is_read_where_nothing_can_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_gguf(tmp_path / "small.gguf")
-    directory = converted(tmp_path / "small.gguf")
-    # Root may write everywhere: what would write is not to be called.
-    monkeypatch.setattr(room, "FileLock", lambda _: pytest.fail("written"))
-    assert converted(tmp_path / "small.gguf") == directory
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    write_gguf(tmp_path / "small.gguf")
-    (tmp_path / "assets").write_text("no directory")
-    with pytest.raises(SettingError, match="cannot be kept converted in") as refused:
-        converted(tmp_path / "small.gguf")
-    assert str(tmp_path / "assets" / "isosweep") in refused.value.rule
-    assert refused.value.nearest.startswith("HF_HOME=")
 
 
 @pytest.mark.parametrize(

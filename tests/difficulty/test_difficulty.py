@@ -92,12 +92,6 @@ def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
     assert len({measurement_path(config, tmp_path) for config in configs}) == len(ways)
 
 
-def test_a_measurement_of_an_earlier_version_is_found(tmp_path: Path) -> None:
-    assert measurement_path(config_in(tmp_path), tmp_path).stem == "7a06551ea5dac798"
-    cooler = config_in(tmp_path, "recipe.temperature=0.7")
-    assert measurement_path(cooler, tmp_path).stem == "b5482c1374d83483"
-
-
 def test_difficulties_are_ranges_that_may_overlap() -> None:
     assert buckets_of(0.0) == ("hard", "extremely_hard")
     assert buckets_of(0.0625) == ("medium", "hard")
@@ -166,14 +160,6 @@ def test_too_few_problems_are_told_by_range(difficulty: str, tmp_path: Path) -> 
         select(config.task, measurement)
     fewer = config_in(tmp_path, *asked, "task.num_train_problems=60")
     assert select(fewer.task, measurement)
-
-
-def test_without_a_measurement_the_command_is_named(tmp_path: Path) -> None:
-    done = isosweep("task.difficulty=hard", cwd=tmp_path, check=False)
-    assert done.returncode == 2
-    assert "task.difficulty=hard: tiny has not been measured on these problems" in done.stderr
-    assert "first the same command with mode=difficulty" in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_plan_without_a_measurement_says_what_comes_before_training(tmp_path: Path) -> None:
@@ -262,17 +248,6 @@ def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
     assert run_id("hard") == run_id("[0,0.0625]")
     assert run_id("hard") != run_id("easy")
     assert run_id("null") not in (run_id("hard"), run_id("easy"))
-
-
-def test_difficulty_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
-    write_measurement(config_in(tmp_path), SUCCESSES)
-    axes = "grid.axes={task.difficulty:[easy,hard,null]}"
-    variants = choose_variants(config_in(tmp_path, *SIZES, axes))
-    easy, hard, plain = (variant.config.task.selection_sha256 for variant in variants)
-    assert easy != hard
-    assert plain is None
-    training = {problem.answer for problem in variants[0].problems.training}
-    assert training.isdisjoint(problem.answer for problem in variants[1].problems.heldout)
 
 
 def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
 from isosweep.modes.difficulty import measured_configs
 from isosweep.store.paths import RunPaths
-from isosweep.tasks import heldout_problems, problem_sets
-from isosweep.tasks.sets import problems_of_sets
+from isosweep.tasks import problem_sets
 from tests.difficulty.test_difficulty import config_in, measured
 
 MIXED = (
@@ -62,18 +61,3 @@ def test_every_part_is_measured_as_it_is_asked_in_the_mixture(tmp_path: Path) ->
     assert [single.task.name for single in configs] == ["long", "short"]
     assert {single.task.completion_limit for single in configs} == {7}
     assert all(single.task.difficulty is None for single in configs)
-
-
-def test_a_set_of_the_mixture_has_the_chosen_problems(tmp_path: Path) -> None:
-    asked = "evaluation.sets={cool:{temperature:0.5}}"
-    config = config_in(tmp_path, *MIXED, asked)
-    measure_long(config)
-    (variant,) = choose_variants(config)
-    found = problems_of_sets(variant.config, variant.problems.training)
-    assert found["cool"] == heldout_problems(variant.config.task)
-    more = asked.replace("0.5", "0.5,task:{num_eval_problems:32}")
-    (variant,) = choose_variants(config_in(tmp_path, *MIXED, more))
-    with pytest.raises(SettingError) as caught:
-        problems_of_sets(variant.config, variant.problems.training)
-    assert caught.value.setting == "evaluation.sets.cool.task.num_eval_problems"
-    assert caught.value.nearest == "evaluation.sets.cool.task.num_eval_problems=16"

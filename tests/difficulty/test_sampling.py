@@ -28,11 +28,6 @@ ASKED = (
     *("recipe.temperature=0.7", "recipe.top_p=0.9", "task.max_completion_tokens=5"),
     *("model.system_prompt=Sort.", "model.chat_template_kwargs={enable_thinking: false}"),
 )
-# What another value would change, in the place of those.
-PLANTED = (
-    *("difficulty.temperature=1.0", "recipe.top_p=0.8", "task.max_completion_tokens=4"),
-    *("model.system_prompt=Please.", "model.chat_template_kwargs={enable_thinking: true}"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +86,6 @@ def test_problems_are_measured_as_training_samples_them(
     assert len(settings) == 1
     assert training[1] <= prompts
     assert len(training[1]) == 6
-
-
-@pytest.mark.parametrize("planted", PLANTED)
-def test_whatever_is_sampled_otherwise_is_noticed(
-    planted: str, model: Path, training: tuple[set[str], set[tuple[int, ...]]], tmp_path: Path
-) -> None:
-    settings, prompts = difficulty(config_of(model, tmp_path, planted))
-    assert (settings, training[1] <= prompts) != (training[0], True)
 
 
 def test_a_measurement_is_what_an_evaluation_before_training_would_find(tmp_path: Path) -> None:

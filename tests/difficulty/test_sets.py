@@ -41,20 +41,3 @@ def test_each_part_of_a_mix_is_a_set_beside_what_is_trained_on(tmp_path: Path) -
     with pytest.raises(SettingError) as caught:
         choose_variants(more)
     assert caught.value.setting == "evaluation.sets.hard.task.difficulty"
-
-
-def test_sets_that_are_not_measured_are_planned_and_not_run(tmp_path: Path) -> None:
-    config = config_in(tmp_path, "evaluation.sets={hard:{task:{difficulty:hard}}}")
-    with pytest.raises(SettingError, match="has not been measured"):
-        choose_variants(config)
-    (variant,) = choose_variants(config, measured=False)
-    assert variant.unmeasured
-    # Measured as the set is asked, and not as the task is trained on.
-    measured(config)
-    other = config_in(
-        tmp_path,
-        *("task.difficulty=easy", "task.max_completion_tokens=5"),
-        "evaluation.sets={hard:{task:{difficulty:hard,max_completion_tokens:null}}}",
-    )
-    (variant,) = choose_variants(other, measured=False)
-    assert variant.unmeasured

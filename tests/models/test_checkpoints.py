@@ -10,7 +10,7 @@ import pytest
 
 from isosweep.config.model_files import architecture_from_config
 from isosweep.errors import SettingError
-from isosweep.models.checkpoints import broken_parts, safetensors_shapes
+from isosweep.models.checkpoints import broken_parts
 from isosweep.models.weights import missing_weights
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
@@ -56,51 +56,21 @@ def _header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
 
 
-def test_whole_models_have_nothing_wrong(saved: Path, sharded: Path) -> None:
-    assert broken(saved) == []
-    assert len(list(sharded.glob("*.safetensors"))) > 2
-    assert broken(sharded) == []
-
-
-def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
-    from safetensors import safe_open
-
-    with safe_open(str(saved / _SINGLE), framework="pt") as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    assert safetensors_shapes(saved / _SINGLE) == shapes
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda d: (d / _SINGLE).unlink(), "model.safetensors or model.safetensors.index.json in"),
-        (lambda d: _cut(d / _SINGLE, 0), "it has 0 bytes"),
         (lambda d: _cut(d / _SINGLE, 100), "it has 100 bytes, and its header alone says"),
         (lambda d: _cut(d / _SINGLE, 200_000), "it has 200000 bytes, and its header describes"),
-        (lambda d: (d / _SINGLE).write_bytes(b"version https://git-lfs"), "a whole"),
         (lambda d: (d / _SINGLE).write_bytes(bytes([9]) + bytes(20)), "a readable header"),
         (
             lambda d: _header(d / _SINGLE, lambda h: h["model.norm.weight"].update(shape=[65])),
             "model.norm.weight of shape [65]",
         ),
         (
-            lambda d: _header(d / _SINGLE, lambda h: h.pop("model.embed_tokens.weight")),
-            "missing lm_head.weight and model.embed_tokens.weight",
-        ),
-        (
-            lambda d: _rewrite(d / "config.json", lambda c: c.update(num_hidden_layers=3)),
-            "must be equal to the number of `layer_types`",
-        ),
-        (
-            lambda d: _rewrite(d / "config.json", lambda c: c.update(hidden_size=32)),
-            "config.json implies",
-        ),
-        (
             lambda d: _rewrite(d / "config.json", lambda c: c.update(vocab_size=400)),
             "embed_tokens.weight has shape [336, 64], and config.json implies [400, 64]",
         ),
         (lambda d: (d / "tokenizer.json").unlink(), "tokenizer.json (or"),
-        (lambda d: _cut(d / "tokenizer.json", 500), "a readable"),
         (
             lambda d: _rewrite(
                 d / "tokenizer.json", lambda t: t["added_tokens"].append({"id": 336})
@@ -108,7 +78,6 @@ def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
             "it has token 336, and vocab_size is 336",
         ),
         (lambda d: _cut(d / "config.json", 40), "describes no architecture"),
-        (lambda d: (d / "config.json").unlink(), "must contain a readable config.json"),
     ],
 )
 def test_a_broken_model_is_reported_before_anything_starts(
@@ -127,15 +96,6 @@ def test_a_broken_model_is_reported_before_anything_starts(
     ("damage", "message"),
     [
         (lambda d: next(d.glob("model-00002*")).unlink(), "model-00002-of-0000"),
-        (lambda d: (d / _INDEX).unlink(), "model.safetensors or model.safetensors.index.json in"),
-        (lambda d: _cut(d / _INDEX, 50), "a readable"),
-        (
-            lambda d: _rewrite(
-                d / _INDEX,
-                lambda i: i["weight_map"].update({"ghost": min(i["weight_map"].values())}),
-            ),
-            "ghost in",
-        ),
         (
             lambda d: _rewrite(d / _INDEX, lambda i: i["weight_map"].pop("lm_head.weight")),
             "missing lm_head.weight",
@@ -149,18 +109,6 @@ def test_every_shard_must_be_there(
     damage(model)
     (problem,) = broken(model)
     assert message in problem
-
-
-def test_nothing_is_launched_with_a_broken_model(saved: Path, tmp_path: Path) -> None:
-    model = shutil.copytree(saved, tmp_path / "model")
-    _cut(model / _SINGLE, 100)
-    cwd = tmp_path / "work"
-    cwd.mkdir()
-    done = isosweep(*_overrides(model, tmp_path), cwd=cwd, check=False)
-    assert done.returncode == 2
-    assert "it has 100 bytes, and its header alone says" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(cwd.iterdir()) == []
 
 
 def _overrides(model: Path, folder: Path) -> tuple[str, ...]:

@@ -62,13 +62,6 @@ def test_they_make_another_run_and_another_measurement() -> None:
     assert content_identity(plain.model) != content_identity(told.model)
 
 
-def test_a_model_without_a_template_is_named_before_anything_starts(saved: Path) -> None:
-    assert missing_weights(model_at(saved, system_prompt="Be brief.")) == []
-    ((what, remedy),) = missing_weights(make_config("model.system_prompt=Be brief.").model)
-    assert what.startswith("a chat template in ")
-    assert "model.system_prompt" in remedy
-
-
 def test_a_hub_model_is_loaded_from_its_snapshot(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,27 +40,6 @@ def test_scores_in_the_background_are_those_in_the_foreground(
     assert len(children()) == 3
 
 
-def test_the_processes_of_a_run_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    close_checkers()
-    monkeypatch.setattr(checking, "available_cores", lambda: 4)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert scores(TASK, PROBLEMS * 2, COMPLETIONS * 2) == RIGHT * 2
-    assert len(children()) == 2
-
-
-def test_a_process_that_is_killed_while_it_starts_is_started_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    close_checkers()
-    monkeypatch.setattr(checking, "available_cores", lambda: 1)
-    scored = scores_later(TASK, PROBLEMS, COMPLETIONS)
-    while not children():
-        time.sleep(0.001)
-    # It imports SymPy for some tenths of a second, and has said nothing yet.
-    os.kill(children()[0], signal.SIGKILL)
-    assert scored() == RIGHT
-
-
 def test_a_process_that_is_killed_costs_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "available_cores", lambda: 2)
     assert scores(TASK, PROBLEMS, COMPLETIONS) == RIGHT

@@ -1,8 +1,6 @@
 """Code problems: rows with tests of two forms, and programs judged by them in a sandbox."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,12 +11,12 @@ import pytest
 
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks import checking, heldout_problems, problem_sets
-from isosweep.tasks.code import missing_sandbox, program_of
+from isosweep.tasks import heldout_problems, problem_sets
+from isosweep.tasks.code import program_of
 from isosweep.tasks.problem import Problem
 from tests.conftest import make_config
 from tests.tasks.files import CODE_ROWS, code_overrides, write_rows
-from tests.tasks.scoring import scores, scores_later
+from tests.tasks.scoring import scores
 
 
 def code_task(path: Path, *more: str) -> TaskConfig:
@@ -139,46 +137,6 @@ def test_the_program_is_the_last_closed_block() -> None:
     assert time.monotonic() - began < 2
 
 
-def test_many_programs_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "available_cores", lambda: 4)
-    task = make_config("task=code").task
-    slow = "import time\ntime.sleep(1)\nprint(input())"
-    judged(task, {"pairs": [["", "1"]]}, *["print(1)"] * 4)
-    began = time.monotonic()
-    problem = Problem(problem_id="p", prompt="?", answer='{"pairs": [["1", "1"]]}')
-    later = scores_later(task, [problem] * 8, [slow] * 8)
-    # Eight programs of a second, four at once, take two.
-    assert time.monotonic() - began < 2
-    assert later() == [1.0] * 8
-    assert time.monotonic() - began < 7
-
-
-def test_a_checker_or_sandbox_that_is_killed_costs_no_score() -> None:
-    task = make_config("task=code").task
-    tests = {"pairs": [["", "1"]]}
-    assert judged(task, tests, "print(1)") == [1.0]
-    process = checking._checkers[0]._process
-    assert process is not None
-    (server,) = (
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and parent_of(entry) == process.pid
-    )
-    os.kill(server, signal.SIGKILL)
-    assert judged(task, tests, "print(1)", "print(2)") == [1.0, 0.0]
-    process = checking._checkers[0]._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
-    assert judged(task, tests, "print(1)", "print(2)") == [1.0, 0.0]
-
-
-def parent_of(process: Path) -> int | None:
-    try:
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None
-
-
 # A process, and all that it starts, for which the kernel refuses prctl(PR_SET_SECCOMP), as in a
 # container that forbids it.
 FORBIDDEN = """
@@ -218,7 +176,3 @@ def test_where_programs_cannot_be_confined_none_is_run(tmp_path: Path) -> None:
     assert f"missing: a sandbox for programs (task=code): {why}" in ran.stdout
     assert f"CheckerError {why}" in ran.stdout
     assert not mark.exists()
-
-
-def test_this_machine_has_what_the_sandbox_needs() -> None:
-    assert missing_sandbox() is None

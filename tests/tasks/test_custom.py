@@ -142,22 +142,3 @@ def test_a_plan_executes_nothing_of_a_function_that_is_there(directory: Path) ->
     # What a module imports by a star cannot be told.
     (directory / "stars.py").write_text("from os.path import *")
     looked_for("task=custom", place, "task.custom.function=stars:join")
-
-
-def test_a_missing_function_of_a_part_and_of_a_set_is_named_as_theirs() -> None:
-    own = "task.mixture.parts.own"
-    with pytest.raises(SettingError) as caught:
-        looked_for(
-            "task=sort_mix",
-            f"+task@{own}=custom",
-            "task.mixture.shares=null",
-            f"{own}.custom.function=nowhere:f",
-        )
-    assert caught.value.setting == f"{own}.custom.function"
-    assert f"{own}.custom.directory=null" in caught.value.rule
-    lengths = "prompt_tokens:9,completion_tokens:9,max_completion_tokens:9"
-    with pytest.raises(SettingError) as caught:
-        looked_for(
-            f"evaluation.sets={{t:{{task:{{kind:custom,{lengths},custom:{{function:'nowhere:f'}}}}}}}}"
-        )
-    assert caught.value.setting == "evaluation.sets.t.task.custom.function"

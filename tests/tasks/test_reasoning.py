@@ -81,18 +81,6 @@ def test_problems_are_the_same_in_every_process() -> None:
     assert done.stdout.strip() == problems_digest(gym("word_ladder"))
 
 
-def test_two_data_seeds_share_no_entry() -> None:
-    first, second = (problem_sets(gym("chain_sum", f"task.data_seed={i}")) for i in (0, 1))
-    # Generators add an entry's number to their seed.
-    assert not {p.prompt for p in first.training} & {p.prompt for p in second.training}
-
-
-def test_a_generator_with_few_problems_says_how_many_it_has() -> None:
-    tiny = "task.reasoning_gym.parameters={min_terms:2,max_terms:2,max_digits:1}"
-    with pytest.raises(SettingError, match=r"asks for 1001 distinct problems, and .* has \d+ "):
-        problem_sets(gym("chain_sum", tiny, "task.num_train_problems=993"))
-
-
 @pytest.mark.parametrize(
     ("override", "message"),
     [
