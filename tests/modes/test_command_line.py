@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hydra.errors import HydraException
 
 from isosweep import __version__
 from isosweep.config.sweep import Mode
@@ -88,14 +87,6 @@ def test_the_version_is_said(tmp_path: Path) -> None:
     assert in_process(("--version",), tmp_path).stdout == f"isosweep {__version__}\n"
 
 
-def test_who_asks_hydra_for_tracebacks_gets_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    with pytest.raises(HydraException, match="Could not override 'budgets'"):
-        in_process(("budgets=1e10",), tmp_path)
-
-
 def test_ctrl_c_before_the_command_has_read_its_settings_leaves_no_traceback(
     tmp_path: Path,
 ) -> None:
@@ -147,14 +138,6 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_of_another_plan_is_refused(tmp_path: Path) -> None:
-    in_process(("mode=plan", *SMALL, "sweep_dir=mine"), tmp_path)
-    before = (tmp_path / "mine" / "plan.json").read_bytes()
-    said = refused("mode=plan", *SMALL, "sweep_dir=mine", "budget=1e12", cwd=tmp_path)
-    assert "belongs to plan" in said
-    assert (tmp_path / "mine" / "plan.json").read_bytes() == before
-
-
 def test_a_sweep_lies_under_the_name_it_was_given(tmp_path: Path) -> None:
     in_process(("mode=plan", *SMALL, "name=20261123"), tmp_path)
     assert (tmp_path / "sweeps" / "20261123" / "plan.json").exists()
@@ -170,25 +153,12 @@ def test_sweeps_of_a_multirun_cannot_share_a_name(tmp_path: Path) -> None:
     assert not (tmp_path / "sweeps" / "mine").exists()
 
 
-def test_sweeps_of_a_multirun_have_one_directory(tmp_path: Path) -> None:
-    said = refused("-m", "mode=plan", "sweeps_dir=a,b", cwd=tmp_path)
-    assert "sweeps_dir=a,b: is one directory" in said
-    assert "Nearest choice that works: sweeps_dir=a, or 'sweeps_dir=\"a,b\"'\n" in said
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_that_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "recipe").mkdir()
     (tmp_path / "recipe" / "mine.yaml").write_text("kl: 0\nx: [1\n")
     said = refused("mode=plan", "recipe=mine", "--config-dir", str(tmp_path), cwd=tmp_path)
     assert f"file={tmp_path}/recipe/mine.yaml: is no YAML" in said
     assert "line 3" in said
-
-
-def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "sweeps").write_text("a file in the way")
-    said = refused(*SMALL, "budget=1e10", cwd=tmp_path)
-    assert "must be a directory that can be written" in said
 
 
 @pytest.mark.parametrize("redirection", in_ci(("| true", "| head -1", ">&-"), "| true", ">&-"))

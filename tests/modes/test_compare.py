@@ -7,7 +7,7 @@ import pytest
 from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import Range
-from isosweep.modes.compare import _lettered, _show_comparison, _spread
+from isosweep.modes.compare import _lettered, _show_comparison
 from tests.modes.looked_after import printed, terminal
 
 BUDGETS = [1e18 * 2**k for k in range(9)]
@@ -56,10 +56,3 @@ def test_a_comparison_fits_a_terminal_of_80_columns_and_40_lines(entries: int) -
     first = next(line for line in lines if line.startswith("2.56e20"))
     assert first.split()[1] == "A"
     assert lines[lines.index(first) + 1].split()[0] == "B"
-
-
-def test_budgets_that_are_shown_are_spread_and_end_with_the_largest() -> None:
-    assert _spread([1.0, 2.0], 3) == [1.0, 2.0]
-    assert _spread([*map(float, range(9))], 3) == [2.0, 5.0, 8.0]
-    assert _spread([*map(float, range(9))], 1) == [8.0]
-    assert list(_lettered(map(str, range(28))).values())[25:] == ["Z", "AA", "AB"]

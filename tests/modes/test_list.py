@@ -77,25 +77,6 @@ def test_a_name_or_the_beginning_of_one_is_enough(
         named_root("from", "al", str(tmp_path))
 
 
-def test_of_two_sweeps_of_one_name_the_working_directory_s_is_taken_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    stored = Path("sweeps", "one").absolute()
-    sweep_in(stored.parent, f"sweep_dir={stored}")
-    # A folder that is no sweep comes after a sweep.
-    Path("one").mkdir()
-    assert named_root("sweep_dir", "one", "sweeps") == stored
-    assert capsys.readouterr().err == ""
-    sweep_in(stored.parent, "sweep_dir=one")
-    here = tmp_path / "one"
-    assert named_root("sweep_dir", "one", "sweeps") == here
-    assert capsys.readouterr().err == f"sweep: {here}; another one of that name is {stored}\n"
-    # A directory that is named twice is one.
-    assert named_root("sweep_dir", str(stored), "sweeps") == stored
-    assert capsys.readouterr().err == ""
-
-
 def test_without_a_name_it_is_the_sweep_of_these_settings_or_the_newest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

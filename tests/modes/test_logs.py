@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.choice import choose
-from isosweep.modes.logs import last_lines, log_tail
+from isosweep.modes.logs import last_lines
 from isosweep.plan.tally import Standing
 from tests.commands import in_process
 from tests.modes.looked_after import logged, submitted, sweep_in
@@ -43,26 +43,6 @@ def test_the_end_of_both_logs_of_the_newest_submission_is_printed(tmp_path: Path
     assert "==>" not in in_process(("mode=status", f"name={sweep.name}"), tmp_path).stdout
     other = f"runs={sweep.plan.runs[1].run_id}"
     assert "has no log yet: " in in_process(("mode=status", other), tmp_path).stdout
-
-
-def test_logs_of_several_nodes_say_which(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path / "sweeps")
-    run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    submitted(run)
-    # The tenth comes before the second by name.
-    for node in (0, 2, 10):
-        logged(run, f"7_{node}_log.err", *(f"line {number}" for number in range(9)))
-    logged(run, "7_10_log.out", "printed")
-    files = run.submission_logs(1)
-    done = in_process(("mode=status", f"runs=[{run.run_id}]", "lines=1"), tmp_path)
-    assert done.stdout.splitlines()[-8:] == [
-        *(f"==> {files / '7_0_log.err'} (node 0) <==", "line 8"),
-        *(f"==> {files / '7_2_log.err'} (node 2) <==", "line 8"),
-        *(f"==> {files / '7_10_log.err'} (node 10) <==", "line 8"),
-        *(f"==> {files / '7_10_log.out'} (node 10) <==", "printed"),
-    ]
-    assert log_tail(run, 6) == [f"node {n}: line {number}" for n in (0, 2, 10) for number in (7, 8)]
-    assert log_tail(run, 1) == [f"node {n}: line 8" for n in (0, 2, 10)]
 
 
 def test_the_last_lines_of_a_file_are_found_however_long_they_are(tmp_path: Path) -> None:

@@ -11,11 +11,8 @@ from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.modes.run import plan_sweep
 from isosweep.plan.study import resolve
 from isosweep.store.drivers import drive
-from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Process, SubmissionState
 from tests.conftest import make_config
-from tests.modes.looked_after import PLAN, ended, printed, submitted, sweep_in, terminal
-from tests.modes.sweeps import newest
+from tests.modes.looked_after import PLAN, ended, printed, sweep_in, terminal
 
 
 def test_a_moved_sweep_goes_on_with_the_runs_that_were_moved_with_it(tmp_path: Path) -> None:
@@ -36,12 +33,6 @@ def test_a_sweep_that_is_moved_alone_keeps_its_runs(launched: bool, tmp_path: Pa
         (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
         (others / "runs" / "of-another").mkdir(parents=True)
     assert read_sweep(sweep.paths.root.rename(others / "one")).paths.runs == sweep.paths.runs
-
-
-def test_a_sweep_in_a_place_of_its_own_keeps_its_runs(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    place = f"sweep_dir={tmp_path / 'mine'}"
-    assert sweep_in(tmp_path / "sweeps", place).paths.runs == tmp_path / "sweeps" / "runs"
 
 
 @pytest.mark.parametrize("typed", [("model.path=m",), ("grid.axes={model.path:[m,other]}",)])
@@ -112,25 +103,3 @@ def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
     assert found.paths.runs == tmp_path / "copied" / "runs"
     assert sweep_paths(found.study()) == found.paths
     assert found.config.tracking.uri == f"sqlite:///{tmp_path}/copied/mine.db"
-
-
-def test_a_job_belongs_to_the_original_of_what_was_copied_in_mid_run(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path / "sweeps")
-    run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    submitted(run, process=Process.this())
-
-    def seen(name: str) -> SubmissionState:
-        return newest(RunPaths(tmp_path / name / "runs" / run.run_id))
-
-    shutil.copytree(tmp_path / "sweeps", tmp_path / "copied")
-    (tmp_path / "alias").symlink_to(tmp_path / "sweeps")
-    assert [seen(name).live for name in ("sweeps", "alias", "copied")] == [True, True, False]
-    end = seen("copied").end
-    assert end is not None
-    assert f"belongs to {run.root}, of which this is a copy" in end.reason
-    # What was moved goes on, and a copy does not become the original.
-    (tmp_path / "alias").unlink()
-    (tmp_path / "sweeps").rename(tmp_path / "moved")
-    assert [seen(name).live for name in ("moved", "copied")] == [True, False]
-    shutil.rmtree(tmp_path / "moved")
-    assert not seen("copied").live

@@ -155,12 +155,3 @@ def test_what_keeps_an_n_out_is_named(setting: str, rule: str) -> None:
     assert said.startswith(f"n = 32, which {rule} keeps out at ")
     # Asked for already, and left out: no more use.
     assert offered(32, setting, "grid.num_generations=[4,8,16,32]") == said
-
-
-def test_of_several_variants_each_has_its_own() -> None:
-    config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
-    plan = plan_of(config)
-    for axes in plan.axes:
-        added = further_n(plan.of_axes(axes), config, 32)
-        said = words.line("answer", "add_n", added, plan.pricing)
-        assert "(3 runs of each variant, 33% more" in said

@@ -1,6 +1,6 @@
 """The plan's table on the terminal: n down, budgets across, within the terminal's width."""
 
-from isosweep.modes.stored import _ROWS, _aligned, _plan_rows
+from isosweep.modes.stored import _ROWS, _plan_rows
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, make_config
 
@@ -34,10 +34,3 @@ def test_many_pairs_are_a_row_for_each_n() -> None:
     assert [row[0] for row in rows] == ["2", "4", "8"]
     assert {row[1] for row in rows} == {f"{len(batches)} B"}
     assert "-" in rows[0][2]
-
-
-def test_budgets_that_are_too_wide_come_below_one_another() -> None:
-    rows = [["4", "16", *["1,280  49 s"] * 5]]
-    lines = _aligned(rows, [f"{k}e10" for k in range(1, 6)], 50)
-    assert max(map(len, lines)) <= 50
-    assert [line.split()[2:] for line in lines[::2]] == [["1e10", "2e10", "3e10"], ["4e10", "5e10"]]

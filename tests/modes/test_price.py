@@ -18,12 +18,12 @@ from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.dispatch import prepare_all
-from isosweep.modes.price import confirm, described_price, left, require_affordable
+from isosweep.modes.price import confirm, left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from isosweep.store.records import Record, write_records
 from tests.commands import in_process
-from tests.conftest import SMALL, in_ci, make_config
+from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import ended, printed, reported, sweep_in
 from tests.modes.looked_after import terminal as console
 
@@ -174,18 +174,6 @@ def test_a_limit_is_refused_with_the_budgets_that_keep_it(limit: str, rate: floa
     assert tighter.startswith("budget=[1e+19], or ")
 
 
-def test_a_price_is_said_where_it_is_asked_about_and_where_it_is_refused() -> None:
-    dear = (*LLM, "budget=2e19", "hardware.dollars_per_hour=2.5")
-    price = r"\d+ h \(\d+ to \d+\), \$[\d,]+ \(\$\d+ to \$[\d,]+\)"
-    for further, does, limit in (
-        ((), "ask first", "confirm_above=100"),
-        (("launcher.max_dollars=5",), "refuse this", "max_dollars=5"),
-    ):
-        said = described_price(study(*dear, *further)) or ""
-        time = f"a predicted device time of {price}, more than launcher.{limit}"
-        assert re.fullmatch(f"mode=run would {does}: {time}", said)
-
-
 def test_jobs_of_several_prices_are_paid_for_each_at_its_own() -> None:
     cheap = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=1", "grid.seeds=[0]")
     dear = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=4", "grid.seeds=[1]")
@@ -200,11 +188,6 @@ def test_jobs_of_several_prices_are_paid_for_each_at_its_own() -> None:
         require_affordable([limited, unknown])
 
 
-def test_where_the_first_budget_is_too_large_a_smaller_one_is_told_in_words() -> None:
-    offer = smaller("launcher.max_device_hours", 1e-3, *LLM, "budget=1e19")
-    assert re.fullmatch(r"a smaller budget, or launcher.max_device_hours=\S+", offer)
-
-
 def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
     common = (*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}")
     limit = f"launcher.max_device_hours={hours_left(study(*common)) * 1.5}"
@@ -215,16 +198,6 @@ def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
         SettingError, match=r"the 2 jobs is predicted to take a device time of .* or fewer jobs$"
     ):
         prepare_all(jobs)
-
-
-@pytest.mark.parametrize("keys", in_ci(("n\r", "\r"), "\r"))
-def test_a_multirun_asks_once_and_no_launches_nothing(keys: str, tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, "-m", *DEAR[:-3], "budget=1e10,2e10", *DEAR[-2:])
-    terminal.read_until(r"for 2 jobs, more than\s+launcher.confirm_above=1e-06. Launch\?")
-    terminal.type(keys)
-    assert terminal.status() == 2
-    assert "nothing was launched. A smaller budget takes less" in " ".join(terminal.text.split())
-    assert not list(tmp_path.glob("sweeps/runs/*"))
 
 
 def test_a_search_is_priced_by_the_dearest_that_it_may_choose(tmp_path: Path) -> None:

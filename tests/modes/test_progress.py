@@ -74,24 +74,6 @@ def test_a_terminal_shows_the_running_and_counts_the_others(tmp_path: Path) -> N
     assert f"1/{total} runs, {1.25 / total:.0%} of the compute" in watched.text
 
 
-def test_on_a_terminal_a_run_that_is_over_stays_as_a_line(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, screen=True)
-    with watched.progress() as progress:
-        watched.ends(watched.goes(progress, 0.1), 1.0)
-        progress.update([], {})
-        progress._drawn = 0.0
-        progress.update([], {})
-    assert watched.text.count(f"1/{watched.total} done: {watched.first.label}, reward 0.250") == 1
-
-
-def test_a_run_without_a_reward_shows_what_it_does(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, screen=True)
-    submitted(watched.run)
-    with watched.progress() as progress:
-        progress.update([(watched.first, view_run(watched.run))], {})
-    assert "starting" in watched.text or "queued" in watched.text
-
-
 def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> None:
     watched = Watched(tmp_path, places=2)
     first, second = watched.first, watched.second
@@ -134,16 +116,6 @@ def test_a_long_silence_is_broken_and_the_next_one_is_longer(
     assert lines[0].startswith(f"1 running: 0/{watched.total} runs, ")
 
 
-def test_a_run_that_waits_to_be_tried_again_is_no_line(tmp_path: Path) -> None:
-    watched = Watched(tmp_path)
-    with watched.progress() as progress:
-        submission = submitted(watched.run)
-        progress.update([(watched.first, view_run(watched.run))], {})
-        close(submission, "lost", "NODE_FAIL")
-        progress.update([], {})
-    assert watched.text == ""
-
-
 def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path: Path) -> None:
     base = sweep_in(tmp_path).plan.runs[0]
     seconds = {"a": 4e5, "b": 2e5, "c": 2e5}
@@ -157,21 +129,6 @@ def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path
     estimate.step(20_000.0, 2)
     # Left: 390,000 s on one place; 190,000 and 100,000 s on the other.
     assert estimate.seconds_left(20_000.0) == pytest.approx(2 * 390_000, rel=0.01)
-
-
-def test_a_picture_is_drawn_from_what_the_queue_has_read_and_shows_20_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = Watched(tmp_path, screen=True)
-    many = [replace(watched.first, run_id=str(number)) for number in range(50)]
-    with watched.progress(watched.first, *many[1:]) as progress:
-        watched.goes(progress, 0.25)
-        view, read = view_run(watched.run), []
-        monkeypatch.setattr(display_progress, "view_run", lambda paths: read.append(paths))
-        for _ in range(2):
-            progress.update([(each, view) for each in (watched.first, *many[1:])], {})
-    assert read == []
-    assert "30 more are running" in watched.text
 
 
 def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) -> None:
@@ -190,22 +147,3 @@ def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) 
     label, last = watched.first.label, watched.last
     assert one.startswith(f"2/2 steps done: {label} to {amount(last / 2, 'flops')}, reward ")
     assert two.startswith(f"3/3 steps done: {label} to {amount(last, 'flops')}, reward ")
-
-
-def test_an_end_that_falls_together_with_a_new_step_is_told(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, steps=True)
-    progress = watched.progress(watched.first)
-    watched.ends(watched.goes(progress, 0.5), 1.0)
-    progress = progress.asked_for_more(watched.plan(watched.first, watched.second))
-    progress.update([], {})
-    assert watched.text.startswith(f"1/2 steps done: {watched.first.label} to ")
-
-
-def test_who_watches_counts_a_step_whose_run_is_at_its_next_one(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, screen=True, steps=True)
-    progress = watched.progress(watched.half)
-    submitted(watched.run)
-    reported(watched.run, "running", 0.75, watched.first)
-    with progress.asked_for_more(watched.plan(watched.first)) as progress:
-        progress.update([(watched.first, view_run(watched.run))], {})
-    assert "1/2 steps, 75% of the compute" in watched.text

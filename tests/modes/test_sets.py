@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.modes.run import plan_sweep, resume_sweep, show_launch
+from isosweep.modes.run import plan_sweep
 from isosweep.modes.stored import store_runs
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
@@ -49,15 +49,6 @@ def stored_sets(root: Path) -> list[list[str]]:
     return [sorted(spec.evaluation.sets or {}) for spec in specs]
 
 
-def test_a_plan_says_of_a_set_that_it_is_the_main_evaluation_again(tmp_path: Path) -> None:
-    said = planned(tmp_path, "again:{}", HARD)
-    assert (
-        "note: evaluation.sets.again has the same problems and sampling as the main evaluation"
-        in said
-    )
-    assert said.count("note: ") == 1
-
-
 def test_a_set_is_refused_where_a_run_has_begun_without_it(tmp_path: Path) -> None:
     paths = launched(tmp_path)
     with pytest.raises(SettingError) as caught:
@@ -94,14 +85,3 @@ def test_sets_may_come_while_nothing_has_begun_and_stay_once_they_are_there(
     # A sweep that asks for none goes on with the runs as they began.
     launched(tmp_path, begun=False)
     assert stored_sets(tmp_path) == [["hard"]] * 2
-
-
-def test_neither_resuming_nor_a_dry_run_passes_over_a_set_that_a_run_lacks(tmp_path: Path) -> None:
-    planned(tmp_path, HARD)
-    launched(tmp_path)
-    stored = make_config("mode=resume", *QUIET, f"sweeps_dir={tmp_path / 'sweeps'}")
-    with pytest.raises(SettingError, match="have begun without this set"):
-        resume_sweep(stored, terminal())
-    with pytest.raises(SettingError, match="have begun without this set"):
-        show_launch(study_in(tmp_path, HARD), terminal())
-    assert stored_sets(tmp_path) == [[]] * 2

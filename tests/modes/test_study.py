@@ -15,14 +15,11 @@ from rich.console import Console
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import Mode, SweepConfig
 from isosweep.difficulty.variants import choose_variants
-from isosweep.errors import SettingError
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.dispatch import ANALYSES, FUNCTIONS, prepare, prepare_all
-from isosweep.modes.further import further_n
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
-from isosweep.plan.study import resolve
 from tests.conftest import SMALL, in_ci, make_config
 from tests.modes.sweeps import write_records
 
@@ -100,21 +97,6 @@ def test_a_sweep_that_is_named_is_not_planned_again(
     with counted() as counts:
         assert ask(mode, f"sweep_dir={plan_file.parent}") == 0
     assert counts == Counter(ONCE | {"calibrated": 0} if mode == "resume" else {})
-
-
-def test_a_refused_price_is_of_the_plan_that_there_is(ask: Callable[..., int]) -> None:
-    with counted() as counts, pytest.raises(SettingError, match=r"launcher\.max_device_hours"):
-        ask("run", "launcher.max_device_hours=1e-6")
-    assert counts == ONCE
-
-
-def test_one_n_more_is_priced_without_a_plan() -> None:
-    config = make_config(*SWEEP, "grid.axes={recipe.num_iterations:[1,2]}")
-    plan = resolve(config).plan
-    with counted() as counts:
-        found = further_n(plan.of_axes(plan.axes[1]), config, 8)
-    assert found.settings == {"num_generations": [2, 4, 8]}
-    assert counts == {"combinations": 1, "enumerate_candidates": 1}
 
 
 def test_a_job_after_a_measurement_is_planned_when_its_turn_comes(tmp_path: Path) -> None:

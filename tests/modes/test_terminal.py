@@ -10,13 +10,11 @@ from rich.live import Live
 from rich.table import Table
 
 from isosweep.files import write_json
-from isosweep.modes.directory import read_sweep
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.status import show_status
 from isosweep.modes.terminal import Terminal, printable, typed
-from isosweep.modes.track import catch_up
 from tests.conftest import make_config
-from tests.modes.looked_after import printed, submitted, sweep_in, terminal
+from tests.modes.looked_after import printed, submitted, sweep_in
 
 # A title (OSC), a cleared screen, colours begun by C0 and by C1, a line's end turned around.
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31mname\u202egnp.exe\u2066\rX\x00\x7f"
@@ -93,12 +91,3 @@ def test_a_shown_command_with_a_name_of_somebody_s_is_one_command(
     )
     assert done.stdout == f"sweep_dir={name}\n".replace("x\n", "x\\n")
     assert not [*tmp_path.iterdir()]
-
-
-def test_commands_that_are_shown_quote_the_sweep_s_directory(tmp_path: Path) -> None:
-    root = sweep_in(tmp_path, "tracking=mlflow").paths.root
-    sweep = read_sweep(root.rename(tmp_path / "x;id"))
-    console = terminal()
-    catch_up(sweep, console)
-    shown = f"mode=dashboard 'sweep_dir={sweep.paths.root}'"
-    assert shown in printed(console)
