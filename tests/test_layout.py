@@ -1,4 +1,4 @@
-"""Imports never go up a floor of docs/architecture.md, nor across between rooms of one floor."""
+"""Imports never go up a floor, nor across between rooms of one floor (docs/architecture.md)."""
 
 import re
 from pathlib import Path
