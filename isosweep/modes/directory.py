@@ -318,7 +318,7 @@ def never_launched(root: Path) -> bool:
 def only_planned(root: Path) -> bool:
     """Whether nothing lies in `root` but what planning a sweep writes."""
     own = SweepPaths(root, root)
-    planned = (own.plan, own.plan_csv, own.config)
+    planned = (own.plan, own.plan_csv, own.plan_page, own.config)
     return {path.name for path in planned}.issuperset(names(root))
 
 
@@ -363,7 +363,8 @@ def store_plan(
     What a sweep was launched with stays as it is, unless it is launched (`launches`) anew. Raises
     SettingError if the directory is another plan's.
     """
-    from isosweep.plan.output import plan_csv
+    from isosweep.modes.plan_facts import plan_facts
+    from isosweep.plan.output import plan_csv, plan_page
     from isosweep.plan.study import plan_document
 
     sweeps, plan, config = paths.runs.parent, study.plan, study.config
@@ -377,6 +378,8 @@ def store_plan(
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
+        facts = plan_facts(study, paths, places)
+        write_text(paths.plan_page, plan_page(plan, paths.root.name, facts))
         # Last: whoever finds a plan.json finds the rest.
         write_json(paths.plan, plan_document(study, places))
     except OSError as error:

@@ -60,7 +60,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         _add_readings(metrics, tags, view, plan)
     found = [view.fits for _, view, _ in known]
     tables = (paths.frontier, paths.table("choices"))
-    files = (paths.config, *tables, *found[:1])
+    files = (paths.plan_page, paths.config, *tables, *found[:1])
     return Overview(
         note="\n\n".join([*notes, f"Report: `{paths.report}`"]),
         tags=tags,

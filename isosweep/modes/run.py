@@ -64,7 +64,7 @@ def plan_sweep(study: Study, console: Console) -> int:
                 "been measured; the plan assumes that there are enough of them. Run the same "
                 "command with mode=difficulty before mode=run",
             )
-    say(console, f"files: {paths.plan}; as a table: {paths.plan_csv}")
+    say(console, f"files: {paths.plan}; as a page: {paths.plan_page}")
     return 0
 
 

@@ -1,18 +1,22 @@
-"""A plan for programs: a CSV table, and the schema of plan.json."""
+"""A plan for people and programs: a CSV table, a page with a map, and the schema of plan.json."""
 
 import csv
 import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from isosweep.files import JsonObject
-from isosweep.plan.cells import Cell, Plan, Rejection
+from isosweep.plan.cells import Cell, Plan, Rejection, predicted
+from isosweep.plan.rules import RULES
+from isosweep.words.numbers import predicted_time, price_parts
 
 _HERE = Path(__file__).parent
+# Where the page's template takes its data.
+_PLACEHOLDER = "PLAN_DATA"
 _COLUMNS = (
     "status",
     "budget",
@@ -56,6 +60,50 @@ def plan_rows(plan: Plan) -> list[dict[str, Any]]:
         }
         for item in sorted(_candidates(plan), key=_order)
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFacts:
+    """What the page says beside its map.
+
+    `devices`: of each run, and its `nodes`; `device_hours` of all runs; `hours` that they take with
+    `at_once` at a time; `lines`: what the plan could find, and what evaluation takes; `command`:
+    what launches it.
+    """
+
+    model: str
+    task: str
+    hardware: str
+    devices: int
+    nodes: int
+    device_hours: float
+    hours: float
+    at_once: int
+    lines: tuple[str, ...]
+    command: str
+
+
+def plan_page(plan: Plan, title: str, facts: PlanFacts) -> str:
+    """One HTML page that needs nothing but itself: the plan as a map of n and B to look through."""
+    combinations = {json.dumps(item.axes): item.axes for item in _candidates(plan)}
+    broken = {rule for rejection in plan.rejected for rule in rejection.rules}
+    data = {
+        "title": title,
+        **asdict(plan),
+        "combinations": sorted(combinations.values(), key=_axes_order),
+        "rules": [rule.setting for rule in RULES if rule.setting in broken],
+        "totals": {
+            "flops": math.fsum(predicted(run.planned_flops) for run in plan.runs),
+            "sharing": plan.sharing if plan.cells else None,
+            "price": price_parts(facts.device_hours, plan.pricing),
+            "time": predicted_time(facts.hours, plan.pricing),
+        },
+        "facts": asdict(facts),
+    }
+    # Inside a script element only "<" can end the data or begin a comment.
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    template = (_HERE / "page.html").read_text(encoding="utf-8")
+    return template.replace(_PLACEHOLDER, text, 1)
 
 
 def plan_schema() -> JsonObject:

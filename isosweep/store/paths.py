@@ -143,6 +143,7 @@ class SweepPaths:
     """The plan, described by `isosweep/plan/schema.json`."""
     plan_csv = _Named("plan.csv")
     """The plan's cells and rejections as a table."""
+    plan_page = _Named("plan.html")
     """The plan as a page."""
     config = _Named("config.json")
     """The settings that the sweep was launched with."""

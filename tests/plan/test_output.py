@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,25 @@ import pytest
 from isosweep.compute import BUDGET_UNITS
 from isosweep.config.hardware import MeasuredTimes
 from isosweep.errors import RecordError
-from isosweep.plan.cells import Plan, plan_from_document
-from isosweep.plan.output import plan_csv, plan_schema
+from isosweep.plan.cells import Cell, Plan, plan_from_document
+from isosweep.plan.output import PlanFacts, plan_csv, plan_page, plan_schema
 from isosweep.plan.rules import RULES
 from isosweep.plan.study import plan_document, resolve, resolve_stored
+from isosweep.words.numbers import predicted_time, price_parts
 from tests.conftest import make_config, plan_of
 
+FACTS = PlanFacts(
+    model="tiny",
+    task="sort",
+    hardware="cpu",
+    devices=16,
+    nodes=2,
+    device_hours=12.0,
+    hours=2.0,
+    at_once=6,
+    lines=("can find: little",),
+    command="python -m isosweep",
+)
 AXES = "grid.axes={recipe.num_iterations:[1,2]}"
 SWEEPS = {
     "tiny": (),
@@ -41,6 +55,13 @@ def written(*overrides: str) -> Any:
 
 def rows_of(plan: Plan) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(plan_csv(plan), newline="")))
+
+
+def embedded(page: str) -> Any:
+    """The data of a page, read as a browser reads it: up to the first closing tag."""
+    element = re.search(r'<script type="application/json" id="plan">(.*?)</script', page, re.DOTALL)
+    assert element is not None
+    return json.loads(element[1])
 
 
 @EVERY_SWEEP
@@ -87,6 +108,42 @@ def test_csv_keeps_commas_quotes_and_line_breaks_of_a_name() -> None:
     cells = tuple(replace(cell, axes={"model": name}) for cell in plan.cells)
     rows = rows_of(replace(plan, cells=cells, rejected=()))
     assert [row["model"] for row in rows] == [name] * len(cells)
+
+
+@EVERY_SWEEP
+def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
+    plan = plan_of(make_config(*overrides))
+    page = plan_page(plan, "a plan", FACTS)
+    data = embedded(page)
+    assert plan_from_document({"version": 2, **data}) == plan
+    assert data["title"] == "a plan"
+    assert data["totals"]["sharing"] == plan.sharing
+    assert data["totals"]["price"] == price_parts(12.0, plan.pricing)
+    assert data["totals"]["time"] == predicted_time(2.0, plan.pricing)
+    assert data["facts"]["command"] == "python -m isosweep"
+    views = [(axes, budget) for axes in data["combinations"] for budget in data["budgets"]]
+    assert all((cell.axes, cell.budget) in views for cell in plan.cells)
+    assert all((rejection.axes, rejection.budget) in views for rejection in plan.rejected)
+
+
+def test_page_needs_no_network_and_little_space() -> None:
+    plan = plan_of(make_config())
+    template = plan_page(replace(plan, cells=(), runs=(), rejected=()), "", FACTS)
+    assert len(template.encode()) < 40_000
+    assert not re.search(r"https?:|\bsrc=|<link|@import|\bfetch\(|\bimport\b", template)
+
+
+def test_page_holds_names_that_look_like_markup_as_data() -> None:
+    plan = plan_of(make_config())
+    nasty = "</script><!--<script>&amp; PLAN_DATA \u2028 ü"
+    cells = tuple(replace(cell, run_id=nasty, axes={"model": nasty}) for cell in plan.cells)
+    page = plan_page(replace(plan, cells=cells), nasty, FACTS)
+    data = embedded(page)
+    assert data["title"] == nasty
+    assert tuple(Cell(**cell) for cell in data["cells"]) == cells
+    ordinary = plan_page(plan, "plan", FACTS)
+    for mark in ("<script", "</script", "<!--"):
+        assert page.count(mark) == ordinary.count(mark)
 
 
 def resolved(schema: Any, root: Any) -> Any:
