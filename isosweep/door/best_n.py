@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.compute import BudgetUnit
 from isosweep.door.columns import BEST_N
-from isosweep.door.display import Shown
+from isosweep.door.display import markdown
 from isosweep.door.frames import frame, rows_of
 from isosweep.errors import SettingError
 from isosweep.words.numbers import UNITS, amount, few, interval, short
@@ -147,16 +147,10 @@ class BestN:
         return f"<{self.symbol} = {self} at {at}, {self.confidence:.0%} interval>"
 
     def _repr_markdown_(self) -> str:
-        return self._shown().markdown()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def _shown(self) -> Shown:
         head = f"budget ({UNITS[self.budget_unit]})", f"{self.symbol} ({self.confidence:.0%})"
         rows = [(short(each.budget), str(each)) for each in self.estimates]
         at = amount(self.budget, self.budget_unit)
-        return Shown(heading=f"{self.symbol} = {self} at {at}", tables=([head, *rows],))
+        return markdown(heading=f"{self.symbol} = {self} at {at}", tables=([head, *rows],))
 
 
 def of_symbol(at: BestGenerations, symbol: Symbol) -> Range | None:

@@ -256,25 +256,3 @@ COMPARED: Columns = (
         "Probability that this reward is above the first sweep's at that budget. A share.",
     ),
 )
-
-# Of a step of `mode=next`'s document, with its `dollars`.
-NEXT: Columns = (
-    label("run_id", "run_id", "Name of the run. No unit."),
-    count("n", "num_generations", "Rollouts per problem. A count."),
-    count("B", "problems_per_batch", "Problems per batch. A count."),
-    count("seed", "seed", "Seed of the training run. No unit."),
-    number(
-        "reached", "reached", "Budget that the run has reached; 0 if it is new. In budget_unit."
-    ),
-    number("milestone", "milestone", "Budget to train it to. In budget_unit."),
-    number("compute", "compute", "Compute that this adds. In budget_unit."),
-    number("device_hours", "device_hours", "Device time that it adds. Device-hours."),
-    number("dollars", "dollars", "What the device time costs. US dollars."),
-    number("loss_saved", "loss_saved", "Reward it is expected to save, over all budgets. Reward."),
-    number(
-        "verdict_decided",
-        "verdict_decided",
-        "Expected rise of the chance that two draws of the verdict agree. A share.",
-    ),
-    number("agree", "agree", "That chance after this run and all above it. A share."),
-)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.config.choices import one_of
 from isosweep.door.columns import COMPARED
-from isosweep.door.display import Shown
+from isosweep.door.display import markdown
 from isosweep.door.frames import frame, rows_of
 from isosweep.door.latex import number, reward, table, text
 from isosweep.door.sweep import Sweep
@@ -89,18 +89,11 @@ class ComparedSweeps:
             caption="The best rollouts per problem $n$ and problems per batch $B$ of each sweep, "
             "with medians and intervals.",
             label="tab:comparison",
-            left=1,
         )
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())
         return f"<ComparedSweeps {told}>"
-
-    def _repr_markdown_(self) -> str:
-        return self._shown().markdown()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     @cached_property
     def _figures(self) -> "dict[str, Figure]":
@@ -108,11 +101,11 @@ class ComparedSweeps:
 
         return comparison_figures(self.answer, self.entries)
 
-    def _shown(self) -> Shown:
+    def _repr_markdown_(self) -> str:
         last = {at.entry: at for at in self.answer.frontiers}
         head = (self.answer.kind, f"largest budget ({UNITS[self.answer.unit]})", "n", "B", "reward")
         rows = [_shown_row(at) for at in last.values()]
-        return Shown(
+        return markdown(
             heading=f"{len(self.entries)} {self.answer.kind}s compared",
             sentences=self.summary,
             tables=([(*head, "verdict"), *((*row, self.verdicts[row[0]]) for row in rows)],),

@@ -11,31 +11,16 @@ _SIGNS = {
 }
 
 
-def table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    caption: str,
-    label: str,
-    left: int = 0,
-) -> str:
-    r"""A floating table whose cells are LaTeX already, with the rules of the package booktabs.
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str, label: str) -> str:
+    """A floating table whose cells are LaTeX already, with the rules of the package booktabs."""
+    import pandas
 
-    The first `left` columns are set left, the others right.
-    """
-    lines = [
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{caption}}}",
-        rf"  \label{{{label}}}",
-        rf"  \begin{{tabular}}{{{'l' * left}{'r' * (len(head) - left)}}}",
-        r"    \toprule",
-        *(f"    {line}" for line in [_line(head), r"\midrule", *map(_line, rows)]),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+    frame = pandas.DataFrame(rows, columns=list(head))
+    columns = "r" * len(head)
+    written = frame.to_latex(
+        index=False, escape=False, caption=caption, label=label, column_format=columns
+    )
+    return str(written)
 
 
 def text(words: str) -> str:
@@ -62,7 +47,3 @@ def reward(value: float | None, interval: tuple[float, float] | None = None) -> 
         return "--"
     ends = "" if interval is None else f" ({interval[0]:.3f}--{interval[1]:.3f})"
     return f"{value:.3f}{ends}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"

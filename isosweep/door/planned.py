@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from isosweep.config.hydra import config_of
 from isosweep.config.overrides import Overrides, as_typed
 from isosweep.door.columns import PLAN, RUNS
-from isosweep.door.display import Shown
+from isosweep.door.display import markdown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, sweep_paths
@@ -126,12 +126,6 @@ class PlannedSweep:
         return shlex.join(["python", "-m", "isosweep", *self.overrides])
 
     def _repr_markdown_(self) -> str:
-        return self._shown().markdown()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def _shown(self) -> Shown:
         price, pricing = self.price, self.study.plan.pricing
         at_once = f"{price.places or f'all {price.runs}'} runs at once"
         table = (
@@ -144,7 +138,7 @@ class PlannedSweep:
                 words.size(price.checkpoint_bytes),
             ),
         )
-        return Shown(heading=self.command, sentences=self.notes, tables=(table,))
+        return markdown(heading=self.command, sentences=self.notes, tables=(table,))
 
 
 def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:

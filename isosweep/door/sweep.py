@@ -10,7 +10,6 @@ from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.choices import meant, one_of
 from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
-from isosweep.door.figures import Figures
 from isosweep.door.frames import (
     Row,
     candidate_rows,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from isosweep.analysis.recommend import Recommendation
     from isosweep.analysis.statistics.findings import Findings
     from isosweep.door.paper import PaperTable
-    from isosweep.door.proposed import NextRuns
     from isosweep.door.verdict import Verdict
 
 
@@ -237,29 +235,24 @@ class Sweep:
 
         return Verdict.of(self.data, self.findings)
 
-    def next_runs(self, max_compute: float | None = None) -> "NextRuns":
-        """The runs to train next, with the worth and price of each, and the command that plans
-        them. `mode=next` proposes the same. Nothing is written.
-
-        `max_compute`: the most compute that they may add together, in the sweep's unit; None: a
-        third of what the sweep has spent. The command of a variant plans for all variants. Raises
-        SettingError for a sweep without records, for one of another version of isosweep, and for a
-        selection.
-        """
-        from isosweep.door.proposed import NextRuns
-
-        if self.chosen is not None:
-            rule = "next_runs proposes for a whole sweep or variant"
-            raise SettingError("select", self.selected, rule, "next_runs() before select")
-        asked = replace(self.stored.config, analysis=self.analysis)
-        return NextRuns.of(replace(self.stored, plan=self._plan, config=asked), max_compute)
-
     @property
-    def figures(self) -> Figures:
-        """The report's figures, by name, each with its files (png, svg, pdf) where written."""
+    def figures(self) -> dict[str, dict[str, Path]]:
+        """Files of the report's figures by name, and by png, svg, pdf or dark_png.
+
+        A figure without files has an empty dictionary: `mode=analyse` has not written it, or it has
+        nothing to show of this sweep. `plot(name)` draws one without files.
+        """
         from isosweep.analysis.figures.all import REPORT_FIGURES
 
-        return Figures([figure.name for figure in REPORT_FIGURES], self._written.figures)
+        directory = self._written.figures
+        return {
+            figure.name: {
+                kind: path
+                for kind, ending in _FIGURE_FILES.items()
+                if (path := directory / f"{figure.name}{ending}").is_file()
+            }
+            for figure in REPORT_FIGURES
+        }
 
     def to_latex(self, table: "PaperTable" = "frontier") -> str:
         r"""A LaTeX table for a paper, by the package booktabs, one row a planned budget.
@@ -365,6 +358,8 @@ class Sweep:
         return frame(columns, (row for part in parts for row in part), unit)
 
 
+# Endings of the files that `analysis.formats` names, the format first.
+_FIGURE_FILES = {"png": ".png", "svg": ".svg", "pdf": ".pdf", "dark_png": "-dark.png"}
 # Columns of `records` that hold each metric.
 _COLUMNS = {
     "avg": "reward",

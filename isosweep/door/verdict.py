@@ -13,7 +13,7 @@ from isosweep.analysis.statistics.verdict import Verdict as Kind
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import Quantity
 from isosweep.door.best_n import BestN, NAt, Symbol, of_symbol
-from isosweep.door.display import Shown
+from isosweep.door.display import markdown
 from isosweep.words.numbers import UNITS, short
 
 # What each probability is of, by its name in `Growth`.
@@ -94,12 +94,6 @@ class Verdict:
         return f"{self.kind}: {self.sentence}"
 
     def _repr_markdown_(self) -> str:
-        return self._shown().markdown()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def _shown(self) -> Shown:
         tables: list[list[tuple[str, ...]]] = []
         if self.optima:
             sure = f"({self.confidence:.0%})"
@@ -120,7 +114,7 @@ class Verdict:
             ]
             tables.append([("that", "probability"), *claims])
         others = (sentence for sentence in self.summary if sentence != self.sentence)
-        return Shown(
+        return markdown(
             heading=self.kind,
             sentences=(self.sentence, *self.caveats, self.reason, *others),
             tables=tuple(tables),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.analysis.tables import CELLS, CHOICES, FRONTIER
-from isosweep.door.columns import BEST_N, COMPARED, NEXT, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import BEST_N, COMPARED, PLAN, RECORDS, RUNS, SWEEPS
 
 # By the call that makes the frame.
 FRAMES = {
@@ -18,7 +18,6 @@ FRAMES = {
     "sweep.choices": CHOICES,
     "sweep.frontier": FRONTIER,
     "sweep.verdict.n_star.by_budget": BEST_N,
-    "sweep.next_runs().runs": NEXT,
     "isosweep.compare().frontier": COMPARED,
 }
 # Of those, the ones that every sweep has, by attribute.

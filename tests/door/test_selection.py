@@ -88,5 +88,3 @@ def test_what_the_sweep_has_not_is_refused_with_the_nearest(whole: Sweep) -> Non
     ):
         with pytest.raises(SettingError, match=rule):
             whole.select(**chosen)
-    with pytest.raises(SettingError, match=r"^select=n=\[4\]: next_runs proposes for a whole"):
-        whole.select(n=4).next_runs()
