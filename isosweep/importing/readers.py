@@ -4,11 +4,9 @@ Libraries that read their own formats are imported when they are needed, and ask
 """
 
 import json
-import math
 import os
 import re
-import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
@@ -47,13 +45,8 @@ _VERL = re.compile(r"\bstep:(\d+) - (.*)")
 # A number as Python, or NumPy since 2.0, prints it.
 _DIGITS = r"(-?[\d.]+(?:e[+-]?\d+)?|nan|-?inf)"
 _NUMBER = re.compile(rf"{_DIGITS}|np\.\w+\({_DIGITS}\)")
-# When W&B began a directory of a run: run-20260101_090000-ID.
-_BEGUN = re.compile(r"\d{8}_\d{6}")
 # Files of other kinds that a note names, by reader.
 _NAMED = 3
-# LevelDB's log: bytes of a block and of a header, and what a part is of a record.
-_BLOCK, _HEADER = 1 << 15, 7
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,83 +183,8 @@ def _events(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "p
     return pandas.DataFrame(rows_in_time(points))
 
 
-def _wandb(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    """The history of one W&B run on the disk, with its config and name: of all directories that
-    have its id, in the order in which they were begun."""
-    import pandas
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    rows: list[dict[str, Any]] = []
-    name = ""
-    for path in sorted(paths, key=lambda path: (_BEGUN.findall(path)[-1:], path)):
-        own: dict[str, Any] = {}
-        history: list[dict[str, Any]] = []
-        for data in _leveldb_log(Path(path).read_bytes()):
-            record = Record()
-            record.ParseFromString(data)
-            if record.WhichOneof("record_type") == "run":
-                run = record.run
-                own |= dict(_flat(_items(run.config.update)))
-                name = f"{run.display_name} {run.run_id}".strip()
-            elif record.WhichOneof("record_type") == "history":
-                history.append(dict(_flat(_items(record.history.item))))
-        rows += [{**own, **row} for row in history]
-    if len(paths) > 1:
-        notes.append(Note(kind="resumed", count=len(paths), example=name))
-    return pandas.DataFrame([{**row, "run": name} for row in rows])
-
-
-def _leveldb_log(data: bytes) -> Iterator[bytes]:
-    """Records of a log in LevelDB's format (its doc/log_format.md), which W&B's begins with `:W&B`.
-
-    W&B's package reads it no longer (0.31). A run that was killed ends in a torn record: what comes
-    before counts.
-    """
-    if not data:
-        # A run that has just been begun.
-        return
-    if data[:4] != b":W&B":
-        raise ValueError("does not begin as a file of W&B")
-    at, parts = _HEADER, b""
-    while at + _HEADER <= len(data):
-        left = _BLOCK - at % _BLOCK
-        if left < _HEADER:
-            at += left
-            continue
-        _, length, kind = struct.unpack_from("<LHB", data, at)
-        part = data[at + _HEADER : at + _HEADER + length]
-        if len(part) < length or kind not in (_FULL, _FIRST, _MIDDLE, _LAST):
-            return
-        at += _HEADER + length
-        parts = part if kind in (_FULL, _FIRST) else parts + part
-        if kind in (_FULL, _LAST):
-            yield parts
-
-
-def _items(items: Iterable[Any]) -> dict[str, Any]:
-    """Values by name; W&B 0.28 moved names from `key` to `nested_key`."""
-    return {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in items}
-
-
-def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves by dotted name."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        elif not isinstance(value, float) or not math.isnan(value):
-            yield f"{before}{name}", value
-
-
 READERS: tuple[Reader, ...] = (
     Reader(name="mlflow", fits=is_store, read=_mlflow, needs="mlflow", names_runs=True),
-    Reader(
-        name="wandb",
-        fits=_ends(".wandb"),
-        read=_wandb,
-        needs="wandb",
-        run=lambda path: Path(path).stem,
-        names_runs=True,
-    ),
     Reader(
         name="trainer_state",
         fits=lambda path: Path(path).name == "trainer_state.json",
@@ -327,12 +245,9 @@ def read_sources(
         raise SettingError("from", ", ".join(sources), "has no rows")
     frames = []
     for reader, source, run, frame in pieces:
-        alike = [other for _, _, name, other in pieces if name == run]
-        parts = reader.names_runs and _are_parts(alike)
-        if parts:
-            frame = frame.assign(run=alike[-1]["run"].iloc[0])
+        alike = [name for _, _, name, _ in pieces if name == run]
         several = (len(found) > 1 or reader.run is not str) and not reader.names_runs
-        if FILE not in frame and (several or (len(alike) > 1 and not parts)):
+        if FILE not in frame and (several or len(alike) > 1):
             name = _told_apart(run, source, sources) if len(alike) > 1 else run
             frame = frame.assign(**{FILE: _as_text(name)})
         frames.append(frame)
@@ -344,12 +259,6 @@ def read_sources(
 def _as_text(name: str) -> str:
     """The name of a file, whose bytes need not be text."""
     return os.fsencode(name).decode(errors="replace")
-
-
-def _are_parts(frames: Sequence["pandas.DataFrame"]) -> bool:
-    """Whether histories of one W&B id are parts of one run: each begins at another step."""
-    begins = [frame["_step"].min() for frame in frames if "_step" in frame]
-    return len(set(begins)) == len(frames)
 
 
 def _told_apart(run: str, source: str, sources: Sequence[str]) -> str:

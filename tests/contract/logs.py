@@ -2,7 +2,6 @@
 
 import json
 import math
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,33 +131,3 @@ def write_events(root: Path, values: Mapping[str, Iterable[tuple[int, float]]]) 
 def write_tensorboard(root: Path) -> None:
     for n, seed in RUNS:
         write_events(root / f"n{n}_s{seed}", {"eval/reward": _logged(rows(n, seed))})
-
-
-def write_wandb_run(where: Path, run_id: str, name: str, config: Row, of: Iterable[Row]) -> None:
-    """A run's file as W&B writes it offline: records in LevelDB's log format, here of one block."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    first = Record()
-    first.run.run_id, first.run.display_name = run_id, name
-    for key, value in config.items():
-        first.run.config.update.add(key=key, value_json=json.dumps(value))
-    records = [first]
-    for number, row in enumerate(of):
-        record = Record()
-        for key, value in {"_step": number, **row}.items():
-            record.history.item.add(nested_key=[key], value_json=json.dumps(value))
-        records.append(record)
-    log = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
-    for each in map(Record.SerializeToString, records):
-        log += struct.pack("<LHB", 0, len(each), 1) + each
-    assert len(log) < 1 << 15
-    where.mkdir(parents=True)
-    (where / f"run-{run_id}.wandb").write_bytes(log)
-
-
-def write_wandb(root: Path) -> None:
-    for n, seed in RUNS:
-        config = {"num_generations": n, "B": 64, "seed": seed}
-        history = [{"train/global_step": s, "eval/reward": r} for s, r in _logged(rows(n, seed))]
-        where = root / f"offline-run-20260101_000000-id{n}{seed}"
-        write_wandb_run(where, f"id{n}{seed}", f"grpo-{n}", config, history)

@@ -34,7 +34,6 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, str | None]] = {
     "jsonl": (logs.write_json_lines, "", None),
     "mlflow.db": (_mlflow_file, "mlflow.db", None),
     "mlruns": (_mlflow_files, "", None),
-    "wandb": (logs.write_wandb, "", None),
     "tensorboard": (logs.write_tensorboard, "", ""),
     "trainer_state": (logs.write_trainer_states, "", ""),
     "verl": (logs.write_consoles, "", ".log"),

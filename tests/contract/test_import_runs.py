@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pandas
 import pytest
@@ -40,50 +39,6 @@ def test_a_name_in_two_tables_is_two_runs_and_a_file_given_twice_is_one(tmp_path
         write_csv(tmp_path / f"seed{seed}.csv", own)
     (tmp_path / "latest.csv").symlink_to("seed1.csv")
     _, records = logs.imported(tmp_path, "from=[seed0.csv,seed1.csv,./seed0.csv,latest.csv]")
-    assert logs.steps_of(records) == ALL
-
-
-def resumed(root: Path, part: str, run: tuple[int, int], steps: range, config: Any) -> None:
-    """A directory of a W&B run, begun at the hour `part`."""
-    n, seed = run
-    history = [
-        {"_step": s, "train/global_step": s, "eval/reward": logs.reward(n, seed, s)} for s in steps
-    ]
-    where = root / f"offline-run-20260101_{part}0000-r{n}{seed}"
-    logs.write_wandb_run(where, f"r{n}{seed}", f"grpo-{n} at {part}", config, history)
-
-
-@pytest.mark.parametrize("seeds", [True, False])
-@pytest.mark.parametrize("sources", [("wandb", "wandb"), ("one/wandb", "two/wandb")])
-def test_a_wandb_run_that_was_resumed_is_one(
-    tmp_path: Path, seeds: bool, sources: tuple[str, str]
-) -> None:
-    for n, seed in logs.RUNS:
-        config = {"num_generations": n, "B": 64, **({"seed": seed} if seeds else {})}
-        last = 60 if (n, seed) == (8, 1) else 110
-        resumed(tmp_path / sources[0], "01", (n, seed), range(0, last, 10), config)
-        if last == 60:
-            # From the checkpoint at 45: step 50 is logged again.
-            resumed(tmp_path / sources[1], "09", (n, seed), range(50, 110, 10), config)
-    source = f"from=[{','.join(dict.fromkeys(sources))}]"
-    printed, records = logs.imported(tmp_path, source)
-    assert logs.steps_of(records) == ALL
-    assert "each counts as one more seed" not in printed
-    if sources[0] == sources[1]:
-        assert "r81 was resumed: its 2 directories are one run" in printed
-
-
-def test_wandb_runs_of_two_sources_with_the_same_id_are_two_if_both_begin_anew(
-    tmp_path: Path,
-) -> None:
-    for n, seed in logs.RUNS:
-        config = {"num_generations": n, "B": 64}
-        history = [
-            {"train/global_step": s, "eval/reward": logs.reward(n, seed, s)} for s in logs.STEPS
-        ]
-        where = tmp_path / f"seed{seed}" / f"run-20260101_010000-n{n}"
-        logs.write_wandb_run(where, f"n{n}", f"n{n}", config, history)
-    _, records = logs.imported(tmp_path, "from=[seed0,seed1]")
     assert logs.steps_of(records) == ALL
 
 

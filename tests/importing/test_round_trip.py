@@ -110,33 +110,6 @@ def as_mlflow(folder: Path, rows: list[logs.Row]) -> tuple[Path | str, list[str]
     return folder / "m.db", []
 
 
-def as_wandb(folder: Path, rows: list[logs.Row]) -> tuple[Path | str, list[str]]:
-    """The files of offline runs."""
-    pytest.importorskip("wandb")
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    for name, own in logs.by_run(rows).items():
-        directory = folder / "wandb" / f"offline-run-20260101_000000-{name}"
-        directory.mkdir(parents=True)
-        first = Record()
-        first.run.run_id = name
-        sizes = {"actor_rollout_ref": {"rollout": {"n": own[0]["n"]}}, "seed": own[0]["seed"]}
-        for key, value in {**sizes, "data": {"train_batch_size": own[0]["B"]}}.items():
-            first.run.config.update.add(key=key, value_json=json.dumps(value))
-        records = [first]
-        for row in own:
-            record = Record()
-            values = {"_step": row["step"], **{key: row[key] for key in ("eval_reward", "flops")}}
-            for key, value in values.items():
-                record.history.item.add(nested_key=[key], value_json=json.dumps(value))
-            records.append(record)
-        # Long enough for records that lie in two blocks.
-        records[1].history.item.add(nested_key=["note"], value_json=json.dumps("x" * 40_000))
-        log = logs.leveldb_log([record.SerializeToString() for record in records])
-        (directory / f"run-{name}.wandb").write_bytes(log)
-    return folder / "wandb", []
-
-
 def as_events(folder: Path, rows: list[logs.Row]) -> tuple[Path | str, list[str]]:
     pytest.importorskip("tensorboard")
     tensorboard = pytest.importorskip("torch.utils.tensorboard")
@@ -150,9 +123,7 @@ def as_events(folder: Path, rows: list[logs.Row]) -> tuple[Path | str, list[str]
     return folder / "tb", [f"import.runs={folder}/r.csv"]
 
 
-@pytest.mark.parametrize(
-    "export", [as_csv, as_verl, as_trl, as_chart, as_mlflow, as_wandb, as_events]
-)
+@pytest.mark.parametrize("export", [as_csv, as_verl, as_trl, as_chart, as_mlflow, as_events])
 def test_of_rewards_n_star_is_the_same_and_no_surer(
     export: Any, own: tuple[list[logs.Row], Findings], tmp_path: Path
 ) -> None:
