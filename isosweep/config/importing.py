@@ -7,7 +7,6 @@ from pydantic import BeforeValidator
 
 from isosweep.config.overrides import typed
 from isosweep.config.settings import settings
-from isosweep.config.values import Positive
 
 
 def _column(value: Any) -> Any:
@@ -47,8 +46,6 @@ class ImportConfig:
     `problems` and `samples`: their numbers, for a binomial standard error."""
     per_step: bool = False
     """`compute` counts each row alone, and is summed over the rows of a run."""
-    prompt_tokens: Positive | None = None
-    """Mean tokens of a prompt. With `model=` and a column of tokens, FLOPs are computed from it."""
     reward_range: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Lowest and highest possible reward, such as [0,100] for percentages; null: [0,1]. Rewards are
     kept as shares of this range."""

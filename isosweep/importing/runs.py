@@ -30,8 +30,6 @@ Ints = NDArray[np.int64]
 
 # Rewards beyond their range by this much are off by more than rounding.
 _ROUNDING = 1e-9
-# Counts and a reward of the same evaluation differ by no more than how it was printed.
-_AGREE = 0.01
 # Of evaluations that are logged again, a share that no resumed run has.
 _MANY = 0.5
 # Rows of a table that is not in the order of its steps fall more often than one in so many.
@@ -614,26 +612,7 @@ def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
             "successes", code, f"has lists of {len(found[0])} and of other numbers of problems"
         )
     rewards = np.array([sum(each) / (len(each) * samples) for each in found])
-    _require_agreement(table, code, rows, rewards)
     return {"rewards": rewards, "successes": tuple(found), "samples": samples}
-
-
-def _require_agreement(table: _Table, code: int, rows: Ints, rewards: Floats) -> None:
-    """Raise SettingError where counts say another reward than the column of rewards does."""
-    guessed = "reward" in table.columns.guessed and table.columns.found["reward"] == "reward"
-    if table.reward is None or guessed:
-        # That may be the reward of training.
-        return
-    assert table.step is not None
-    said = _shares(table, "reward", code, table.reward[rows])
-    for k in np.flatnonzero(np.abs(said - rewards) > _AGREE)[:1]:
-        rule = (
-            f"counts a reward of {rewards[k]:.3g} at step {table.step[rows[k]]:g}, where "
-            f"{table.columns.found['reward']} has {said[k]:.3g}"
-        )
-        table.refuse(
-            "successes", code, rule, "import.columns={samples:NUMBER}, as many as were sampled"
-        )
 
 
 def _require_one_unit(runs: list[ForeignRun], columns: Columns) -> None:

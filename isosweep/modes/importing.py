@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +73,6 @@ def store_frame(
     sweep's directory holds another.
     """
     from isosweep.importing.columns import find_columns
-    from isosweep.importing.costs import in_flops
     from isosweep.importing.plan import imported_plan
     from isosweep.importing.runs import read_runs
     from isosweep.importing.store import store_sweep
@@ -81,17 +80,7 @@ def store_frame(
     given = config.given
     unit = config.budget_unit if "budget_unit" in given else None
     columns = find_columns(frame, config.importing, unit)
-    in_tokens = unit == "flops" and not columns.has("compute") and "model" in given
-    if in_tokens:
-        columns = find_columns(frame, config.importing, "tokens")
     runs, notes = read_runs(frame, columns, config.importing)
-    if in_tokens:
-        arch, prompt = config.model.architecture, config.importing.prompt_tokens
-        runs = [in_flops(run, arch, prompt) for run in runs]
-        notes.append(
-            Note(kind="flops worked out", count=len(runs), example=config.model.name or "")
-        )
-        columns = replace(columns, unit="flops")
     budgets = config.budgets if "budget" in given else None
     plan, kept, more = imported_plan(runs, columns.unit, budgets)
     low, high = config.importing.reward_range or (0.0, 1.0)

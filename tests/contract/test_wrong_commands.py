@@ -166,7 +166,6 @@ WRONG = [
         "says by {step} which step",
     ),
     ("mode=import", "from=null", "which logs are read"),
-    ("import.prompt_tokens=-1", "import.prompt_tokens=-1", "must be greater than 0"),
     (
         "mode=difficulty difficulty.samples_per_problem=0",
         "difficulty.samples_per_problem=0",

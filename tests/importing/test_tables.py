@@ -141,12 +141,6 @@ REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
         "import.columns.reward",
         "held-out reward",
     ),
-    "counts of fewer samples": (
-        table(successes="[1,1]", samples=4, eval_reward=0.5),
-        (),
-        "import.columns.successes",
-        "counts a reward of 0.25 at step 0, where eval_reward has 0.5",
-    ),
     "compute stands still": (
         table(tokens=[5000.0] * 20),
         (),
