@@ -37,7 +37,6 @@ class Task:
     """
 
     job_id: str | None = None
-    cluster: str | None = None
     start: str = ""
     place: Place = Place()
     requeues: bool = False
@@ -79,7 +78,6 @@ def _slurm(variables: Mapping[str, str]) -> Task:
     array, index = (variables.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
     return Task(
         job_id=f"{array}_{index}" if array and index else own,
-        cluster=variables.get("SLURM_CLUSTER_NAME"),
         start=f"{own}.{variables.get('SLURM_RESTART_COUNT', '0')}",
         place=_place(variables),
         requeues=True,

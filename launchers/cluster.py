@@ -3,12 +3,12 @@
 import math
 import re
 import shutil
+from collections.abc import Collection
 from functools import cached_property
 
 from isosweep.commands import call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.errors import PreflightError
-from isosweep.launchers.squeue import longest_minutes
 
 # MaxArraySize where slurm.conf does not say (slurm.conf(5)).
 _ARRAY_SIZE = 1001
@@ -26,26 +26,15 @@ class Cluster:
     """Limits of the cluster that jobs of `config` go to; Slurm's defaults where it does not say."""
 
     def __init__(self, config: SlurmConfig) -> None:
-        self._config, self._text = config, ""
-
-    @property
-    def name(self) -> str | None:
-        """What the cluster is called, whose ids its jobs have; None where it does not say."""
-        return self._told("ClusterName")
+        self._config = config
 
     @cached_property
     def array_size(self) -> int:
         """Tasks that one job array may have: MaxArraySize is one more than the highest index. 1:
         there are no arrays."""
-        told = self._told("MaxArraySize") or ""
-        return max(1, int(told)) if told.isdecimal() else _ARRAY_SIZE
-
-    def _told(self, setting: str) -> str | None:
-        """A setting of the cluster's configuration, which is asked for until it is told."""
-        if not self._text:
-            self._text = call(["scontrol", "show", "config"]).output
-        found = re.search(rf"^{setting}\s*=\s*(\S+)", self._text, re.MULTILINE)
-        return found[1] if found else None
+        text = call(["scontrol", "show", "config"]).output
+        found = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
+        return max(1, int(found[1])) if found else _ARRAY_SIZE
 
     @cached_property
     def longest_min(self) -> float:
@@ -56,3 +45,28 @@ class Cluster:
         answer = call(command)
         longest = longest_minutes(answer.output, self._config.partition)
         return math.inf if longest is None else longest
+
+
+def longest_minutes(text: str, partitions: Collection[str] | None) -> float | None:
+    """Minutes that a job may take in the strictest of `partitions`, or the default one, by
+    `scontrol show partition --oneliner`; None where there is no limit, or no such partition."""
+    longest = []
+    for line in text.splitlines():
+        fields = dict(part.partition("=")[::2] for part in line.split())
+        wanted = (
+            fields.get("Default") == "YES"
+            if partitions is None
+            else (fields.get("PartitionName") in partitions)
+        )
+        limit = _minutes(fields.get("MaxTime", "")) if wanted else None
+        longest += [] if limit is None else [limit]
+    return min(longest, default=None)
+
+
+def _minutes(text: str) -> float | None:
+    """Minutes of Slurm's `days-hours:minutes:seconds`; None for UNLIMITED."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return days * 1440 + hours * 60 + minutes + seconds / 60

@@ -69,11 +69,12 @@ class RunQueue:
         max_retries: int,
         notice: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`max_parallel`: runs alive at once, where the launcher leaves that to the queue."""
+        """`max_parallel`: runs alive at once. A launcher without places keeps to it by itself in
+        what it is given at first; it is given more only where fewer are active."""
         self.failed: dict[str, str] = {}
         self.launcher = launcher
         self._notice = notice
-        self._max_retries = max_retries
+        self._max_parallel, self._max_retries = max_parallel, max_retries
         self._places = Places(max_parallel if launcher.places else None, launcher)
         self._starter = Starter(launcher, notice)
         # The shortest first, and of equal ones the newest.
@@ -122,7 +123,7 @@ class RunQueue:
     @property
     def submits(self) -> bool:
         """Whether the next pass may submit one of those that wait."""
-        return self._places.room and self._starter.ready(time.monotonic(), 0)
+        return self._room(0) and self._starter.ready(time.monotonic(), 0)
 
     @property
     def pause_s(self) -> float:
@@ -349,11 +350,17 @@ class RunQueue:
 
     # -- what is started ------------------------------------------------------------------------
 
+    def _room(self, ready: int) -> bool:
+        """Whether one more may be submitted beside the active and those that are `ready`."""
+        if self.launcher.places:
+            return self._places.room
+        return not self._active or len(self._active) + ready < self._max_parallel
+
     def _submit(self, now: float) -> None:
         self._starter.again([followed for followed in self._active if followed.refused], now)
         ready: list[Followed] = []
         later: list[_Waiting] = []
-        while self._waiting and self._places.room and self._starter.ready(now, len(ready)):
+        while self._waiting and self._room(len(ready)) and self._starter.ready(now, len(ready)):
             # The longest, and of equal ones the oldest.
             waiting = self._waiting.pop()
             if waiting.due > now:

@@ -11,7 +11,6 @@ def test_a_task_of_slurm_knows_its_job_its_start_and_its_node(
 ) -> None:
     variables = {
         "SLURM_JOB_ID": "17",
-        "SLURM_CLUSTER_NAME": "lab",
         "SLURM_RESTART_COUNT": "2",
         "SLURM_PROCID": "1",
         "SLURM_STEP_NUM_TASKS": "4",
@@ -19,7 +18,7 @@ def test_a_task_of_slurm_knows_its_job_its_start_and_its_node(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     place = Place(node=1, nodes=4)
-    whole = Task(job_id="17", cluster="lab", start="17.2", place=place, requeues=True)
+    whole = Task(job_id="17", start="17.2", place=place, requeues=True)
     assert task_of("slurm") == whole
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "16")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")

@@ -1,7 +1,6 @@
 """How often a driver calls Slurm's commands in steady state, by how many runs are live."""
 
 import os
-import pwd
 from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
@@ -19,7 +18,7 @@ _SBATCH = (
     'echo $((jobs + 1)) | tee "$FAKE_SLURM/jobs"\n'
 )
 _ANSWER = 'cat "$FAKE_SLURM/${0##*/}" 2>/dev/null || true\n'
-COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
+COMMANDS = ("sbatch", "squeue", "scontrol", "scancel")
 # Seconds between two events: runs that end, and every third time a job that dies without a word.
 _EVENT_S = 20.0
 
@@ -59,11 +58,10 @@ class Cluster:
     def __init__(self, slurm: FakeSlurm, runs: list[RunPaths]) -> None:
         self._slurm, self._runs = slurm, runs
         self._working: dict[str, SubmissionState] = {}
-        self._dead: list[str] = []
+        self._dead: dict[str, SubmissionState] = {}
 
     def begin(self) -> None:
         """Every job that was submitted runs, and its worker is at it."""
-        user = pwd.getpwuid(os.getuid()).pw_name
         for run in self._runs:
             state = newest_submission(run)
             if state is None or state.job is None or not state.live:
@@ -72,10 +70,11 @@ class Cluster:
             if job not in self._working and job not in self._dead:
                 claim_attempt(run, job, state.submission.number)
                 self._working[job] = state
-        rows = (
-            f"{job}|{number}|RUNNING|None|{user}|isosweep-{state.submission.batch}\n"
-            for number, (job, state) in enumerate(self._working.items(), start=10**6)
-        )
+        rows = [
+            f"{job}|{state}|None|isosweep-{of.submission.batch}\n"
+            for state, jobs in (("RUNNING", self._working), ("FAILED", self._dead))
+            for job, of in jobs.items()
+        ]
         self._slurm.tell("squeue", "".join(rows))
 
     def end(self) -> None:
@@ -84,13 +83,9 @@ class Cluster:
         finish(submission)
 
     def die(self) -> None:
-        """A job ends without a word of its worker, and is known to accounting alone."""
+        """A job ends without a word of its worker."""
         job, state = self._working.popitem()
-        self._dead.append(job)
-        user = pwd.getpwuid(os.getuid()).pw_name
-        name = f"isosweep-{state.submission.batch}"
-        rows = (f"{dead}|{dead}|FAILED|1:0|{user}|{name}\n" for dead in self._dead)
-        self._slurm.tell("sacct", "".join(rows))
+        self._dead[job] = state
 
 
 def calls_a_minute(live: int, minutes: float) -> Counter[str]:

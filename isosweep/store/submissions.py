@@ -97,11 +97,10 @@ class Submission:
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What the scheduler calls a submission: `job_id` is its own id; for a process of a machine,
-    `process`. `cluster`: whose id it is; None where that was not recorded."""
+    `process`."""
 
     job_id: str
     process: Process | None = None
-    cluster: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +246,6 @@ def _job(document: dict[str, Any] | None) -> Job | None:
     return Job(
         job_id=job_id,
         process=Process(**process) if process else None,
-        cluster=document.get("cluster"),
     )
 
 

@@ -164,7 +164,7 @@ def _leave_interrupted(submission: Submission, task: Task, stop: StopRequest, re
 def _own_job(task: Task) -> Job:
     """What the scheduler calls this process, or who it is."""
     if task.job_id is not None:
-        return Job(job_id=task.job_id, cluster=task.cluster)
+        return Job(job_id=task.job_id)
     process = Process.this()
     return Job(job_id=str(process.pid), process=process)
 

@@ -11,7 +11,7 @@ from isosweep.store.submissions import Job, SubmissionState, read_submission, su
 from isosweep.store.submissions import started as say_started
 
 SETTINGS = ("launcher=slurm", "budget=1e10")
-COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol")
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 
 
 class Fakes:
@@ -74,4 +74,4 @@ def states_of(orders: list[Order], ids: list[str] | None = None) -> list[Submiss
 
 def row(job_id: str, state: str, reason: str = "None", name: str = "isosweep-B") -> str:
     """A line of squeue."""
-    return f"{job_id}|{job_id.partition('_')[0]}|{state}|{reason}|me|{name}\n"
+    return f"{job_id}|{state}|{reason}|{name}\n"

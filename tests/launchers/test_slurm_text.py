@@ -22,7 +22,6 @@ from isosweep.launchers.sbatch import (
     worker_command,
 )
 from isosweep.launchers.slurm import SlurmLauncher
-from isosweep.launchers.throttle import Throttle, shares
 from isosweep.plan.cells import PlannedRun
 from tests.conftest import isosweep, make_config, plan_of
 
@@ -173,54 +172,6 @@ def test_a_submission_from_inside_a_job_takes_nothing_of_that_job() -> None:
 
 def test_tasks_that_are_left_are_named_in_ranges() -> None:
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
-
-
-@pytest.mark.parametrize(
-    ("work", "places", "expected"),
-    [([3, 1], 8, [6, 2]), ([9, 9, 1], 3, [1, 1, 1]), ([100, 1, 1], 10, [8, 1, 1]), ([5], 2, [2])],
-)
-def test_arrays_share_max_parallel_by_their_work(
-    work: list[float], places: int, expected: list[int]
-) -> None:
-    assert shares(work, places) == expected
-
-
-def test_an_array_without_a_place_comes_after_those_before_it() -> None:
-    throttle = Throttle(2)
-    assert throttle.plan([1, 1, 1]) == [1, 1, 0]
-    for array in ("1", "2"):
-        throttle.submitted(array, throttle.place(1, 9)[0], 9)
-    assert throttle.place(0, 9) == (2, ("1", "2"))
-    throttle.seen([], {"2": 8})
-    assert throttle.plan([1]) == [1]
-    assert Throttle(None).place(0, 9) == (9, ())
-
-
-def test_an_array_has_no_more_places_than_tasks_that_are_left() -> None:
-    throttle = Throttle(4)
-    throttle.submitted("single", throttle.place(4, 1)[0], 1)
-    throttle.submitted("array", throttle.place(3, 9)[0], 9)
-    assert throttle.plan([1]) == [0]
-    throttle.seen([], {"single": 1, "array": 2})
-    assert throttle.plan([1]) == [1]
-    # Of a driver that is gone: how many tasks it had at once is not known.
-    throttle.seen(["before"], {"single": 1, "before": 7})
-    assert throttle.plan([1]) == [0]
-    throttle.seen(["before"], {"single": 1, "before": 1})
-    assert throttle.plan([1]) == [2]
-
-
-def test_an_array_that_began_beside_another_has_its_places_once_that_has_ended() -> None:
-    throttle = Throttle(8)
-    assert throttle.plan([3, 1]) == [6, 2]
-    for array, parallel in (("long", 6), ("short", 2)):
-        throttle.submitted(array, throttle.place(parallel, 20)[0], 20)
-    assert throttle.raised() == {}
-    throttle.seen([], {"short": 20})
-    assert throttle.raised() == {"short": 8}
-    # Two tasks have two places already: Slurm is told nothing.
-    throttle.seen([], {"short": 2})
-    assert throttle.raised() == {}
 
 
 def test_settings_of_the_launcher_that_are_typed_count_when_a_sweep_is_resumed() -> None:

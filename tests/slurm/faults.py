@@ -40,7 +40,7 @@ class Commands:
     `commands.set("sbatch", "fail sbatch: error: QOSMaxSubmitJobPerUserLimit")`.
     """
 
-    NAMES = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "srun", "sinfo")
+    NAMES = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

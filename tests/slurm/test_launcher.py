@@ -12,7 +12,6 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import (
     Job,
     SubmissionState,
-    close,
     read_submission,
     started,
     submit,
@@ -78,28 +77,16 @@ def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path:
         assert int(alive) <= 2
 
 
-def test_an_array_has_the_places_of_the_one_before_once_that_is_over(tmp_path: Path) -> None:
+def test_an_array_that_was_submitted_with_another_begins_after_it(tmp_path: Path) -> None:
     wait = f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done"
     launcher = launcher_of(tmp_path, wait, "launcher.max_parallel=2")
-    before = submitted(launcher, orders_of(tmp_path, 2, "before"))
-    all_are(launcher, before, "running")
-    after = submitted(launcher, orders_of(tmp_path, 2, "after"))
-    assert launcher.stop(before, kill=True) is None
-    all_are(launcher, after, "running")
+    states = submitted(launcher, [*orders_of(tmp_path, 2, "A"), *orders_of(tmp_path, 2, "B")])
+    all_are(launcher, states[:2], "running")
+    assert {seen.status for seen in launcher.observe(states[2:])} == {"pending"}
+    assert launcher.stop(states[:2], kill=True) is None
+    all_are(launcher, states[2:], "running")
     (tmp_path / "over").touch()
-    all_are(launcher, after, "gone")
-
-
-def test_a_job_whose_worker_has_said_that_it_ended_keeps_no_other_waiting(tmp_path: Path) -> None:
-    wait = f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done"
-    launcher = launcher_of(tmp_path, wait, "launcher.max_parallel=2")
-    first, second = (submitted(launcher, orders_of(tmp_path, 1, batch))[0] for batch in "AB")
-    all_are(launcher, [first, second], "running")
-    assert close(first.submission, "finished", "")
-    (third,) = submitted(launcher, orders_of(tmp_path, 1, "C"))
-    all_are(launcher, [second, third], "running")
-    (tmp_path / "over").touch()
-    all_are(launcher, [first, second, third], "gone")
+    all_are(launcher, states, "gone")
 
 
 def test_runs_beyond_the_largest_array_go_as_another(tmp_path: Path) -> None:
