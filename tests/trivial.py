@@ -4,7 +4,6 @@
 
 It takes the place of an interpreter (`launcher.slurm.python`): a second instead of ten for a job
 whose training is not what is tested. ISOSWEEP_TEST_RUN_S: seconds that it works, none by default.
-ISOSWEEP_TEST_CLOCK_S: seconds that its clock is ahead of the others'.
 """
 
 import os
@@ -54,7 +53,5 @@ def _record(session: Session, step: int, spent: Compute) -> None:
 
 
 if __name__ == "__main__":
-    real, ahead = time.time, float(os.environ.get("ISOSWEEP_TEST_CLOCK_S", "0"))
-    time.time = lambda: real() + ahead
     worker._train = train
     sys.exit(main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))

@@ -4,7 +4,6 @@ The jobs are those of `tests.trivial`, which keep their runs' files and train no
 """
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from isosweep.plan.tally import Standing
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.faults import Commands, ended, job_processes, kill_processes, submit_limit
+from tests.slurm.faults import Commands, ended, submit_limit
 from tests.slurm.sweeps import HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -109,68 +108,3 @@ def test_jobs_that_were_launched_and_held_are_adopted_by_the_next_driver(
             assert sweep.ended(first) == 0, sweep.output
         sweep.assert_recorded_once()
         one_job_each(sweep, sampler.jobs)
-
-
-@pytest.mark.long
-def test_two_sweeps_that_share_runs_wait_for_one_anothers(
-    slurm_cluster: SlurmCluster, tmp_path: Path
-) -> None:
-    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(2), run_s=5.0) as sweep:
-        other = replace(sweep, name="other", overrides=(*sweep.overrides, seeds(3)), drivers=[])
-        with sweep.sampled() as sampler:
-            drivers = [sweep.drive(), other.drive()]
-            assert [sweep.ended(driver) for driver in drivers] == [0, 0], sweep.output
-        sweep.assert_recorded_once()
-        assert len(sweep.runs) == 6
-        one_job_each(sweep, sampler.jobs)
-
-
-@pytest.mark.long
-def test_a_failing_setup_line_is_quoted(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
-    setup = "launcher.slurm.setup=['echo no such module: cuda/99 >&2; exit 3']"
-    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), setup) as sweep:
-        with sweep.sampled():
-            assert sweep.ended(sweep.drive("run", "launcher.max_retries=0")) == 1
-        assert "no such module: cuda/99" in sweep.output
-        shown = sweep.command("status")
-        assert shown.returncode == 1
-        assert "no such module: cuda/99" in shown.stdout
-        assert sweep.standings() == {Standing.FAILED}
-        assert [len(sweep.jobs(run)) for run in sweep.runs] == [1, 1]
-
-
-@pytest.mark.long
-def test_more_runs_than_an_array_may_have_tasks_go_in_several(
-    slurm_cluster: SlurmCluster, tmp_path: Path
-) -> None:
-    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(52)) as sweep:
-        with sweep.sampled() as sampler:
-            assert sweep.ended(sweep.drive()) == 0, sweep.output
-        sweep.assert_recorded_once()
-        one_job_each(sweep, sampler.jobs)
-        assert len(sweep.runs) == 104
-        assert len({sweep.jobs(run)[0].partition("_")[0] for run in sweep.runs}) == 2
-
-
-def test_a_cluster_whose_accounting_is_down_runs_a_sweep(
-    slurm_cluster: SlurmCluster, tmp_path: Path
-) -> None:
-    with (
-        slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=5.0) as sweep,
-        ended(slurm_cluster, "slurmdbd"),
-        sweep.sampled(),
-    ):
-        driver = sweep.drive()
-        sweep.wait_for_jobs()
-        # One of them is killed, so that something is to be learnt from Slurm.
-        lost = sweep.runs[0]
-
-        def workers() -> list[int]:
-            return job_processes(slurm_cluster, sweep.job(lost), "isosweep.training")
-
-        # A job runs before its worker does.
-        sweep.wait_for(workers)
-        kill_processes(workers())
-        assert sweep.ended(driver) == 0, sweep.output
-        sweep.assert_recorded_once()
-        assert [len(sweep.jobs(run)) for run in sweep.runs] == [2, 1]
