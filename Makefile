@@ -19,8 +19,13 @@ MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include=
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py sharded_vllm.py nodes_vllm.py layouts.py overlap_vllm.py)
 
+<<<<<<< HEAD
 .PHONY: sweep laptop schemas docs test test-system test-vllm test-ray test-long test-all lint
 .PHONY: coverage bench bench-quick bench-gpu studies clean help
+=======
+.PHONY: sweep laptop docs test test-system test-vllm test-ray test-long test-all lint
+.PHONY: coverage bench bench-quick bench-gpu experiments studies clean help
+>>>>>>> d8a41c13 (answer.json is the only document of an analysis; no JSON Schemas are shipped)
 .PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
@@ -67,10 +72,6 @@ lint: setup  ## Lint, check formatting, type-check.
 
 docs: setup  ## Build the documentation in site/, which opens from the disk; warnings are errors.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-
-schemas: setup  ## Write the JSON Schemas of plan, fits and comparison.json anew, from dataclasses.
-	$(BIN)/python -m isosweep.plan.schema
-	$(BIN)/python -m isosweep.analysis.schema
 
 bench: setup-weights  ## Measure planner, fits, worker, overlap, padding, phases, tracking, search and launching against goals.
 	$(BIN)/python benchmarks/plan.py --check

@@ -4,7 +4,7 @@ Search, modes, tracking and Python read it, and none of them draws a conclusion 
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import Gap
@@ -529,6 +529,15 @@ class Answer:
     """How many runs stand how, and what they broke."""
     next_steps: tuple[NextStep, ...]
     """What would make the answer surer, the first first."""
+    collapsed: tuple[str, ...] = ()
+    """Ids of the runs that lost for good more than half of what they had gained, in the plan's
+    order. No unit."""
+    problems: tuple[str, ...] = ()
+    """Lines and files that could not be used, in words."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of `analysis.*`, those that change a number."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Versions of isosweep, Python and the packages that computed this."""
     pricing: Pricing = field(default_factory=Pricing)
     """By what the plan's device time is priced: of `spent`, and of next steps; absent in answers of
     earlier versions."""

@@ -1,4 +1,4 @@
-"""Numbers within bounds, as the fields of `fits.json` have them; its schema states the bounds."""
+"""Numbers within bounds, as the fields of `answer.json` have them."""
 
 from typing import Annotated
 

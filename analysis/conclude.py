@@ -111,6 +111,8 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         batch_laws=tuple(law for law in findings.batch_laws if law.optima),
         spent=_spent(data),
         runs=runs,
+        collapsed=collapsed_runs(data),
+        problems=data.problems,
         next_steps=_next_steps(findings, advice or Advice()),
     )
 

@@ -1,6 +1,8 @@
-"""Analyses a sweep and writes what came of it: fits, frontier, figures and the report."""
+"""Analyses a sweep and writes what came of it: answer, tables, figures and the report."""
 
+import platform
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,6 @@ from isosweep.analysis.answer import Answer
 from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.document import Versions, fits_document
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.figures.health import METRICS
 from isosweep.analysis.figures.output import write_figures
@@ -20,6 +21,7 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.variants import flattened, stored_settings
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
+from isosweep.version import __version__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,16 +55,20 @@ def analyse(
     findings = find(data, config, views=True)
     figures = describe_figures(data, findings)
     drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
-    versions = Versions.here()
-    answer = conclude(data, findings, advice)
+    numbers = {k: v for k, v in asdict(config).items() if k not in ("formats", "figure_width")}
+    answer = replace(conclude(data, findings, advice), settings=numbers, versions=_versions())
     write_json(paths.answer, answer.document())
-    write_json(paths.fits, fits_document(data, config, findings, versions, answer))
     tables = all_tables(data, findings)
     for table in tables:
         write_text(paths.table(table.name), table.to_csv())
-    about = About(config=config, settings=_settings(data, config), versions=versions, answer=answer)
+    about = About(config=config, settings=_settings(data, config), answer=answer)
     write_text(paths.report, render_report(data, findings, figures, tables, about))
     return Analysis(answer=answer, figures=drawn, report=paths.report, data=data, findings=findings)
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: version(name) for name in ("numpy", "scipy", "matplotlib")}
+    return {"isosweep": __version__, "python": platform.python_version(), **packages}
 
 
 def _settings(data: SweepData, config: AnalysisConfig) -> dict[str, object]:

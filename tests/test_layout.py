@@ -18,7 +18,7 @@ FLOORS = (
     ("difficulty",),
     ("models",),
     ("tasks", "costs"),
-    ("config", "store", "schemas"),
+    ("config", "store"),
     ("words", "metrics", "gguf", "job"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),

@@ -1,7 +1,7 @@
 """What the report's page shows: values for its template."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, get_args
@@ -9,7 +9,6 @@ from typing import Any, get_args
 from isosweep.analysis.answer import Answer
 from isosweep.analysis.columns import PageTable, Table, page_table
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.document import Versions
 from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.canvas import Figure, Section
 from isosweep.analysis.pages.render import render
@@ -34,7 +33,6 @@ class About:
 
     config: AnalysisConfig
     settings: Mapping[str, Any]
-    versions: Versions
     answer: Answer
 
 
@@ -78,14 +76,14 @@ def _made(data: SweepData, about: About) -> str:
     now = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     plan = data.plan_document.get("plan_id")
     named = f", plan {plan}" if plan else ""
-    return f"Analysed {now} with isosweep {about.versions.isosweep}{named}"
+    return f"Analysed {now} with isosweep {about.answer.versions['isosweep']}{named}"
 
 
 def _settings(data: SweepData, about: About) -> dict[str, PageTable | None]:
     """Tables of the settings that differ from their defaults (None where those are not known), of
     all, and of versions."""
     changed = changed_settings(about.settings)
-    named = {"plan_id": data.plan_document.get("plan_id", ""), **asdict(about.versions)}
+    named = {"plan_id": data.plan_document.get("plan_id", ""), **about.answer.versions}
     head = ("setting", "value")
     return {
         "altered": None if changed is None else page_table(head, changed.items(), left=(0, 1)),

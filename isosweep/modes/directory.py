@@ -62,8 +62,9 @@ class StoredSweep:
         found: set[str] = set()
         for axes in self.plan.axes:
             with suppress(OSError, ValueError):
-                fits = read_json(replace(self.paths, view=self.config.analysis.view(axes)).fits)
-                found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
+                own = replace(self.paths, view=self.config.analysis.view(axes))
+                answer = read_json(own.answer)
+                found.update(answer.get("collapsed", ()) if isinstance(answer, dict) else ())
         return frozenset(found)
 
     def require_own(self, what: str) -> None:

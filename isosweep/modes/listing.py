@@ -122,7 +122,7 @@ def _asked(sweep: StoredSweep, search: JsonObject | None) -> dict[str, int]:
 def _verdict(sweep: StoredSweep) -> str | None:
     """The verdict of its analysis, of every variant's where there are several; None before it."""
     verdicts = []
-    for path in sorted(sweep.paths.analysis.rglob("fits.json")):
+    for path in sorted(sweep.paths.analysis.rglob("answer.json")):
         try:
             document: Any = read_json(path)
             verdicts.append(str(document["verdict"]))

@@ -58,7 +58,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     metrics: dict[str, dict[str, float]] = {}
     for _, view, _ in known:
         _add_readings(metrics, tags, view, plan)
-    found = [view.fits for _, view, _ in known]
+    found = [view.answer for _, view, _ in known]
     tables = (paths.frontier, paths.table("choices"))
     files = (paths.plan_page, paths.config, *tables, *found[:1])
     return Overview(

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
 from annotated_types import Ge, Gt, Le, MinLen
-from pydantic import Field
-from typing_extensions import TypeAliasType
 
 from isosweep.compute import BudgetUnit
 from isosweep.errors import RecordError
@@ -21,7 +19,7 @@ T = TypeVar("T")
 PLAN_VERSION = 2
 
 
-# Types of plan.json's values, with the bounds that its schema states.
+# Types of plan.json's values, with their bounds.
 Budget = Annotated[float, Gt(0)]
 Cost = Annotated[float, Gt(0)]
 Generations = Annotated[int, Ge(2)]
@@ -29,13 +27,11 @@ PositiveInt = Annotated[int, Ge(1)]
 NonNegativeInt = Annotated[int, Ge(0)]
 Seed = Annotated[int, Ge(0)]
 RunId = Annotated[str, MinLen(1)]
-_UNIQUE = Field(json_schema_extra={"uniqueItems": True})
-Budgets = Annotated[tuple[Budget, ...], MinLen(1), _UNIQUE]
-# A setting, a config group, or a name of the user's own.
-_AXIS = {"pattern": r"^((model|task|recipe|evaluation|generation)\..+|[^.]+)$"}
-Axes = Annotated[dict[str, Any], Field(json_schema_extra={"propertyNames": _AXIS})]
+Budgets = Annotated[tuple[Budget, ...], MinLen(1)]
+# By a setting, a config group, or a name of the user's own.
+Axes = dict[str, Any]
 # A setting that can reject a candidate: the `setting` of one of `rules.RULES`.
-RuleName = TypeAliasType("RuleName", str)
+RuleName = str
 
 
 def predicted(value: T | None) -> T:
@@ -108,7 +104,7 @@ class Rejection:
     """The first setting of rules: the one that reason is about. No unit."""
     reason: Annotated[str, MinLen(1)]
     """How it breaks rule: a sentence with the numbers and their units."""
-    rules: Annotated[tuple[RuleName, ...], MinLen(1), _UNIQUE]
+    rules: Annotated[tuple[RuleName, ...], MinLen(1)]
     """Every setting that the candidate breaks. No unit."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without

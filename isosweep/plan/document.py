@@ -1,64 +1,14 @@
-"""What plan.json holds besides the plan itself: its heading, and what the costs came from."""
+"""What plan.json holds besides the plan itself."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, MinLen
-from pydantic import Field
 
 from isosweep.config.checkpoint import Keep
 from isosweep.plan.cells import Axes
 
 Flops = Annotated[float, Ge(0)]
-# Settings by name; `hardware.calibrated_from` has a factor a phase.
-Settings = Annotated[dict[str, float | str | bool | list[str] | dict[str, float] | None], MinLen(1)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PhaseFlops:
-    """FLOPs of one rollout by phase; 0 for a pass that is not made."""
-
-    prefill: Flops
-    """Reading the prompt before sampling. FLOPs."""
-    decode: Flops
-    """Sampling the completion. FLOPs."""
-    old_policy: Flops
-    """Computing log-probabilities again before the update. FLOPs."""
-    reference: Flops
-    """Log-probabilities of the frozen reference model. FLOPs."""
-    training: Flops
-    """Forward and backward passes of every update. FLOPs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostModel:
-    """What the costs of one combination of values of grid.axes were computed from."""
-
-    axes: Axes
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
-    model: str
-    """Name of the model. No unit."""
-    architecture: Settings
-    """The model's shape: sizes in elements, and counts of layers, heads and experts."""
-    prompt_tokens: Annotated[float, Ge(0)]
-    """Planned mean length of a prompt. Tokens."""
-    completion_tokens: Annotated[float, Gt(0)]
-    """Planned mean length of a completion, end-of-sequence included. Tokens."""
-    passes: Settings
-    """Which passes are made over a rollout; prompt_sharing counts the rollouts of one prompt that
-    share its cache, in whole blocks of block_tokens tokens; num_iterations counts the updates made
-    with each rollout."""
-    flops_per_rollout: PhaseFlops
-    """FLOPs of one rollout of the grid's smallest n, by phase; 0 for a pass that is not made."""
-    hardware: Settings
-    """The settings of the hardware group, of a device that runs share the part of one: memory_gb
-    in 1e9 bytes, peak_flops in FLOPs per second, bandwidths in bytes per second, names ending in
-    _s in seconds, utilizations and memory_reserve as fractions."""
-    generation: Settings
-    """The settings of the generation group: what samples the rollouts. No units."""
-    nodes: Annotated[int, Ge(1)] = 1
-    """Nodes that share the devices of a run evenly; 1 in older plans. A count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,40 +231,3 @@ class Imported:
     """The lowest and highest reward, of which records have shares. Reward, as it was read."""
     notes: tuple[Note, ...]
     """What else was done to read them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanHeading:
-    """What plan.json holds besides the fields of `Plan`."""
-
-    version: Literal[2]
-    """Version of this format. No unit."""
-    isosweep: Annotated[str, MinLen(1)]
-    """Version of isosweep that wrote the plan. No unit."""
-    plan_id: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
-    """Hash of the runs and the budgets they are read at: equal for equal plans. 8 hexadecimal
-    digits."""
-    cost_models: tuple[CostModel, ...] = ()
-    """What the costs were computed from: one entry for each combination of values of grid.axes, a
-    single one without axes; none of runs that were trained elsewhere."""
-    checkpoints: CheckpointPlan | None = None
-    """What checkpoints take on the disk; absent in plans of earlier versions."""
-    evaluation: EvaluationPlan | None = None
-    """What held-out evaluation takes; absent in plans of earlier versions."""
-    short_of_warmup: tuple[ShortOfWarmup, ...] = ()
-    """Cells that are read too soon after warm-up; none in plans of earlier versions."""
-    repeated: tuple[Repeated, ...] = ()
-    """Cells whose training problems are seen very often; none in plans of earlier versions."""
-    stale: tuple[Stale, ...] = ()
-    """Cells whose rate is above what is published for rollouts as old; none in plans of earlier
-    versions."""
-    overlaps: tuple[OverlapPlan, ...] = ()
-    """How devices are split between sampling and training; none without generation.overlap, and in
-    plans of earlier versions."""
-    kind: Literal["planned", "imported"] = "planned"
-    """imported: the runs were trained elsewhere, and no costs of them were predicted. No unit."""
-    imported: Imported | None = None
-    """Where they were read from, and how; null in other plans."""
-    shipped_sampling: tuple[ShippedSampling, ...] = ()
-    """What models ship and runs do not take, as far as the machine that planned has the models;
-    none in plans of earlier versions."""

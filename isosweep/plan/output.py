@@ -1,4 +1,4 @@
-"""A plan for people and programs: a CSV table, a page with a map, and the schema of plan.json."""
+"""A plan for people and programs: a CSV table, and a page with a map."""
 
 import csv
 import io
@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from isosweep.files import JsonObject
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
 from isosweep.words.numbers import predicted_time, price_parts
@@ -104,13 +103,6 @@ def plan_page(plan: Plan, title: str, facts: PlanFacts) -> str:
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     template = (_HERE / "page.html").read_text(encoding="utf-8")
     return template.replace(_PLACEHOLDER, text, 1)
-
-
-def plan_schema() -> JsonObject:
-    """The JSON Schema (draft 2020-12) that every plan.json satisfies; `plan/schema.py`
-    makes the file."""
-    schema: JsonObject = json.loads((_HERE / "schema.json").read_text(encoding="utf-8"))
-    return schema
 
 
 def _candidates(plan: Plan) -> tuple[Cell | Rejection, ...]:

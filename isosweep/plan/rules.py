@@ -39,8 +39,8 @@ class StepLimits:
 class Rule:
     """What rejects a candidate.
 
-    `setting` names it and is the setting that it is about; `rejects` says in general what it
-    rejects, for plan.json's schema. `broken` gives a mask, of a shape that broadcasts to (N, M, K).
+    `setting` names it and is the setting that it is about. `broken` gives a mask, of a shape that
+    broadcasts to (N, M, K).
     `reason` says with numbers why one candidate breaks it, `remedy`, for the plan's `mends`, with
     which settings that one would keep it. `distance`, of a shape that broadcasts to (N, M, K), is
     smallest for the candidate that comes nearest to keeping it. `steps`, of a rule about how many
@@ -48,7 +48,6 @@ class Rule:
     """
 
     setting: str
-    rejects: str
     broken: Callable[[Candidates], Any]
     reason: Callable[[Candidate], str]
     remedy: Callable[[Candidates, Place], str]
@@ -253,14 +252,12 @@ def _another_budget(table: Candidates, place: Place, otherwise: str) -> str:
 RULES: tuple[Rule, ...] = (
     Rule(
         setting="grid.max_completions_per_step",
-        rejects="n x B is above it (completions).",
         broken=lambda t: (t.completions > t.config.grid.max_completions_per_step)[..., None],
         reason=lambda c: f"{c.product} exceeds {c.config.grid.max_completions_per_step}",
         remedy=lambda t, at: f"grid.max_completions_per_step={t.at(at).completions}",
     ),
     Rule(
         setting="task.num_train_problems",
-        rejects="B is above it (problems).",
         broken=lambda t: t.config.task.epoch_draws < t.problems_per_batch[None, :, None],
         reason=lambda c: (
             f"B = {c.problems_per_batch} exceeds the "
@@ -270,7 +267,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="recipe.mini_batches",
-        rejects="n x B is no multiple of devices x mini-batches (completions).",
         broken=_cut_unevenly,
         reason=_uncut,
         remedy=_even_parts,
@@ -278,14 +274,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="recipe.micro_batch",
-        rejects="n x B is no multiple of devices x micro-batch (completions).",
         broken=lambda t: ~t.divisible[..., None],
         reason=_uneven,
         remedy=_even_share,
     ),
     Rule(
         setting="generation.overlap_devices",
-        rejects="n x B is no multiple of the devices that sample (completions).",
         broken=lambda t: (t.completions % (t.config.generation.overlapping or 1) != 0)[..., None],
         reason=lambda c: (
             f"{c.product} is not a multiple of the {c.config.generation.overlapping} devices that "
@@ -295,14 +289,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="hardware.memory_gb",
-        rejects="A device has too little memory (1e9 bytes).",
         broken=lambda t: (t.divisible & (t.memory.micro_batch == 0))[..., None],
         reason=_out_of_memory,
         remedy=_memory_that_works,
     ),
     Rule(
         setting="evaluation.batch_size",
-        rejects="So many answers of an evaluation do not fit into a device's memory at once.",
         broken=lambda t: np.array(t.memory.evaluating > t.config.run_hardware.usable_bytes)[
             ..., None, None, None
         ],
@@ -314,7 +306,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.min_steps",
-        rejects="T is below it (update steps).",
         broken=lambda t: t.steps < t.config.grid.min_steps,
         reason=lambda c: f"T = {c.num_steps} is below {c.config.grid.min_steps}",
         remedy=lambda t, at: _another_budget(t, at, f"grid.min_steps={t.at(at).num_steps}"),
@@ -326,7 +317,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.max_steps",
-        rejects="T is above it (update steps).",
         broken=lambda t: t.steps > t.config.grid.max_steps,
         reason=lambda c: f"T = {c.num_steps} exceeds {c.config.grid.max_steps}",
         remedy=lambda t, at: _another_budget(t, at, f"grid.max_steps={t.at(at).num_steps}"),
@@ -338,7 +328,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.tolerance",
-        rejects="No whole number of steps comes as near to the budget (fraction of the budget).",
         broken=lambda t: np.abs(t.spent - t.budgets) > t.config.grid.tolerance * t.budgets,
         reason=_off_budget,
         remedy=lambda t, at: _another_budget(t, at, _tolerance_that_suffices(t.at(at))),
@@ -353,7 +342,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.max_epochs",
-        rejects="The run would see the training problems more often (passes over them).",
         broken=_passes_too_often,
         reason=_too_many_epochs,
         remedy=lambda t, at: _another_budget(

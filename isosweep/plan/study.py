@@ -134,7 +134,7 @@ def shipped_of(study: Study) -> Iterator[ShippedSampling]:
 
 
 def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
-    """What `plan.json` holds; `isosweep/plan/schema.json` describes it. `places`: runs at once."""
+    """What `plan.json` holds. `places`: runs at once."""
     return {
         "version": PLAN_VERSION,
         "isosweep": __version__,

@@ -140,7 +140,7 @@ class SweepPaths:
     view: str = ""
 
     plan = _Named("plan.json")
-    """The plan, described by `isosweep/plan/schema.json`."""
+    """The plan: `plan.cells.Plan`, and what `plan.document` adds."""
     plan_csv = _Named("plan.csv")
     """The plan's cells and rejections as a table."""
     plan_page = _Named("plan.html")
@@ -156,12 +156,9 @@ class SweepPaths:
     report = _Named("report.html", "analysis")
     """The analysis as a page."""
     answer = _Named("answer.json", "analysis")
-    """What was concluded, described by `analysis/answer.schema.json`."""
-    fits = _Named("fits.json", "analysis")
-    """The analysis's numbers, described by `analysis/fits.schema.json`."""
+    """What was concluded, an `analysis.answer.Answer`."""
     comparison = _Named("comparison.json", "analysis")
-    """What sets sweeps apart (`mode=compare`), or the variants of one, described by
-    `analysis/comparison.schema.json`."""
+    """What sets sweeps apart (`mode=compare`), or the variants of one."""
     recommendation = _Named("recommendation.json", "analysis")
     """What `mode=recommend` says of one budget."""
     frontier = _Named("frontier.csv", "analysis")

@@ -34,9 +34,9 @@ def test_the_table_of_a_study_is_what_its_records_show(
     quiet = ("tracking=none", "analysis.formats=[]")
     for sweep, count in sweeps.items():
         isosweep("mode=analyse", f"sweep_dir={tmp_path / sweep}", *quiet, cwd=tmp_path)
-        fits = sorted((tmp_path / sweep / "analysis").glob("**/fits.json"))
-        assert len(fits) == count
-        for file in fits:
+        answers = sorted((tmp_path / sweep / "analysis").glob("**/answer.json"))
+        assert len(answers) == count
+        for file in answers:
             document = read_json(file)
             assert document is not None
             setting = file.parent.name.partition("=")[2] or sweep
@@ -46,17 +46,16 @@ def test_the_table_of_a_study_is_what_its_records_show(
 
 def row(setting: str, document: dict[str, Any], small: float) -> str:
     """The line of the table for one setting."""
-    saturation = document["saturation"]
-    optima = {at["budget"]: words(at) for at in saturation["optima"]}
-    enough = saturation["optima"][-1]["enough"]
+    optima = {at["budget"]: words(at) for at in document["optima"]}
+    enough = document["optima"][-1]["enough"]
     first = min(optima, key=lambda budget: abs(budget - small))
-    reward = document["frontier"]["budgets"][-1]["best"]["expected"]
+    reward = document["use"]["expected"]
     cells = (
         f"`{setting}`",
         optima[first],
         optima[max(optima)],
         Range(**enough | {"interval": Interval(**enough["interval"])}).words,
-        f"{saturation['growth']['grew']:.1%}",
+        f"{document['growth']['grew']:.1%}",
         f"{reward:.3f}",
         f"`{document['verdict']}`",
     )

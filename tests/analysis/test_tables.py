@@ -35,15 +35,15 @@ def test_columns_of_the_files_stay_as_they_are(reported: Reported) -> None:
     assert read == HEADERS
 
 
-def test_the_files_have_what_fits_json_has(reported: Reported) -> None:
+def test_the_files_have_what_was_found(reported: Reported) -> None:
     paths = reported.paths
-    document = json.loads(paths.fits.read_text())
+    document, findings = json.loads(paths.answer.read_text()), reported.analysis.findings
 
     def table(name: str) -> list[dict[str, str]]:
         with paths.table(name).open(newline="") as file:
             return list(csv.DictReader(file))
 
-    choices = [(at, choice) for at in document["frontier"]["budgets"] for choice in at["choices"]]
+    choices = [(at, choice) for at in document["generations"] for choice in at["choices"]]
     for row, (at, choice) in zip(table("choices"), choices, strict=True):
         assert float(row["budget"]) == at["budget"]
         assert int(row["n"]) == choice["cell"]["num_generations"]
@@ -52,8 +52,7 @@ def test_the_files_have_what_fits_json_has(reported: Reported) -> None:
         assert [float(row["low"]), float(row["high"])] == choice["interval"]
         assert float(row["loss_upper"]) == choice["loss_upper"]
         assert row["may_be_best"] == ("yes" if choice["indistinguishable"] else "no")
-    optima = document["saturation"]["optima"]
-    for row, at in zip(table("optima"), optima, strict=True):
+    for row, at in zip(table("optima"), document["optima"], strict=True):
         assert [float(row[f"n_star{end}"]) for end in ("_low", "_high")] == [
             at["interval"][end] for end in ("low", "high")
         ]
@@ -64,15 +63,14 @@ def test_the_files_have_what_fits_json_has(reported: Reported) -> None:
             "yes" if at["enough"][side] else "no" for side in ("open_below", "open_above")
         ]
         assert row["candidates"] == " ".join(map(str, at["candidates"]))
-    for row, fit in zip(table("fits"), document["fits"], strict=True):
-        assert row["run_id"] == fit["run_id"]
+    for row, fit in zip(table("fits"), findings.fits, strict=True):
+        assert row["run_id"] == fit.run_id
         assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"
-        known = fit["asymptote"]
-        assert row["asymptote"] == ("" if known is None else repr(known["value"]))
-    for row, change in zip(table("problem_changes"), document["problem_changes"], strict=True):
-        assert int(row["n"]) == change["num_generations"]
-        assert float(row["better"]) == change["better"]
-        assert float(row["lost"]) == change["lost"]
+        assert row["asymptote"] == ("" if fit.asymptote is None else repr(fit.asymptote.value))
+    for row, change in zip(table("problem_changes"), findings.changes, strict=True):
+        assert int(row["n"]) == change.num_generations
+        assert float(row["better"]) == change.better
+        assert float(row["lost"]) == change.lost
 
 
 def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: Analysed) -> None:

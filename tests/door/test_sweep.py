@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import isosweep
+from isosweep import words
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
 from isosweep.analysis.tables import FRONTIER
@@ -110,22 +111,30 @@ def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_p
         for shown, written in zip(frame.to_dict("records"), rows, strict=True):
             assert list(shown) == list(written)
             assert all(same(shown[name], written[name]) for name in written)
-    fits = read_json(copy.fits)
-    assert fits is not None
+    answer = read_json(copy.answer)
+    assert answer is not None
     verdict = sweep.verdict
-    assert (verdict.kind, verdict.reason) == (fits["verdict"], fits["reason"])
+    assert (verdict.kind, verdict.reason) == (
+        answer["verdict"],
+        words.line("verdict", "reason", answer),
+    )
     assert verdict.rate is not None
-    assert asdict(verdict.rate) == fits["saturation"]["growth"]["rate"]
-    assert verdict.probabilities["stopped"] == fits["saturation"]["growth"]["stopped"]
+    assert asdict(verdict.rate) == answer["growth"]["rate"]
+    assert verdict.probabilities["stopped"] == answer["growth"]["stopped"]
     assert verdict.sentence in verdict.summary
-    optima, at_each = fits["saturation"]["optima"], fits["frontier"]["budgets"]
+    optima, at_each = answer["optima"], answer["generations"]
     for row, star, at in zip(sweep.frontier.to_dict("records"), optima, at_each, strict=True):
-        cell, interval = at["best"]["cell"], at["best"]["interval"]
+        best = next(
+            each
+            for each in at["choices"]
+            if each["cell"]["num_generations"] == at["best"]["num_generations"]
+        )
+        cell, interval = best["cell"], best["interval"]
         assert [*row.values()] == [
             *(at["budget"], cell["num_generations"], cell["problems_per_batch"]),
             *(cell["num_steps"], *(star["interval"][end] for end in ("median", "low", "high"))),
             *(star["left_censored"], star["right_censored"], tuple(star["candidates"])),
-            *(cell["mean"], at["best"]["expected"], *interval),
+            *(cell["mean"], best["expected"], *interval),
             *(star["enough"]["interval"][end] for end in ("median", "low", "high")),
             *(star["enough"]["open_below"], star["enough"]["open_above"]),
         ]

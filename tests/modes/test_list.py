@@ -29,7 +29,7 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     older, newer = two
     ended(older)
     older.paths.analysis.mkdir()
-    older.paths.fits.write_text('{"verdict": "flat"}')
+    older.paths.answer.write_text('{"verdict": "flat"}')
     drive(newer.paths.drivers)
     console = terminal()
     assert list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console) == 0

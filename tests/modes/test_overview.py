@@ -14,7 +14,6 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     sweep = sweep_in(tmp_path)
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
     write_json(sweep.paths.answer, ANSWER.document())
-    write_json(sweep.paths.fits, {})
     lasted, fell = (run.run_id for run in sweep.plan.runs[:2])
     last = sweep.plan.budgets[-1]
     readings = [f"{lasted},{last},0.5,exact", f"{lasted},{last / 3},0.4,between"]
@@ -42,5 +41,5 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     write_text(sweep.paths.frontier, f"run_id,budget,reward,reading\n{fell},4e9,0.5,exact")
     again = sweep_overview(sweep)
     assert again.tags[fell]["collapsed"] == "no"
-    tables = {sweep.paths.frontier, sweep.paths.table("choices"), sweep.paths.fits}
+    tables = {sweep.paths.frontier, sweep.paths.table("choices"), sweep.paths.answer}
     assert tables <= {*overview.files}

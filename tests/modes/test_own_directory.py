@@ -59,7 +59,7 @@ def test_the_page_is_a_sweep_of_ones_own(tmp_path: Path) -> None:
     assert len(read(planned_as)["runs"]) == 12
     shutil.rmtree(planned_as.parent)
     isosweep(*whole, *SMALLER, cwd=tmp_path)
-    (document,) = (tmp_path / "sweeps").glob("*/analysis/credit=partial/fits.json")
+    (document,) = (tmp_path / "sweeps").glob("*/analysis/credit=partial/answer.json")
     assert read(document)["verdict"]
     assert (document.parent.parent / "report.html").is_file()
     runs = [read(file)["spec"] for file in (tmp_path / "sweeps" / "runs").glob("*/spec.json")]

@@ -160,11 +160,10 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     first, second, *others = sweep.plan.runs
     for place, run in enumerate(sweep.plan.runs):
         ended(sweep, place, "failed" if run is second else "finished")
-    fits = {"verdict": "growing", "reason": "", "frontier": {"budgets": []}}
     sweep.paths.analysis.mkdir()
     # A run that failed has not collapsed beside that.
     fallen = [first.run_id, second.run_id]
-    write_json(sweep.paths.fits, {**fits, "collapsed": fallen})
+    write_json(sweep.paths.answer, {"verdict": "growing", "collapsed": fallen})
     words = f"1 failed, {len(others) + 1} done, 1 of them collapsed"
     jobs, console = Scheduled({}), terminal()
     assert show_status(sweep, make_config(), jobs, console) == 1

@@ -1,4 +1,4 @@
-"""The plan as CSV, as a page, and as a document that holds to its schema."""
+"""The plan as CSV, as a page, and as a document."""
 
 import csv
 import io
@@ -7,15 +7,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import pytest
 
-from isosweep.compute import BUDGET_UNITS
 from isosweep.config.hardware import MeasuredTimes
 from isosweep.errors import RecordError
 from isosweep.plan.cells import Cell, Plan, plan_from_document
-from isosweep.plan.output import PlanFacts, plan_csv, plan_page, plan_schema
-from isosweep.plan.rules import RULES
+from isosweep.plan.output import PlanFacts, plan_csv, plan_page
 from isosweep.plan.study import plan_document, resolve, resolve_stored
 from isosweep.words.numbers import predicted_time, price_parts
 from tests.conftest import make_config, plan_of
@@ -146,80 +143,9 @@ def test_page_holds_names_that_look_like_markup_as_data() -> None:
         assert page.count(mark) == ordinary.count(mark)
 
 
-def resolved(schema: Any, root: Any) -> Any:
-    """The schema itself, its reference followed."""
-    name = schema.get("$ref", "").removeprefix("#/$defs/")
-    return root["$defs"][name] | schema if name else schema
-
-
-def check_names(schema: Any, value: Any, root: Any) -> None:
-    """Every fixed object in `value` has just the properties that the schema requires there."""
-    schema = resolved(schema, root)
-    if "properties" in schema:
-        assert set(value) == set(schema["properties"]) == set(schema["required"])
-        assert schema["additionalProperties"] is False
-        for name, inner in schema["properties"].items():
-            assert resolved(inner, root)["description"], name
-            check_names(inner, value[name], root)
-    elif isinstance(schema.get("items"), dict):
-        for item in value:
-            check_names(schema["items"], item, root)
-
-
 @EVERY_SWEEP
-def test_schema_describes_every_property_of_a_plan(overrides: tuple[str, ...]) -> None:
-    schema = plan_schema()
-    document = written(*overrides)
-    check_names(schema, document, schema)
-    assert schema["properties"]["version"]["const"] == document["version"]
-    assert schema["$id"].endswith(f":{document['version']}")
-
-
-def test_schema_knows_the_units_and_the_rules() -> None:
-    schema = plan_schema()
-    assert tuple(schema["properties"]["budget_unit"]["enum"]) == tuple(BUDGET_UNITS)
-    assert tuple(rule["const"] for rule in schema["$defs"]["RuleName"]["oneOf"]) == tuple(
-        rule.setting for rule in RULES
-    )
-
-
-def validator() -> Any:
-    """A validator of plans by the `jsonschema` library."""
-    jsonschema.Draft202012Validator.check_schema(plan_schema())
-    return jsonschema.Draft202012Validator(plan_schema())
-
-
-@EVERY_SWEEP
-def test_plans_validate(overrides: tuple[str, ...]) -> None:
-    assert [error.message for error in validator().iter_errors(written(*overrides))] == []
-
-
-def rename(part: Any, old: str, new: str) -> None:
-    part[new] = part.pop(old)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda plan: plan.pop("mends"),
-        lambda plan: plan.update(version=1),
-        lambda plan: plan.update(budget_unit="dollars"),
-        lambda plan: plan.update(extra=1),
-        lambda plan: plan["cells"][0].pop("device_hours"),
-        lambda plan: rename(plan["cells"][0], "num_steps", "steps"),
-        lambda plan: plan["cells"][0].update(num_generations=2.5),
-        lambda plan: plan["runs"][0].update(milestones=[]),
-        lambda plan: rename(plan["runs"][0], "seconds", "hours"),
-        lambda plan: rename(plan["rejected"][0], "rules", "broken"),
-        lambda plan: plan["rejected"][0].update(rule="grid.patience"),
-        lambda plan: plan["cost_models"][0]["flops_per_rollout"].pop("decode"),
-        lambda plan: plan["mends"].update({"grid.tolerance": [1]}),
-    ],
-)
-def test_a_spoilt_plan_does_not_validate(spoil: Any) -> None:
-    plan = written(*SWEEPS["qwen"])
-    spoil(plan)
-    assert not validator().is_valid(plan)
+def test_a_plan_read_back_from_its_file_is_the_same(overrides: tuple[str, ...]) -> None:
+    assert plan_from_document(written(*overrides)) == plan_of(make_config(*overrides))
 
 
 @pytest.mark.parametrize("name", ["../../mine", "/home/mine", "a/../b", "a\nb", "."])
@@ -233,11 +159,10 @@ def test_a_plan_whose_runs_would_lie_elsewhere_is_not_believed(name: str) -> Non
         plan_from_document(document)
 
 
-def test_a_plan_whose_times_are_corrected_validates() -> None:
+def test_a_plan_has_the_factors_that_correct_its_times() -> None:
     config = make_config()
     factors = MeasuredTimes(runs=4, generation=2.0)
     corrected = replace(config, hardware=replace(config.hardware, calibrated_from=factors))
     document = json.loads(json.dumps(plan_document(resolve_stored(corrected, measured=False))))
     (model,) = document["cost_models"]
     assert model["hardware"]["calibrated_from"]["generation"] == 2.0
-    assert [error.message for error in validator().iter_errors(document)] == []

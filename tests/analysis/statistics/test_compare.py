@@ -5,11 +5,9 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from isosweep.analysis.pages.comparison import headline, summarise
-from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.simulation.findable import wide_config
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
@@ -113,10 +111,6 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     assert 'id="figure-comparison_reward"' in text
     assert (page.parent / "figures" / "comparison_reward.png").exists()
     document = json.loads((page.parent / "comparison.json").read_text())
-    schema = jsonschema.Draft202012Validator(json.loads(GOLDEN["comparison"].read_text()))
-    schema.validate(document)
-    spoilt = [{**document, "version": 1}, {**document, "verdicts": {"one": "certain"}}]
-    assert not any(schema.is_valid(each) for each in spoilt)
     # Five budgets, and two smaller ones that the records reach down to.
     assert [at["best_n"] for at in document["frontiers"]] == [8] * 10 + [4] * 10
     for of, why in (
