@@ -152,6 +152,6 @@ def test_commands_read_a_sweep_with_such_lines_and_say_which(
         records.writelines(f"{each}\n" for each in bad)
     isosweep("mode=status", "name=s", cwd=tmp_path)
     isosweep("mode=analyse", "name=s", "analysis.formats=[]", cwd=tmp_path)
-    fits = json.loads((tmp_path / "sweeps" / "s" / "analysis" / "fits.json").read_text())
-    assert sum(str(file) in problem for problem in fits["problems"]) == len(bad)
+    answer = json.loads((tmp_path / "sweeps" / "s" / "analysis" / "answer.json").read_text())
+    assert sum(str(file) in problem for problem in answer["problems"]) == len(bad)
     assert len(_read(tmp_path)[0]) == len(_read(imported)[0])
