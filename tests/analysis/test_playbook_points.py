@@ -62,7 +62,12 @@ def test_the_tables_of_the_page_are_what_the_shipped_bins_show(study: ModuleType
     computed = [
         f"| {' | '.join(line)} |" for name in ("B = 32", "every B") for line in tables[name]
     ]
-    assert computed == written
+    # Of B = 32 the page has every other row or so.
+    assert written == [line for line in computed if line in written]
+    assert len(written) == 8 + 8
+    # "All 19 of our 90% intervals contain them."
+    inside = [line[3] for name in ("B = 32", "all B") for line in tables[name][1:]]
+    assert inside == ["yes"] * 19
     # Numbers that its sentences quote.
     for name, row, cell in (
         ("growth", 1, 1),
