@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +52,6 @@ SMALLEST = {
         ),
         "compute=-1",
     ),
-    "splits": (("--num-generations", "3", "--steps", "10", "--rounds", "1"), "off=0"),
     "tracking": (("--runs", "2", "--points", "5"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
@@ -256,17 +254,6 @@ def test_the_chaos_benchmark_names_what_happened(tmp_path: Path) -> None:
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
     assert sum(int(times) for _, times in rows) == 3
     assert any(line.startswith("6 runs, ") for line in lines)
-
-
-@pytest.mark.long
-@pytest.mark.train
-def test_three_splits_are_planned_and_measured(tmp_path: Path) -> None:
-    groups = Path("/sys/fs/cgroup/cpu")
-    if not (os.access(groups, os.W_OK) and (groups / "cpu.cfs_quota_us").exists()):
-        missing("cgroups", f"no control group can be made in {groups}")
-    device, *rows = missed("splits", tmp_path)
-    assert device.startswith("one device in turn, ms: ")
-    assert [row.split(" | ")[0] for row in rows[2:]] == ["| 1 + 3", "| 2 + 2", "| 3 + 1"]
 
 
 @pytest.mark.train

@@ -44,11 +44,9 @@ class GenerationConfig:
     """Devices of one vLLM engine."""
     # Where rollouts that wait are sampled changes nothing sampled.
     overlap: Annotated[bool, OUTSIDE] = False
-    """Sample the next rollouts in a second process while this generation is trained on; needs
+    """Sample the next rollouts in a second process while this generation is trained on, on the last
+    device of `hardware.devices_per_run`, or on a further core of a CPU; needs
     `recipe.rollout_lag` of 1 or more."""
-    overlap_devices: Annotated[PositiveInt | None, OUTSIDE] = None
-    """Devices of `hardware.devices_per_run` that sample, with `overlap=true`; null: planned. On a
-    CPU: processes beside those of `hardware.devices_per_run`, which all train; null: one."""
 
     def __post_init__(self) -> None:
         if "" in self.stop or len({*self.stop}) < len(self.stop):
@@ -58,17 +56,10 @@ class GenerationConfig:
                 raise self._refused(name, "only generation=vllm does that")
         if self.name != "vllm" and self.tensor_parallel > 1:
             raise self._refused("tensor_parallel", "above 1, only generation=vllm does that")
-        if self.overlap_devices is not None and not self.overlap:
-            raise self._refused("overlap_devices", "is only asked with generation.overlap=true")
-
-    @property
-    def overlapping(self) -> int:
-        """Devices that do nothing but sample, of those of a run: none while the split is open."""
-        return (self.overlap_devices or 0) if self.overlap else 0
 
     def sampling_devices(self, training: int) -> int:
         """Devices that sample, where `training` devices train."""
-        return self.overlapping or training
+        return 1 if self.overlap else training
 
     def _refused(self, name: str, rule: str) -> SettingError:
         return SettingError(f"generation.{name}", getattr(self, name), rule)

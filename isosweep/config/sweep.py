@@ -183,30 +183,18 @@ class SweepConfig:
 
     @property
     def run_hardware(self) -> HardwareConfig:
-        """The devices that train one run: those that do nothing but sample are left out."""
+        """The devices that train one run: one that does nothing but sample is left out."""
         hardware = self.hardware
-        if (sampling := self.generation.overlapping) and hardware.device != "cpu":
-            return replace(hardware, devices_per_run=hardware.devices_per_run - sampling)
+        if self.generation.overlap and hardware.device != "cpu":
+            return replace(hardware, devices_per_run=hardware.devices_per_run - 1)
         return hardware
 
     @property
-    def splits(self) -> tuple[int, ...]:
-        """How many devices of a run may do nothing but sample: whole engines, which leave enough to
-        train; on a CPU processes beside all of them, as many as asked."""
-        hardware, size = self.hardware, self.generation.tensor_parallel
-        if hardware.device == "cpu":
-            asked = self.generation.overlap_devices or size
-            return (max(size, asked - asked % size),)
-        least = 1 if hardware.sharding == "ddp" else 2
-        return tuple(range(size, hardware.devices_per_run - least + 1, size))
-
-    @property
     def devices_taken(self) -> int:
-        """Devices that one run occupies: its own, and on a CPU the cores that sample
-        beside those that train."""
+        """Devices that one run occupies: its own, and on a CPU the core that samples beside those
+        that train."""
         on_cpu = self.generation.overlap and self.hardware.device == "cpu"
-        beside = self.splits[0] if on_cpu else 0
-        return self.hardware.devices_per_run + beside
+        return self.hardware.devices_per_run + on_cpu
 
     @property
     def budgets(self) -> tuple[float, ...]:

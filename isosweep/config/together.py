@@ -21,8 +21,8 @@ Refusals = Iterator[SettingError]
 VLLM_MAX_TEMPERATURE = 2.0
 # Why some settings are refused with a trainer of the user's.
 _OWN_TRAINER = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
-# Settings of a run whose devices sample and train in turn.
-IN_TURN = "generation.overlap=false generation.overlap_devices=null"
+# By which the devices of a run sample and train in turn.
+_IN_TURN = "generation.overlap=false"
 
 
 def broken_rules(c: "SweepConfig") -> Refusals:
@@ -134,8 +134,7 @@ def _tensor_parallel(c: "SweepConfig") -> Refusals:
     size = generation.tensor_parallel
     devices = generation.sampling_devices(c.hardware.node_devices)
     rule = None
-    # A split is in whole engines.
-    if devices % size and not generation.overlap:
+    if devices % size:
         rule = f"must divide hardware.devices_per_run={devices}"
         if nodes > 1:
             rule = (
@@ -167,8 +166,7 @@ def _overlap(c: "SweepConfig") -> Refusals:
     recipe, hardware = c.recipe, c.hardware
 
     def refused(rule: str, nearest: str) -> SettingError:
-        works = f"{nearest}, or {IN_TURN}"
-        return SettingError("generation.overlap", True, rule, works)
+        return SettingError("generation.overlap", True, rule, f"{nearest}, or {_IN_TURN}")
 
     if recipe.rollout_lag == 0:
         rule = "needs rollouts that wait: recipe.rollout_lag is 0, and must be 1 or more"
@@ -181,35 +179,17 @@ def _overlap(c: "SweepConfig") -> Refusals:
         yield refused(rule, "recipe.mini_batches=1 recipe.num_iterations=1")
     if c.trainer.name == "command":
         yield refused(_OWN_TRAINER, "trainer=trl")
+    whole = "" if hardware.sharding == "ddp" else "hardware.sharding=ddp"
     if hardware.nodes > 1:
         rule = f"takes one node, and a run takes hardware.nodes={hardware.nodes}"
-        yield refused(rule, _one_node(hardware))
-    yield from _split(c)
-
-
-def _split(c: "SweepConfig") -> Refusals:
-    """Whether the devices of a run can be split between a generator and its trainer."""
-    hardware, devices, works = c.hardware, c.hardware.devices_per_run, c.splits
-    size, asked = c.generation.tensor_parallel, c.generation.overlap_devices
-    if not works:
-        least = size + (2 if hardware.sharding != "ddp" else 1)
-        rule = (
-            f"cannot be split: {size} or more sample (generation.tensor_parallel), and "
-            f"{least - size} or more train with hardware.sharding={hardware.sharding}"
-        )
-        nearest = f"hardware.devices_per_run={least}, or {IN_TURN}"
-        yield SettingError("hardware.devices_per_run", devices, rule, nearest)
-    if asked is None or asked in works:
-        return
-    rule = f"must leave devices to train of hardware.devices_per_run={devices}"
-    if asked % size:
-        rule = f"must be a multiple of generation.tensor_parallel={size}"
-    elif asked < devices:
-        rule = f"leaves one device, and hardware.sharding={hardware.sharding} trains on two"
-    # Halves divide the rollouts of a step wherever the whole does.
-    near = min(works, key=lambda g: (2 * g != devices, abs(g - asked)))
-    nearest = f"generation.overlap_devices={near}, or generation.overlap_devices=null"
-    yield SettingError("generation.overlap_devices", asked, rule, nearest)
+        yield refused(rule, f"{_one_node(hardware)} {whole}".strip())
+    if whole:
+        rule = f"needs the whole model on each device, and hardware.sharding={hardware.sharding}"
+        yield refused(rule, whole)
+    if hardware.device != "cpu" and hardware.devices_per_run == 1:
+        rule = "must be 2 or more with generation.overlap=true: one samples, the others train"
+        nearest = f"hardware.devices_per_run=2, or {_IN_TURN}"
+        yield SettingError("hardware.devices_per_run", 1, rule, nearest)
 
 
 def _interruption(c: "SweepConfig") -> Refusals:

@@ -119,9 +119,8 @@ def fit_memory(
             for each in (rollouts, *evaluated)
         )
         alone = None
-        if generation.overlapping:
-            local = -(-completions // generation.overlapping)
-            alone = _Alone(weights=weight_bytes(arch, recipe, hardware), local=local)
+        if generation.overlap:
+            alone = _Alone(weights=weight_bytes(arch, recipe, hardware), local=completions)
         return _beside_transformers(train, recipe, sampled, max(evaluating, default=0.0), alone)
     engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
     context = context_tokens(prompt, completion)
@@ -142,7 +141,7 @@ def fit_memory(
         longest=longest,
         most=np.minimum(-(-completions // engines), MAX_NUM_SEQS),
     )
-    if generation.overlapping:
+    if generation.overlap:
         # A generator scores with a copy of the policy, beside its engine's.
         return _beside_an_engine(train, demand, recipe, weight_bytes(arch, recipe, hardware))
     return _beside_vllm(train, demand, recipe, sleeps=generation.sleep)

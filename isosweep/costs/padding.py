@@ -136,31 +136,6 @@ def longest_of(lengths: Lengths, rollouts: Floats) -> Floats:
     return tokens
 
 
-def longest_spread(lengths: Lengths, rollouts: Floats) -> Floats:
-    """Standard deviation of the longest of so many completions, in tokens: (batches,).
-
-    By the distribution above, at 64 evenly likely places; and `_RUN_ON` go on to the limit.
-    """
-    # All of so many lie below a place with the probability of one to that power.
-    shares = ((np.arange(64) + 0.5) / 64) ** (1 / np.maximum(rollouts, 1.0)[..., None])
-    longest = quantile_of(lengths, shares)
-    cut = -np.expm1(rollouts * math.log1p(-_RUN_ON))
-    mean = (1 - cut) * longest.mean(-1) + cut * lengths.longest
-    square = (1 - cut) * (longest**2).mean(-1) + cut * lengths.longest**2
-    tokens: Floats = np.sqrt((square - mean**2).clip(0))
-    return tokens
-
-
-def quantile_of(lengths: Lengths, share: Floats) -> Floats:
-    """Tokens that this share of completions has at most, of those that end by themselves."""
-    reach = lengths.longest - 1
-    place = (lengths.completion - 1) / max(reach, 1)
-    rate = _rate(min(place, 1 - place))
-    below = 1 - _quantile(rate, 1 - share) if place > 0.5 else _quantile(rate, share)
-    tokens: Floats = 1 + reach * below
-    return tokens
-
-
 def mean_cached(lengths: Lengths) -> float:
     """Tokens of a completion that are cached when another of it is decoded: the mean over all
     decoded tokens, of which long completions have more than their share."""

@@ -9,9 +9,9 @@ tensor-parallel engine share both, and exchange activations at every decoded pos
 exchange in training goes over the slower of a node's links and its network (`_ring_seconds`). Not
 modelled: that exchange in prefill, its overlap with computation, latency, several jobs on one
 network, preemption by a full KV cache, time lost to requeues. On top comes what is spent beside the
-device: once a generation, an update, a batch that is sampled, a position, an
-answer. What is reached of peak and roofline is in `efficiency.py`; how generation and training
-overlap in `overlap.py`. Arrays of batches broadcast; all results are seconds.
+device: once a generation, an update, a batch that is sampled, a position, an answer. What is
+reached of peak and roofline is in `efficiency.py`. Arrays of batches broadcast; all results are
+seconds.
 """
 
 from dataclasses import dataclass, replace
@@ -29,8 +29,7 @@ from isosweep.costs.engine import cache_bytes_per_token
 from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
-from isosweep.costs.overlap import paced
-from isosweep.costs.padding import longest_of, longest_spread, mean_cached
+from isosweep.costs.padding import longest_of, mean_cached
 
 Seconds = NDArray[np.float64]
 
@@ -40,12 +39,11 @@ class Sampling:
     """What some rollouts take to be sampled on one device, or engine. Arrays: (batches,).
 
     `device`: seconds of prefill and decoding at the whole roofline; `positions`: decoded one after
-    the other, `spread` their standard deviation; `batches`: sampled one after the other.
+    the other; `batches`: sampled one after the other.
     """
 
     device: Seconds
     positions: Seconds
-    spread: Seconds
     batches: float
 
     def seconds(self, reached: Efficiency) -> Seconds:
@@ -90,20 +88,18 @@ class StepSeconds:
             return self.training + self.generation + self.update + self.overhead
         learning = self.training + self.update + self.overhead
         generating = self.generation + self.beside.scoring
-        return paced(generating, learning, self.beside.spread) + self.beside.transfer
+        return np.maximum(generating, learning) + self.beside.transfer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
     """Seconds of a generator beside the trainer, which also judges and scores what it samples.
 
-    `scoring`: judging, and the log-probability passes, which the trainer then does not make;
-    `spread`: the standard deviation of generation; `transfer`: sending it the weights, while both
-    wait. Arrays: (batches,).
+    `scoring`: judging, and the log-probability passes, which the trainer then does not make:
+    (batches,); `transfer`: sending it the weights, while both wait.
     """
 
     scoring: Seconds
-    spread: Seconds
     transfer: float
 
 
@@ -145,9 +141,9 @@ def step_seconds(
         hardware.peak_flops * reached.training_utilization,
     )
     generating = sampled.seconds(reached) * passes.draws
-    beside = generation.overlapping
+    beside = generation.overlap
     # Of the devices that judge and score, a share of the rollouts each.
-    judging = completions / (beside or hardware.devices_per_run)
+    judging = completions / generation.sampling_devices(hardware.devices_per_run)
     scored = (
         reached.step_overhead_s
         + reached.answer_overhead_s * judging * passes.draws
@@ -164,9 +160,8 @@ def step_seconds(
         + reached.pass_overhead_s * micro_batches * made.training
         + (0.0 if beside else scored),
         beside=Beside(
-            scoring=scored + scoring * hardware.devices_per_run / beside / speed,
-            spread=generating * sampled.spread / np.maximum(sampled.positions, 1),
-            transfer=_transfer_seconds(arch, hardware, generation),
+            scoring=scored + scoring * hardware.devices_per_run / speed,
+            transfer=_transfer_seconds(arch, hardware),
         )
         if beside
         else None,
@@ -213,13 +208,11 @@ def sampling(
     cached: Count
     if generation.name == "transformers":
         positions = turns * (last - 1)
-        spread = np.sqrt(turns) * longest_spread(lengths, together)
         tokens = positions * together
         cached = prompt + last / 2
     else:
         refilled = (turns - 1) * completion + last
         positions = np.maximum(refilled, longest_of(lengths, np.maximum(rollouts, 1))) - 1
-        spread = longest_spread(lengths, together)
         tokens = np.maximum(rollouts, 1) * max(completion - 1, 0.0)
         cached = prompt + mean_cached(lengths)
     alive = tokens / np.maximum(positions, 1e-9)
@@ -236,7 +229,6 @@ def sampling(
     return Sampling(
         device=rollouts * prefill_flops / peak + decoding,
         positions=positions,
-        spread=spread,
         batches=batches,
     )
 
@@ -276,20 +268,16 @@ def _update_seconds(
     if hardware.sharding == "ddp":
         everywhere = _ring_seconds(hardware, 2 * gradients)
         seconds += recipe.updates_per_generation * everywhere
-    if generation.name == "vllm" and not generation.overlapping:
+    if generation.name == "vllm" and not generation.overlap:
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds
 
 
-def _transfer_seconds(
-    arch: Architecture, hardware: HardwareConfig, generation: GenerationConfig
-) -> float:
-    """Seconds in which the weights go through the host's memory to a generator: each device that
-    trains writes its part, and each of an engine reads its own."""
+def _transfer_seconds(arch: Architecture, hardware: HardwareConfig) -> float:
+    """Seconds in which the weights go through the host's memory to a generator: written there, and
+    read."""
     size = arch.parameters * PRECISION_BYTES[hardware.weights_dtype]
-    shards = hardware.devices_per_run if hardware.sharding == "fsdp" else 1
-    parts = 1 / shards + 1 / generation.tensor_parallel
-    return size * parts / (hardware.host_bandwidth or hardware.memory_bandwidth)
+    return 2 * size / (hardware.host_bandwidth or hardware.memory_bandwidth)
 
 
 def _micro_batch_seconds(

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -31,8 +30,6 @@ from isosweep.modes.terminal import say, warn
 from isosweep.plan.calibration import planned_times
 from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
-from isosweep.plan.document import OverlapPlan
-from isosweep.plan.overlap import overlaps
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
@@ -185,11 +182,6 @@ def described_findings(study: Study) -> Iterator[str]:
         yield words.line("plan", "commanded", config.trainer.command)
     else:
         yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
-    alike = defaultdict[str, list[OverlapPlan]](list)
-    for split in overlaps(study.candidates):
-        alike[repr(replace(split, axes={}))].append(split)
-    for first, *others in alike.values():
-        yield from words.lines("plan", "overlap", first, 1 + len(others))
     yield from words.lines("plan", "repeats", repeated_sets(config))
     seen = outlook_of_variants(plan, config, twice_the_largest)
     yield from words.lines("plan", "findings", seen, plan.pricing)

@@ -4,8 +4,7 @@ Shape suffixes: N values of n, M values of B, K budgets. Seeds only repeat candi
 here depends on them. `enumerate.py` fills these arrays, `rules.py` says what they break.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -76,10 +75,7 @@ class Candidates:
     unit, hardware FLOPs with what the learner pads and computes twice; `steps`, `records` (held-out
     evaluations from start to budget) and `run_seconds` (from start to budget, evaluation included):
     (N, M, K); `evaluation_flops` and `evaluation_seconds`, (N, M): of one evaluation; `broken`:
-    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M). Of devices that
-    are split between a generator and its trainer, `splits` has `seconds` by the number that
-    generate, and `in_turn` those of all devices doing both in turn: (N, M), infinite where no
-    budget is feasible.
+    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M).
     """
 
     variant: Variant
@@ -99,8 +95,6 @@ class Candidates:
     evaluation_seconds: Floats
     run_seconds: Floats
     broken: Ints
-    splits: Mapping[int, Floats] = field(default_factory=dict)
-    in_turn: Floats | None = None
 
     @property
     def config(self) -> SweepConfig:

@@ -72,43 +72,6 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitOfN:
-    """How the runs of one n would best split their devices, over all B; shares of time are those of
-    steps, without evaluation."""
-
-    num_generations: Annotated[int, Ge(2)]
-    """n. A count."""
-    best: Annotated[int, Ge(1)]
-    """Devices that sample, in the quickest split for this n. A count."""
-    best_of_in_turn: Annotated[float, Gt(0)] | None
-    """Its time over that of runs without generation.overlap; null where these do not fit. A
-    fraction."""
-    planned_of_in_turn: Annotated[float, Gt(0)] | None
-    """The same of the split that is planned for all n. A fraction."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OverlapPlan:
-    """How the devices of a run are split between sampling and training, for one combination of
-    values of grid.axes."""
-
-    axes: Axes
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
-    devices: Annotated[int, Ge(2)]
-    """Devices of a run; on a CPU one more than hardware.devices_per_run. A count."""
-    in_turn: Annotated[int, Ge(1)]
-    """Devices of a run without generation.overlap: hardware.devices_per_run. A count."""
-    sampling: Annotated[int, Ge(1)]
-    """Those that do nothing but sample. A count."""
-    of_in_turn: Annotated[float, Gt(0)] | None
-    """Time of all steps over that of runs without generation.overlap, whose devices sample and
-    train in turn; null where these do not fit. A fraction."""
-    splits: Annotated[tuple[SplitOfN, ...], MinLen(1)]
-    """The best split for each n that is planned."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ShortOfWarmup:
     """Cells of one combination of values of grid.axes that are read too soon after warm-up: whose T
     is below three warm-ups."""

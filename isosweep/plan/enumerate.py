@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -23,43 +23,7 @@ from isosweep.plan.spec import passes_of, reached
 
 def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
     """All candidates of every variant of `grid.axes`, and the rules that each breaks."""
-    return tuple(_split(variant) or _checked(_costed(variant)) for variant in variants)
-
-
-def _split(variant: Variant) -> Candidates | None:
-    """The variant's candidates with its devices split between a generator and its trainer, for all
-    n and B alike; None where they are not split.
-
-    Where `generation.overlap_devices` is null, the split is that of the most feasible candidates,
-    and of these the one whose runs take the least time together.
-    """
-    config, generation = variant.config, variant.config.generation
-    if not generation.overlap or not config.splits:
-        return None
-
-    def with_generation(**changed: Any) -> Candidates:
-        split = replace(generation, **changed)
-        return _checked(_costed(replace(variant, config=replace(config, generation=split))))
-
-    tables = {devices: with_generation(overlap_devices=devices) for devices in config.splits}
-    best = min(tables, key=lambda devices: _worth(tables[devices]))
-    table = tables[generation.overlap_devices or best]
-    in_turn = with_generation(overlap=False, overlap_devices=None)
-    splits = {devices: _runnable_seconds(each) for devices, each in tables.items()}
-    return replace(table, splits=splits, in_turn=_runnable_seconds(in_turn))
-
-
-def _worth(table: Candidates) -> tuple[int, float]:
-    """Smaller for a better split: more feasible candidates, then less time for the runs."""
-    at = np.maximum(table.longest, 0)[..., None]
-    longest = np.take_along_axis(table.run_seconds, at, axis=-1)[..., 0]
-    return -int(table.feasible.sum()), float(longest[table.listed].sum())
-
-
-def _runnable_seconds(table: Candidates) -> Floats:
-    """Seconds of an update; infinite for pairs of n and B without a feasible budget: (N, M)."""
-    seconds: Floats = np.where(table.feasible.any(axis=-1), table.seconds, np.inf)
-    return seconds
+    return tuple(_checked(_costed(variant)) for variant in variants)
 
 
 def _checked(candidates: Candidates) -> Candidates:

@@ -14,7 +14,6 @@ import numpy as np
 from isosweep.config.overrides import as_typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
-from isosweep.config.together import IN_TURN
 from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.memory import state_bytes
 from isosweep.costs.steps import Ints, whole_generations
@@ -84,40 +83,18 @@ def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
     devices = c.config.run_hardware.devices_per_run
     if c.completions % devices:
-        return _even_split(c) or fewer_devices(c.config, c.completions)
+        return fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
-
-
-def _even_split(c: Candidate) -> str:
-    """How many devices sample, in whole engines and nearest to those of the config, so that they
-    and those that train share n x B evenly; none without a split, or where no split does."""
-    generation, devices = c.config.generation, c.config.hardware.devices_per_run
-    sampling, size = generation.overlapping, generation.tensor_parallel
-    # On a CPU they are beside all of them.
-    beside = c.config.hardware.device == "cpu"
-    works = [
-        g
-        for g in (range(size, sampling + 1, size) if beside else c.config.splits)
-        if c.completions % g == 0 and c.completions % (devices if beside else devices - g) == 0
-    ]
-    if not sampling or not works:
-        return ""
-    return f"generation.overlap_devices={min(works, key=lambda g: abs(g - sampling))}"
-
-
-def _evenly_sampled(table: Candidates, place: Place) -> str:
-    c = table.at(place)
-    if split := _even_split(c):
-        return split
-    if c.completions % c.config.hardware.devices_per_run == 0:
-        return IN_TURN
-    return f"{IN_TURN} {fewer_devices(c.config, c.completions)}"
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:
     """The most devices, of those of a run, that share `completions` = n x B evenly; and how."""
     hardware, generation = config.hardware, config.generation
+    training = config.run_hardware.devices_per_run
+    if training < hardware.devices_per_run:
+        most = next(d for d in range(training, 0, -1) if completions % d == 0)
+        return f"hardware.devices_per_run={most + 1}"
     common = math.gcd(completions, hardware.devices_per_run)
     per_node = hardware.devices_per_node or common
     # As many on each node.
@@ -277,15 +254,6 @@ RULES: tuple[Rule, ...] = (
         broken=lambda t: ~t.divisible[..., None],
         reason=_uneven,
         remedy=_even_share,
-    ),
-    Rule(
-        setting="generation.overlap_devices",
-        broken=lambda t: (t.completions % (t.config.generation.overlapping or 1) != 0)[..., None],
-        reason=lambda c: (
-            f"{c.product} is not a multiple of the {c.config.generation.overlapping} devices that "
-            "sample"
-        ),
-        remedy=_evenly_sampled,
     ),
     Rule(
         setting="hardware.memory_gb",

@@ -53,7 +53,7 @@ class RunSpec:
     device: Device
     """What torch calls the devices."""
     devices: PositiveInt
-    """Devices that train the run; with `generation.overlap` others sample."""
+    """Devices that train the run; with `generation.overlap` another one samples."""
     sharding: Sharding = "ddp"
     """What the devices share."""
     dtype: Precision
@@ -97,8 +97,8 @@ class RunSpec:
 
     @property
     def devices_in_use(self) -> int:
-        """Devices that train the run, and those that do nothing but sample for it."""
-        return self.devices + self.generation.overlapping
+        """Devices that train the run, and the one that does nothing but sample for it."""
+        return self.devices + self.generation.overlap
 
     @property
     def completions_per_step(self) -> int:

@@ -20,7 +20,6 @@ from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampli
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
-from isosweep.plan.overlap import overlaps
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.version import __version__
 
@@ -147,7 +146,6 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
         "repeated": [asdict(each) for each in repeated(study.candidates)],
         "stale": [asdict(each) for each in stale(study.candidates)],
-        "overlaps": [asdict(each) for each in overlaps(study.candidates)],
         "shipped_sampling": [asdict(shipped) for shipped in shipped_of(study)],
         **asdict(study.plan),
     }

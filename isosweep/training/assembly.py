@@ -3,7 +3,6 @@
 Importing this module imports the training stack.
 """
 
-import math
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from isosweep.tasks import Problem, problems_digest, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.base_evaluation import base_evaluation
-from isosweep.training.beside import Shared
+from isosweep.training.beside import Beside
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
@@ -32,11 +31,11 @@ from isosweep.training.progress import Progress
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.sets import evaluated_sets
 from isosweep.training.trainer import CountedGRPOTrainer
-from isosweep.training.vllm import BesideSampler, VllmSampler, make_sampler
+from isosweep.training.vllm import VllmSampler, make_sampler
 from isosweep.training.worker import Session
 
 
-def make_loop(session: Session, directory: str, beside: Shared | None = None) -> TrainingLoop:
+def make_loop(session: Session, directory: str, beside: Beside | None = None) -> TrainingLoop:
     """The loop of `session`, about to begin, with the policy in `directory`; `beside` samples for
     it.
 
@@ -85,28 +84,20 @@ def make_loop(session: Session, directory: str, beside: Shared | None = None) ->
 
 
 def _heldout_sampler(
-    spec: RunSpec, trainer: CountedGRPOTrainer, tokenizer: Tokenizer, beside: Shared | None
-) -> VllmSampler | BesideSampler | None:
+    spec: RunSpec, trainer: CountedGRPOTrainer, tokenizer: Tokenizer, beside: Beside | None
+) -> VllmSampler | Beside | None:
     """What samples held-out answers through an engine; None where transformers does, here."""
     if beside is None:
         return make_sampler(spec, trainer, tokenizer)
-    if spec.generation.name != "vllm":
-        return None
-    return BesideSampler(beside, lambda: trainer.steps_done)
+    return beside if spec.generation.name == "vllm" else None
 
 
 def make_generator(
-    spec: RunSpec, run: RunPaths, directory: str, count: int
+    spec: RunSpec, run: RunPaths, directory: str
 ) -> tuple[CountedGRPOTrainer, VllmSampler | None]:
-    """A trainer that samples for others, one of `count`, with the whole policy in `directory`, and
-    vLLM's sampler of held-out answers where that samples."""
-    share = spec.completions_per_step // count
-    spec = replace(
-        spec,
-        devices=count,
-        sharding="ddp",
-        micro_batch=math.gcd(spec.micro_batch, share),
-    )
+    """A trainer that samples for others, with the policy in `directory`, and vLLM's sampler of
+    held-out answers where that samples."""
+    spec = replace(spec, devices=1)
     further = _prepared(spec, run)
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, directory)

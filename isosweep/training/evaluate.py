@@ -11,11 +11,12 @@ from accelerate.utils import gather_object
 from isosweep.plan.spec import RunSpec
 from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
+from isosweep.training.beside import Beside
 from isosweep.training.changed import without_routing
 from isosweep.training.grpo import prompt_tokens
 from isosweep.training.protocols import Policy, Tokenizer
 from isosweep.training.sampling import Sampler, streams
-from isosweep.training.vllm import BesideSampler, VllmSampler
+from isosweep.training.vllm import VllmSampler
 
 
 class Evaluator:
@@ -30,7 +31,7 @@ class Evaluator:
         spec: RunSpec,
         tokenizer: Tokenizer,
         *,
-        sampler: VllmSampler | BesideSampler | None = None,
+        sampler: VllmSampler | Beside | None = None,
         problems: Sequence[Problem] | None = None,
         rank: int = 0,
         ranks: int = 1,
@@ -96,7 +97,7 @@ class Evaluator:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: VllmSampler | BesideSampler) -> tuple[list[Judged], list[int]]:
+    def _asked(self, sampler: VllmSampler | Beside) -> tuple[list[Judged], list[int]]:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
         samples = sampler.sample(

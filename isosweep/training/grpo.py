@@ -24,7 +24,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem
 from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
-from isosweep.training.beside import Shared
+from isosweep.training.beside import Beside
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
@@ -178,7 +178,7 @@ def make_trainer(
     stream: Stream,
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
-    beside: Shared | None = None,
+    beside: Beside | None = None,
 ) -> CountedGRPOTrainer:
     """A GRPOTrainer for `spec` that draws from `stream` and counts compute in `ledger`; `beside`
     samples for it, with the run's engine.

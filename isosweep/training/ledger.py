@@ -33,12 +33,9 @@ class Ledger:
         """`generates`: for the process that samples beside the trainer's."""
         self._spec = spec
         self._architecture = spec.model.architecture
-        generation = spec.generation
         # On a CPU a process is a device.
-        beside = generation.overlapping or int(generation.overlap)
-        training = spec.devices_in_use - generation.overlapping
-        self._all_devices = training + beside
-        self._devices = beside if generates else training
+        self._all_devices = spec.devices_in_use
+        self._devices = 1 if generates else spec.devices
         self._passes = spec.passes
         self.spent = Compute()
         # Of this process, times its devices, in blocks within the one that is timed.

@@ -108,28 +108,6 @@ def joined(parts: Sequence[Batch]) -> Batch:
     }
 
 
-def widened(parts: Sequence[Batch]) -> list[Batch]:
-    """Batches of any widths, padded to the widest: `joined` takes them."""
-    prompt, completion = (
-        max(part[name].size(1) for part in parts) for name in ("prompt_ids", "completion_ids")
-    )
-
-    def of_tokens(name: str) -> bool:
-        return all(part[name].size(1) == part["completion_ids"].size(1) for part in parts)
-
-    columns = {
-        **dict.fromkeys(_PROMPT, prompt),
-        **{name: completion for name in _COMPLETION if name in parts[0] and of_tokens(name)},
-    }
-
-    def wide(name: str, value: Any) -> Any:
-        lacking = columns[name] - value.size(1) if name in columns else 0
-        ends = (lacking, 0) if name in _PROMPT else (0, lacking)
-        return torch.nn.functional.pad(value, ends) if lacking else value
-
-    return [{name: wide(name, value) for name, value in part.items()} for part in parts]
-
-
 def rows_of(batch: Batch, places: Sequence[int]) -> Batch:
     """The rollouts of `batch` at `places`."""
     at = torch.tensor(places, device=batch["prompt_ids"].device)

@@ -15,7 +15,7 @@ from accelerate.utils import gather_object
 
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
-from isosweep.training.beside import Shared
+from isosweep.training.beside import Beside
 from isosweep.training.draws import Draws
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -81,7 +81,7 @@ class CountedGRPOTrainer(TRLTrainer):
         self._number_of = {question.text: number for number, question in enumerate(questions)}
         self._verify = verify
         self._waiting = Waiting(spec.recipe.rollout_lag)
-        self._beside: Shared | None = None
+        self._beside: Beside | None = None
         # Rollouts of the last generation that this process made or had made.
         self._count = 0
         if spec.recipe.rollout_lag:
@@ -113,9 +113,9 @@ class CountedGRPOTrainer(TRLTrainer):
 
     # A batch: which problems, sampled how, scored how, weighed how.
 
-    def sample_beside(self, beside: Shared) -> None:
+    def sample_beside(self, beside: Beside) -> None:
         """Have `beside` sample in place of this process."""
-        beside.share(lambda: self.model)
+        beside.serve(self)
         self.learn_from(engine=self._spec.generation.name == "vllm")
         self._beside = beside
 
@@ -146,13 +146,13 @@ class CountedGRPOTrainer(TRLTrainer):
         if not self.use_vllm:
             self._ask(self._beside)
 
-    def _ask(self, beside: Shared) -> None:
+    def _ask(self, beside: Beside) -> None:
         if not beside.asked:
-            beside.ask(self.steps_done, self._count, self.sampling_state())
+            beside.ask(self._count, self.sampling_state())
 
-    def _take(self, beside: Shared) -> None:
+    def _take(self, beside: Beside) -> None:
         with self._ledger.timing(None):
-            batch, state, metrics = beside.answer(self.own_device)
+            batch, state, metrics = beside.answer()
         self.restore_sampling(state)
         for name, values in metrics.items():
             for value in values:

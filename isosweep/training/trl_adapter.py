@@ -346,7 +346,10 @@ class TRLTrainer(CheckpointedTrainer):
 
     def unlogged(self) -> dict[str, list[float]]:
         """What the next log would have given the means of, which it no longer does."""
-        noted = {name: list(values) for name, values in self._metrics["train"].items()}
+        noted = {
+            name: [float(value) for value in values]
+            for name, values in self._metrics["train"].items()
+        }
         self._metrics["train"].clear()
         return noted
 

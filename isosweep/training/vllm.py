@@ -18,7 +18,6 @@ from isosweep.training.ranks import free_port
 from isosweep.training.sampling import streams
 
 if TYPE_CHECKING:
-    from isosweep.training.beside import Shared
     from isosweep.training.trl_adapter import TRLTrainer
     from isosweep.training.trl_engine import Engine
 
@@ -164,18 +163,6 @@ class VllmSampler:
             [texts[i : i + k] for i in starts],
             [[len(ids) for ids in completions[i : i + k]] for i in starts],
         )
-
-
-class BesideSampler:
-    """Samples held-out completions through the engine of the process beside a trainer."""
-
-    def __init__(self, beside: "Shared", step: Callable[[], int]) -> None:
-        self._beside, self._step = beside, step
-
-    def sample(self, prompts: Sequence[Sequence[int]], **asked: Any) -> Sampled:
-        """What `VllmSampler` there gives."""
-        rows = [list(prompt) for prompt in prompts]
-        return Sampled(**self._beside.evaluate(self._step(), rows, asked))
 
 
 def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:

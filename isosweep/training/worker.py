@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib import metadata
@@ -48,7 +48,7 @@ from isosweep.training.schedule import Schedule
 from isosweep.training.stopping import StopRequest
 
 if TYPE_CHECKING:
-    from isosweep.training.beside import Beside, Shared
+    from isosweep.training.beside import Beside
     from isosweep.training.loop import TrainingLoop
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
@@ -442,34 +442,23 @@ def _train(session: Session) -> "TrainingLoop | None":
     directory = str(weights(session.spec.model))
     if not session.spec.generation.overlap:
         return _trained(session, directory, None)
-    from isosweep.training.beside import Shared
-
-    with ExitStack() as stack:
-        beside = None
-        if session.rank.leads:
-            beside = stack.enter_context(closing(_generators(session, directory)))
-        return _trained(session, directory, Shared(beside, session.rank))
+    with closing(_generator(session, directory)) as generator:
+        return _trained(session, directory, generator)
 
 
-def _generators(session: Session, directory: str) -> "Beside":
-    """The processes that sample for the run, on the devices after those that train."""
+def _generator(session: Session, directory: str) -> "Beside":
+    """The process that samples for the run, on the device after those that train."""
     from isosweep.training.beside import LOADING_S, Beside
 
-    spec, count = session.spec, session.spec.generation.overlapping or 1
-    environment = {}
-    if spec.device == "cuda":
-        environment = showing(beyond(spec.devices, count))
-    work = {
-        "run_dir": session.job.run_dir,
-        "directory": directory,
-        "trust": session.job.trust,
-    }
+    job, devices = session.job, session.spec.devices
+    environment = showing(beyond(devices, 1)) if session.spec.device == "cuda" else {}
+    work = {"run_dir": job.run_dir, "directory": directory, "trust": job.trust}
     # Who follows the run would end it after twice that time, and not say why.
-    stuck = session.job.stuck_after_s
-    return Beside(work, environment, count, LOADING_S if stuck is None else stuck / 2)
+    patience = LOADING_S if job.stuck_after_s is None else job.stuck_after_s / 2
+    return Beside(session.rank, work, environment, patience)
 
 
-def _trained(session: Session, directory: str, beside: "Shared | None") -> "TrainingLoop | None":
+def _trained(session: Session, directory: str, beside: "Beside | None") -> "TrainingLoop | None":
     reporter = session.reporter
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.

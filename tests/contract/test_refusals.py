@@ -87,11 +87,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     # What only several settings break together.
     ("budget=1e6", "budget", {"mode": "plan"}),
     (LAG + QWEN, "hardware.devices_per_run", {"hardware.devices_per_run": 2}),
-    (
-        LAG + SHARDED + "generation.overlap_devices=7",
-        "generation.overlap_devices",
-        {"mode": "plan"},
-    ),
+    (LAG + SHARDED, "generation.overlap", {"hardware.sharding": "ddp"}),
     (LAG + NODES, "generation.overlap", {"hardware.devices_per_run": 8}),
     (SHARDED + "generation.tensor_parallel=3", "generation.tensor_parallel", {"mode": "plan"}),
     (NODES + "hardware.devices_per_run=9", "hardware.devices_per_run", {"mode": "plan"}),

@@ -105,7 +105,7 @@ def test_fields_that_change_no_number_are_marked() -> None:
         *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
         "recipe.max_completions_per_step",
         "generation.sleep",
-        *("generation.overlap", "generation.overlap_devices"),
+        "generation.overlap",
         *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
         *("vllm_cache_bytes", "evaluation_batch"),
         *("trainer.stop_signal", "trainer.stop_grace_s", "trainer.poll_s"),

@@ -382,33 +382,3 @@ def test_a_rollout_alone_is_not_padded(tmp_path: Path) -> None:
     assert spent.completion_tokens == rows
     # What is left is the square, the head on prompts and its recomputation.
     assert spent.training_hardware_flops / spent.training_flops < 1.3
-
-
-def test_rows_of_several_widths_are_joined_and_cut_to_what_they_were() -> None:
-    import torch
-
-    from isosweep.training.microbatches import cut, joined, rows_of, widened
-
-    def batch(prompt: int, completion: int) -> dict[str, Any]:
-        rows = {
-            name: torch.arange(1, 2 * width + 1).view(2, width)
-            for name, width in (("prompt_ids", prompt), ("completion_ids", completion))
-        }
-        masks = {f"{name[:-3]}mask": torch.ones_like(ids) for name, ids in rows.items()}
-        further = {
-            "old_per_token_logps": torch.rand(2, completion),
-            "importance_sampling_ratio": torch.rand(2, 1),
-            "advantages": torch.rand(2),
-            "num_items_in_batch": torch.tensor(7),
-        }
-        return {**rows, **masks, **further}
-
-    parts = [batch(3, 5), batch(6, 2), batch(4, 1)]
-    together = joined(widened(parts))
-    assert together["prompt_ids"].shape == (6, 6)
-    assert together["completion_ids"].shape == (6, 5)
-    assert together["importance_sampling_ratio"].shape == (6, 1)
-    for at, part in enumerate(parts):
-        again = cut(rows_of(together, range(2 * at, 2 * at + 2)))
-        assert list(again) == list(part)
-        assert all(torch.equal(again[name], part[name]) for name in part)

@@ -17,7 +17,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
-from isosweep.plan.document import CheckpointPlan, EvaluationPlan, OverlapPlan, SplitOfN
+from isosweep.plan.document import CheckpointPlan, EvaluationPlan
 from isosweep.pricing import Pricing
 from isosweep.search.proposing import Stop
 
@@ -151,25 +151,6 @@ EVALUATION = EvaluationPlan(
     share_of_flops=1e-6,
     device_hours=0.5,
     share_of_time=0.12,
-)
-OVERLAPS = tuple(
-    OverlapPlan(
-        axes={},
-        devices=devices,
-        in_turn=in_turn,
-        sampling=sampling,
-        of_in_turn=ratio,
-        splits=tuple(
-            SplitOfN(num_generations=n, best=best, best_of_in_turn=of, planned_of_in_turn=ratio)
-            for n, best, of in splits
-        ),
-    )
-    for devices, in_turn, sampling, ratio, splits in (
-        (8, 8, 3, 0.82, ((4, 2, 0.7), (64, 3, None))),
-        (4, 4, 1, 1.31, ((16, 1, 1.31),)),
-        (2, 1, 1, 0.54, ((16, 1, 0.54),)),
-        (2, 2, 1, None, ((16, 1, None),)),
-    )
 )
 CHECKPOINTS = CheckpointPlan(
     keep="resumable", runs_at_once=2, largest_bytes=1.61e9, peak_bytes=6.46e9, kept_bytes=3.23e9

@@ -25,7 +25,6 @@ from tests.words.answers import (
     EVALUATION,
     LISTED,
     OUTLOOKS,
-    OVERLAPS,
     PRICING,
     PROPOSED,
     REASONS,
@@ -63,7 +62,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
-            *(line for each in OVERLAPS for line in words.lines("plan", "overlap", each, 1)),
             *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
             *words.lines("plan", "left", 2130.0, pricing, 1),
