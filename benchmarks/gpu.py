@@ -262,15 +262,13 @@ def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:
 
 
 def save(trainer: Any, measured: Measured) -> None:
-    """Write a checkpoint as a worker does: what training stands still for, and the rest."""
+    """Write a checkpoint as a worker does: the trainer's files, and all of it."""
     from isosweep.training.trl_checkpoints import checkpoint_directory
 
-    trainer.write_later = True
     began = now()
     trainer._save_checkpoint(trainer.model, None)
     measured.still = now() - began
     directory = checkpoint_directory(trainer.args, trainer.state)
-    trainer.write_rest()
     if trainer.process == 0:
         complete(directory)
     measured.written = now() - began

@@ -90,10 +90,7 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
 def memory_gb(config: SweepConfig) -> int:
     """Host memory of a job on each of its nodes as planned, in whole GB."""
     hardware, generation = config.hardware, config.generation
-    background = config.checkpoint.background
-    planned = host_bytes(
-        config.model.architecture, config.recipe, hardware, background=background
-    ).total
+    planned = host_bytes(config.model.architecture, config.recipe, hardware).total
     ranks = hardware.node_devices
     processes = ranks if hardware.device == "cuda" else 0
     if generation.name == "vllm":

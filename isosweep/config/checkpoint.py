@@ -24,9 +24,6 @@ class CheckpointConfig:
     """Most seconds between two checkpoints, even if they then take more than `share`: what a kill
     can cost, besides the current step. (Young, CACM 17(9), 1974: the best interval is sqrt(2 d x
     time between kills); for d = 60 s and a kill a day, 54 minutes.)"""
-    background: bool = True
-    """Copy the state to host memory, and write it while training continues. Sharded weights and
-    optimisers are always written first."""
     keep: Keep = "resumable"
     """What is left after a run's end: `all` checkpoints, the last one whole (`resumable`: a larger
     budget continues from it), its `weights`, or `none`. During a run, the last complete one and the

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.costs.checkpoints import checkpoint_bytes
 from isosweep.costs.memory import PRECISION_BYTES, reference_bytes
 
 # A process that has imported the training stack, resident, with torch for CPUs: measured.
@@ -17,30 +16,24 @@ PROCESS_BYTES = 0.5e9
 
 @dataclass(frozen=True, kw_only=True)
 class HostBytes:
-    """Host memory of a run on one node: its `processes`, weights while they are read (`loading`),
-    and the copy that a checkpoint is written from while training goes on (`staged`).
-    """
+    """Host memory of a run on one node: its `processes`, and weights while they are read
+    (`loading`)."""
 
     processes: float
     loading: float
-    staged: float
 
     @property
     def total(self) -> float:
         """Bytes at the most demanding moment."""
-        return self.processes + self.loading + self.staged
+        return self.processes + self.loading
 
 
-def host_bytes(
-    arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig, *, background: bool
-) -> HostBytes:
-    """Host memory that one run takes on each node; its checkpoints are written in the `background`
-    or not.
+def host_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> HostBytes:
+    """Host memory that one run takes on each node.
 
     A GPU that holds whole weights reads them directly, a tensor at a time. Of FSDP's ranks the
     first of each node alone reads them, and the reference model beside (transformers,
-    `is_local_dist_rank_0`). On a CPU the host is the device. A copy for a checkpoint is the first
-    node's.
+    `is_local_dist_rank_0`). On a CPU the host is the device.
     """
     ranks = hardware.node_devices
     whole = float(arch.parameters * PRECISION_BYTES[hardware.weights_dtype])
@@ -51,10 +44,4 @@ def host_bytes(
         loading = ranks * arch.embedding_weights * 4.0
     else:
         loading = models * whole
-    # One process holds all of a replicated model; parts are written where they are.
-    later = background and hardware.sharding == "ddp"
-    return HostBytes(
-        processes=ranks * PROCESS_BYTES,
-        loading=loading,
-        staged=checkpoint_bytes(arch, recipe, hardware).total if later else 0.0,
-    )
+    return HostBytes(processes=ranks * PROCESS_BYTES, loading=loading)

@@ -171,11 +171,8 @@ def _missing_for_training(config: SweepConfig, variants: Sequence[Variant]) -> M
 
 def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
     """Whether one run of each variant loads on its host."""
-    background = config.checkpoint.background
     needed = max(
-        host_bytes(
-            v.config.model.architecture, v.config.recipe, config.hardware, background=background
-        ).total
+        host_bytes(v.config.model.architecture, v.config.recipe, config.hardware).total
         for v in variants
     )
     needed /= 1e9

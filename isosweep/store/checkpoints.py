@@ -3,12 +3,9 @@
 import fnmatch
 import os
 import shutil
-import socket
-import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from isosweep.files import read_json, write_json
@@ -22,9 +19,6 @@ from isosweep.store.paths import (
 )
 
 MARKER_VERSION = 1
-# How long another node's file may not be seen: NFS shows a directory and sizes from memory for 60 s
-# at most (nfs(5), acdirmax and acregmax).
-_SEEN_S = 180.0
 # What only a resumed run reads: of transformers' and accelerate's trainers, and ours.
 _STATES = (
     *("optimizer*", "scheduler.pt", "rng_state*.pth", "scaler.pt", "trainer_state.json"),
@@ -35,35 +29,30 @@ _STATES = (
 _CARD = "README.md"
 
 
-def complete(checkpoint: Path, written: Mapping[str, int] = MappingProxyType({})) -> None:
+def complete(checkpoint: Path) -> None:
     """Force every file of `checkpoint`, and every directory from the run's on, to the disk, then
     write its marker, which is on the disk when this returns: the one before may go.
 
-    The marker lists each file with its bytes. Whoever may look into the
-    directory may read them, and nobody else may write them. `written`: bytes of files, by name,
-    that processes have written, on other nodes perhaps: it is waited until all can be read here.
-    Raises OSError, and TimeoutError with what is not seen within `_SEEN_S`.
+    The marker lists each file with its bytes. Whoever may look into the directory may read them,
+    and nobody else may write them. Raises OSError.
     """
-    _await(checkpoint, written)
-    # Names in a directory are shown from memory for a while.
-    files = sorted({*_files(checkpoint), *(checkpoint / name for name in written)})
+    files = sorted(_files(checkpoint))
     # Libraries write some for their user alone (safetensors), and some for the group to change.
     for path in files:
         with suppress(OSError):
             path.chmod(checkpoint.stat().st_mode & 0o644)
-    _sync_all(checkpoint, files)
+    sync(checkpoint)
     listed = {str(path.relative_to(checkpoint)): {"bytes": path.stat().st_size} for path in files}
     marker = {"version": MARKER_VERSION, "files": listed}
     write_json(checkpoint / CHECKPOINT_FILES, marker)
     _sync(checkpoint)
 
 
-def written_here(checkpoint: Path) -> dict[str, int]:
-    """Bytes of each file of a checkpoint by name, as this node sees them; what it wrote itself is
-    then on the disk. Raises OSError."""
-    files = sorted(_files(checkpoint))
-    _sync_all(checkpoint, files)
-    return {str(path.relative_to(checkpoint)): path.stat().st_size for path in files}
+def sync(checkpoint: Path) -> None:
+    """Force to the disk the files of a checkpoint, and every directory from the run's on."""
+    # A directory's name is in the one above it.
+    for path in [*checkpoint.rglob("*"), checkpoint, *checkpoint.parents[:3]]:
+        _sync(path)
 
 
 def fault(checkpoint: Path) -> str | None:
@@ -185,40 +174,6 @@ def _files(checkpoint: Path) -> Iterator[Path]:
     for path in checkpoint.rglob("*"):
         if path.is_file() and path != checkpoint / CHECKPOINT_FILES:
             yield path
-
-
-def _await(checkpoint: Path, written: Mapping[str, int]) -> None:
-    """Return once each file has its bytes here. Raises TimeoutError naming those that do not."""
-    deadline = time.monotonic() + _SEEN_S
-    while unseen := [name for name in written if _bytes(checkpoint / name) < written[name]]:
-        if time.monotonic() > deadline:
-            first, further = unseen[0], len(unseen) - 1
-            more = f" and {further} more" if further else ""
-            here = f"{socket.gethostname()} has {_bytes(checkpoint / first)} bytes"
-            raise TimeoutError(
-                f"{first}{more}: after {_SEEN_S:.0f} s {here}, and {written[first]} were written "
-                "by a process of this run; the directory must be on a file system that all nodes "
-                "of a run share"
-            )
-        time.sleep(1.0)
-
-
-def _bytes(path: Path) -> int:
-    """Bytes of a file, 0 where there is none: directory and file are opened, since a network file
-    system may answer a `stat` from memory."""
-    try:
-        with os.scandir(path.parent), path.open("rb") as file:
-            return os.fstat(file.fileno()).st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _sync_all(checkpoint: Path, files: Collection[Path]) -> None:
-    """Force to the disk the files, and every directory from the run's on."""
-    directories = [path for path in checkpoint.rglob("*") if path.is_dir()]
-    # A directory's name is in the one above it.
-    for path in [*files, *directories, checkpoint, *checkpoint.parents[:3]]:
-        _sync(path)
 
 
 def _sync(path: Path) -> None:

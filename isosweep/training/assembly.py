@@ -64,7 +64,6 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     )
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)
-    trainer.write_later = session.job.saving.background
     make_evaluator = partial(
         Evaluator,
         tokenizer=tokenizer,

@@ -5,8 +5,9 @@ TRL's trainer runs the steps; after each it asks the loop, which answers with a 
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -64,8 +65,6 @@ class TrainingLoop:
         self.session.reporter.spent = self.spent
         if self.progress.monitor.verdict is None and not self.session.schedule.is_over(self.spent):
             self._train()
-        self.session.reporter.doing("writing the last checkpoint")
-        self._saver.finish()
 
     def _train(self) -> None:
         self.learner.follow(self)
@@ -118,17 +117,11 @@ class TrainingLoop:
         self._saver.decided()
         return Decision(save=True, stop=True)
 
-    def complete(
-        self, checkpoint: Path, write: Callable[[], None], written: Mapping[str, int]
-    ) -> None:
-        """Add the progress to a checkpoint and complete it, with what `write` writes."""
-        self.progress.save(checkpoint, int(checkpoint.name.rpartition("-")[2]), self.recorded)
-
-        def rest() -> None:
-            write()
-            self.session.reporter.progress()
-
-        self._saver.begin(checkpoint, rest, written)
+    def complete(self, checkpoint: Path) -> None:
+        """Add the progress to a checkpoint, and complete it."""
+        step = int(checkpoint.name.rpartition("-")[2])
+        save = partial(self.progress.save, checkpoint, step, self.recorded)
+        self._saver.complete(checkpoint, save)
 
     def saved(self, seconds: float) -> None:
         """Count the wall seconds that training stood still for a checkpoint."""

@@ -1,6 +1,5 @@
 """What the loop, the evaluator and the trainer ask of each other and of other people's objects."""
 
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -36,12 +35,8 @@ class Observer(Protocol):
     def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
         """Metrics come after the step's end: they may put another decision in its place."""
 
-    def complete(
-        self, checkpoint: Path, write: Callable[[], None], written: Mapping[str, int]
-    ) -> None:
-        """The trainer's part of `checkpoint` is written, by all ranks, but for what `write` will
-        write of a copy of the state; asked of the first. `written`: bytes of its files by name, as
-        the nodes that wrote them see them."""
+    def complete(self, checkpoint: Path) -> None:
+        """The trainer's part of `checkpoint` is written, by all ranks; asked of the first."""
 
     def saved(self, seconds: float) -> None:
         """`seconds`: wall time that training stood still for a checkpoint."""

@@ -416,7 +416,7 @@ class TRLTrainer(CheckpointedTrainer):
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""
-        self.add_callback(StepCallback(observer, self.write_rest, self.settle))
+        self.add_callback(StepCallback(observer, self.settle))
 
     def be_at(self, step: int) -> None:
         """Sample as a trainer that has made `step` updates."""

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from isosweep.training.protocols import Observer
-from isosweep.training.trl_checkpoints import checkpoint_directory, written_by_all
+from isosweep.training.trl_checkpoints import checkpoint_directory, sync_all_nodes
 
 # Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
 # TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
@@ -41,17 +41,11 @@ LOSS_METRIC = "loss_"
 class StepCallback(TrainerCallback):  # type: ignore[misc]
     """Asks an Observer after every step, and measures the step.
 
-    `write_rest` writes what of the newest checkpoint is not on the disk yet; `settle` waits for
-    what a step has to have besides its update.
+    `settle` waits for what a step has to have besides its update.
     """
 
-    def __init__(
-        self,
-        observer: Observer,
-        write_rest: Callable[[], None],
-        settle: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._observer, self._write_rest, self._settle = observer, write_rest, settle
+    def __init__(self, observer: Observer, settle: Callable[[], None]) -> None:
+        self._observer, self._settle = observer, settle
         self._began = self._logged = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -83,9 +77,9 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Let the observer complete the checkpoint once every process has written."""
         checkpoint = checkpoint_directory(args, state)
-        written = written_by_all(checkpoint)
+        sync_all_nodes(checkpoint)
         if state.is_world_process_zero:
-            self._observer.complete(checkpoint, self._write_rest, written)
+            self._observer.complete(checkpoint)
         # Every step is logged, and saved right after that; neither is a part of the next.
         seconds = time.perf_counter() - self._logged
         self._observer.saved(seconds)

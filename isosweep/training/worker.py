@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib import metadata
@@ -411,9 +411,15 @@ def _attempt(session: Session) -> Ended:
         sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN
     except BaseException as error:
-        # A disk that is full takes no state either: what it met is what is raised.
-        with suppress(OvertakenError, OSError):
+        try:
             reporter.state("failed", f"{type(error).__name__}: {error}")
+        except OvertakenError as overtaken:
+            # A later attempt may have removed what this one was writing.
+            sys.stderr.write(f"{overtaken}\n")
+            return OVERTAKEN
+        except OSError:
+            # A disk that is full takes no state either: what it met is what is raised.
+            pass
         raise
     return status
 

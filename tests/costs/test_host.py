@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs import host
-from isosweep.costs.host import PROCESS_BYTES
+from isosweep.costs.host import PROCESS_BYTES, host_bytes
 from isosweep.launchers.sbatch import shape_of
 from tests.conftest import make_config, plan_of
 
@@ -25,18 +23,6 @@ def test_the_first_rank_of_fsdp_reads_the_weights() -> None:
     assert host_bytes(arch, recipe, hardware).loading == 4 * arch.parameters
     assert host_bytes(arch, penalised, hardware).loading == 2 * 4 * arch.parameters
     assert host_bytes(arch, recipe, hardware).processes == 8 * PROCESS_BYTES
-
-
-def host_bytes(*given: Any, background: bool = False) -> host.HostBytes:
-    return host.host_bytes(*given, background=background)
-
-
-def test_a_checkpoint_in_the_background_is_written_from_a_copy() -> None:
-    arch, recipe, plain = qwen().model.architecture, qwen().recipe, qwen().hardware
-    fsdp = replace(plain, sharding="fsdp")
-    assert host_bytes(arch, recipe, plain).staged == 0
-    assert host_bytes(arch, recipe, plain, background=True).staged == 12 * arch.parameters
-    assert host_bytes(arch, recipe, fsdp, background=True).staged == 0
 
 
 def test_host_memory_is_that_of_one_node() -> None:

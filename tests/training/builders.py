@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,7 @@ class Until:
         self.metrics.append(values)
         return None
 
-    def complete(
-        self, checkpoint: Path, write: Callable[[], None], written: Mapping[str, int]
-    ) -> None:
+    def complete(self, checkpoint: Path) -> None:
         raise AssertionError("nothing was to be saved")
 
     def saved(self, seconds: float) -> None:

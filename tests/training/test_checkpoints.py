@@ -9,15 +9,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-from torch.distributed.checkpoint.staging import DefaultStager
 
 from isosweep.config.checkpoint import CheckpointConfig, Keep
 from isosweep.store.checkpoints import keep_weights
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
-from isosweep.store.records import read_metrics, read_records, read_warnings
+from isosweep.store.records import read_metrics, read_warnings
 from isosweep.store.state import Attempt, read_state
 from isosweep.training.progress import ResumePoint, find_resume_point
 from isosweep.training.saving import Saver
@@ -258,34 +257,3 @@ def test_what_is_kept_of_a_run_that_has_ended(
             0,
             "no checkpoint to go on from is left",
         )
-
-
-def test_what_is_written_in_the_background_is_what_is_written_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = DefaultStager.stage
-
-    def once(stager: DefaultStager, state: dict[str, Any]) -> Any:
-        """As in torch 2.11, whose stagers stage once."""
-        copy = stage(stager, state)
-        stager.close()
-        return copy
-
-    monkeypatch.setattr(DefaultStager, "stage", once)
-    written = []
-    for background in (True, False):
-        run = prepared(spec_of("recipe.lora_rank=4"), tmp_path / str(background))
-        saving = replace(OFTEN, background=background, keep="all")
-        assert exit_status(training(run, saving, 1e9)) == 0
-        checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
-        written.append(checkpoints[max(checkpoints)])
-        last = read_records(run.records).records[-1].compute
-        assert last.checkpoint_seconds > 0
-    later, at_once = written
-    assert later.name == at_once.name
-    names = sorted(path.name for path in at_once.iterdir())
-    assert sorted(path.name for path in later.iterdir()) == names
-    assert "adapter_model.safetensors" in names
-    # What has times or a directory's name in it differs.
-    for name in {*names} - {"isosweep.json", CHECKPOINT_FILES, "training_args.bin"}:
-        assert (later / name).read_bytes() == (at_once / name).read_bytes()

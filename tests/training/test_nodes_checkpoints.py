@@ -1,6 +1,5 @@
 """Checkpoints of runs on several nodes: who wrote what, who reads it, on which number of nodes."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,25 +60,6 @@ def test_nodes_that_draw_other_problems_train_nothing(
     assert all(ends) == any(ends) == bool(other)
     said = "has other problems than" in capfd.readouterr().err
     assert said == bool(other)
-
-
-def test_each_node_says_what_it_wrote(tmp_path: Path) -> None:
-    # Each sees the directory as it was when it last looked.
-    views = [{}, {"rng_state_1.pth": 8, "b/part": 5}, {"rng_state_1.pth": 3, "rng_state_2.pth": 4}]
-    for node, sizes in enumerate(views):
-        (tmp_path / str(node)).mkdir()
-        for name, size in sizes.items():
-            file = tmp_path / str(node) / "1" / "checkpoint-1" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(bytes(size))
-    code = (
-        "from isosweep.training.trl_checkpoints import written_by_all\n"
-        f"own = pathlib.Path({str(tmp_path)!r}) / os.environ['RANK']\n"
-        "(own / 'said').write_text(json.dumps(written_by_all(own / '1' / 'checkpoint-1')))\n"
-    )
-    assert on_nodes(3, code) == [0, 0, 0]
-    said = [json.loads((tmp_path / str(node) / "said").read_text()) for node in range(3)]
-    assert said == [{"rng_state_1.pth": 8, "b/part": 5, "rng_state_2.pth": 4}] * 3
 
 
 LAYOUT = "mini-batches and lag"

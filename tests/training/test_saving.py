@@ -1,18 +1,13 @@
 """When checkpoints are due, and what becomes of one that cannot be written."""
 
-import json
 import os
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import wait
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
-from isosweep.store import checkpoints
 from isosweep.store.checkpoints import fault, keep_only
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.state import OvertakenError, claim_attempt
@@ -26,19 +21,13 @@ def saver_in(root: Path, config: CheckpointConfig) -> Saver:
     return Saver(config, claim_attempt(RunPaths(root), None), None)
 
 
-def save(
-    saver: Saver,
-    root: Path,
-    step: int,
-    write: Callable[[], object],
-    written: Mapping[str, int] = MappingProxyType({}),
-) -> None:
-    """As the loop and the trainer do it: decide, make the directory, begin."""
+def save(saver: Saver, root: Path, step: int, write: Callable[[], object] = dict) -> None:
+    """As the loop and the trainer do it: decide, make the directory, complete."""
     saver.decided()
     path = RunPaths(root).attempt_checkpoints(1) / f"checkpoint-{step}"
     path.mkdir(parents=True)
     (path / "state").write_text("{}")
-    saver.begin(path, write, written)
+    saver.complete(path, write)
 
 
 def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
@@ -51,39 +40,12 @@ def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
         assert saver.interval_s == interval
 
 
-def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
-    saver = saver_in(tmp_path, CheckpointConfig(share=1.0, min_interval_s=0.0))
-    may_end = threading.Event()
-    due = [saver.due]
-    save(saver, tmp_path, 1, lambda: may_end.wait(30))
-    due.append(saver.due)
-    assert due == [True, False]
-    assert not complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1))
-    may_end.set()
-    saver.finish()
-    assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
-
-
-def test_the_last_is_kept_until_the_next_is_complete(tmp_path: Path) -> None:
-    saver = saver_in(tmp_path, CheckpointConfig())
-    own = RunPaths(tmp_path).attempt_checkpoints(1)
-    seen = []
-    for step in (1, 2, 3):
-        save(saver, tmp_path, step, lambda: seen.append({*complete_checkpoints(own)}))
-    saver.finish()
-    save(saver, tmp_path, 4, lambda: seen.append({*complete_checkpoints(own)}))
-    saver.finish()
-    assert seen == [set(), {1}, {2}, {3}]
-    assert complete_checkpoints(own).keys() == {4}
-
-
-def test_the_one_before_goes_once_the_next_is_on_the_disk_marker_and_all(
+def test_the_last_is_kept_until_the_next_is_on_the_disk_marker_and_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = saver_in(tmp_path, CheckpointConfig())
     own = RunPaths(tmp_path).attempt_checkpoints(1)
-    save(saver, tmp_path, 1, dict)
-    saver.finish()
+    save(saver, tmp_path, 1)
     with_marker: list[bool] = []
 
     def sync(descriptor: int) -> None:
@@ -92,84 +54,29 @@ def test_the_one_before_goes_once_the_next_is_on_the_disk_marker_and_all(
             with_marker.append(marked and (own / "checkpoint-1" / CHECKPOINT_FILES).exists())
 
     monkeypatch.setattr(os, "fsync", sync)
-    save(saver, tmp_path, 2, dict)
-    saver.finish()
+    save(saver, tmp_path, 2)
     assert with_marker == [False, True]
+    assert complete_checkpoints(own).keys() == {2}
     assert not (own / "checkpoint-1").exists()
-
-
-def test_an_attempt_whose_checkpoint_a_later_one_removed_is_overtaken(tmp_path: Path) -> None:
-    saver = saver_in(tmp_path, CheckpointConfig())
-
-    def removed() -> None:
-        claim_attempt(RunPaths(tmp_path), None)
-        raise FileNotFoundError("optimizer.pt")
-
-    save(saver, tmp_path, 1, removed)
-    with pytest.raises(OvertakenError):
-        saver.finish()
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
     tmp_path: Path,
 ) -> None:
     saver = saver_in(tmp_path, CheckpointConfig())
-    save(saver, tmp_path, 1, dict)
+    save(saver, tmp_path, 1)
 
     def full() -> None:
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos\nframe #0")
 
-    save(saver, tmp_path, 2, full)
-    wait([saver._under_way] if saver._under_way else [])
-    # After the next step.
     with pytest.raises(SavingError) as caught:
-        assert saver.due
+        save(saver, tmp_path, 2, full)
     said = str(caught.value)
     assert str(tmp_path / "checkpoints" / "1" / "checkpoint-2: cannot be written, with") in said
     assert "GB free there" in said
     assert "\n" not in said
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
     assert not (tmp_path / "checkpoints" / "1" / "checkpoint-2").exists()
-
-
-def test_a_checkpoint_waits_for_what_another_node_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saver = saver_in(tmp_path, CheckpointConfig())
-    own = RunPaths(tmp_path).attempt_checkpoints(1)
-    part = own / "checkpoint-1" / "parts" / "__1_0.distcp"
-    save(saver, tmp_path, 1, dict, {"parts/__1_0.distcp": 4})
-    assert saver._under_way is not None
-    for content in (None, "ab"):
-        # Not there yet; and shown with the size that it had.
-        if content is not None:
-            part.parent.mkdir()
-            part.write_text(content)
-        assert wait([saver._under_way], timeout=1.5).not_done
-        assert not complete_checkpoints(own)
-    # What lists a directory may be shown it from memory.
-    monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter([self / "state"]))
-    part.write_text("abcd")
-    saver.finish()
-    listed = json.loads((own / "checkpoint-1" / CHECKPOINT_FILES).read_text())["files"]
-    assert {name: file["bytes"] for name, file in listed.items()} == {
-        "state": 2,
-        "parts/__1_0.distcp": 4,
-    }
-
-
-def test_a_checkpoint_is_not_complete_without_what_another_node_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoints, "_SEEN_S", 0.1)
-    saver = saver_in(tmp_path, CheckpointConfig())
-    save(saver, tmp_path, 1, dict)
-    save(saver, tmp_path, 2, dict, {"state": 2, "rng_state_1.pth": 14, "waiting-1.safetensors": 9})
-    with pytest.raises(SavingError, match=r"rng_state_1\.pth and 1 more: after 0 s .* has 0 bytes"):
-        saver.finish()
-    own = RunPaths(tmp_path).attempt_checkpoints(1)
-    assert complete_checkpoints(own).keys() == {1}
-    assert not (own / "checkpoint-2").exists()
 
 
 def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> None:
@@ -187,8 +94,7 @@ def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> No
 
 def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(keep="none"))
-    save(saver, tmp_path, 1, dict)
-    saver.finish()
+    save(saver, tmp_path, 1)
     claim_attempt(RunPaths(tmp_path), None)
     with pytest.raises(OvertakenError):
         saver.end(lambda checkpoint: None)

@@ -107,7 +107,7 @@ def test_a_run_whose_worker_is_killed_is_the_one_that_was_left_alone(
     import torch
 
     # Written before the next step begins, so that the kill comes amid that.
-    always = ("checkpoint.share=1", "checkpoint.min_interval_s=0", "checkpoint.background=false")
+    always = ("checkpoint.share=1", "checkpoint.min_interval_s=0")
     process = Command(*RUN, *always, cwd=tmp_path, output=tmp_path / "written")
     wait_for(lambda: list((tmp_path / "sweeps" / "runs").glob("*/checkpoints/1")))
     run = only_run(tmp_path)

@@ -51,7 +51,7 @@ def submitted(
     if not run.root.exists():
         prepared(spec(), root)
     # One after every step, however busy the machine is.
-    saving = CheckpointConfig(share=1.0, min_interval_s=0.0, background=False)
+    saving = CheckpointConfig(share=1.0, min_interval_s=0.0)
     document = TrainRun("", (budget,), "flops", make_config().health, saving).to_json() | changed
     del document["run_dir"]
     made = submit(run, launcher, document, "sweeps/s", "b1")
