@@ -73,12 +73,9 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
         on_batch=session.reporter.progress,
     )
 
-    def patient() -> bool:
-        return session.stop.reason is None
-
     # A mixture's is its parts'.
-    base = None if spec.task.parts else base_evaluation(spec, run, patient)
-    sets = evaluated_sets(spec, run, further, make_evaluator, patient)
+    base = None if spec.task.parts else base_evaluation(spec, run)
+    sets = evaluated_sets(spec, run, further, make_evaluator)
     return TrainingLoop(session, progress, trainer, make_evaluator(spec), recorded, base, sets)
 
 

@@ -185,7 +185,7 @@ class TrainingLoop:
     ) -> Evaluation:
         """The policy's evaluation; before training that of another run, if one has taken it."""
         rank, base = self.session.rank, base if step == 0 else None
-        stored = rank.agree(base.wait() if base is not None and rank.leads else None)
+        stored = rank.agree(base.read() if base is not None and rank.leads else None)
         if stored is not None:
             return stored
         taken = evaluator(policy)

@@ -26,7 +26,6 @@ def evaluated_sets(
     run: RunPaths,
     problems: Mapping[str, Sequence[Problem]],
     make_evaluator: Callable[..., Evaluator],
-    patient: Callable[[], bool],
 ) -> dict[str, EvaluatedSet]:
     """The parts of a mixture, and the sets of `spec`, by name, in their order; `problems`: those
     of each set."""
@@ -34,7 +33,7 @@ def evaluated_sets(
     return {
         name: EvaluatedSet(
             evaluator=make_evaluator(on, problems=problems[name]),
-            base=base_evaluation(on, run, patient, problems[name]),
+            base=base_evaluation(on, run, problems[name]),
         )
         for name, on in on_all(spec).items()
     }

@@ -2,12 +2,6 @@
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +87,6 @@ def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
     loop.base = base(tmp_path)
     # Other numbers than it would find, so that it is seen whose they are.
     theirs = replace(evaluation(), successes=(1, 1, 0))
-    assert loop.base.wait() is None
     loop.base.store(theirs)
     loop.begin(0)
     (record,) = read_records(loop.session.attempt.run.records).records
@@ -101,65 +94,21 @@ def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
     assert record.completion_tokens == theirs.completion_tokens
 
 
-def base(root: Path, patient: Any = lambda: True) -> Any:
+def base(root: Path) -> Any:
     from isosweep.training.base_evaluation import BaseEvaluation
 
-    return BaseEvaluation(RunPaths(root / "runs" / "r").base_evaluation("abc"), patient, 3, 2)
+    return BaseEvaluation(RunPaths(root / "runs" / "r").base_evaluation("abc"), 3, 2)
 
 
 def evaluation() -> Any:
     return Evaluation(successes=(1, 0, 2), samples_per_problem=2, completion_tokens=0.1 + 0.2)
 
 
-def test_one_takes_it_while_others_wait(tmp_path: Path) -> None:
-    first = base(tmp_path)
-    assert first.wait() is None
-    got: list[Any] = []
-    waiting = [threading.Thread(target=lambda: got.append(base(tmp_path).wait())) for _ in "ab"]
-    for each in waiting:
-        each.start()
-    time.sleep(0.5)
-    assert not got
-    first.store(evaluation())
-    for each in waiting:
-        each.join()
-    assert got == [evaluation()] * 2
-    assert [file.name for file in first.path.parent.iterdir()] == ["abc.json"]
-
-
 def test_of_sweeps_that_are_away_nothing_is_made_anew(tmp_path: Path) -> None:
     away = base(tmp_path / "sweeps")
-    assert away.wait() is None
     away.store(evaluation())
+    assert away.read() is None
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nobody_waits_for_one_who_is_gone_or_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isosweep.training import base_evaluation
-
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    gone = {"host": socket.gethostname(), "pid": ended.pid, "unix_time": time.time()}
-    elsewhere = {"host": "elsewhere", "pid": os.getpid(), "unix_time": time.time()}
-    claim = base(tmp_path).path.with_suffix(".claim")
-    claim.parent.mkdir(parents=True)
-    for stale in (gone, elsewhere | {"unix_time": time.time() - 1000.0}):
-        claim.write_text(json.dumps(stale))
-        assert base(tmp_path).wait() is None
-        # Others wait for this process now.
-        assert json.loads(claim.read_text())["pid"] == os.getpid()
-        assert base(tmp_path, patient=lambda: False).wait() is None
-    monkeypatch.setattr(base_evaluation, "WAIT_S", 0.5)
-    began = time.monotonic()
-    claim.write_text(json.dumps(elsewhere | {"unix_time": time.time() + 60}))
-    assert base(tmp_path).wait() is None
-    assert 0.5 < time.monotonic() - began < 5
-    claim.write_text("{torn")
-    began = time.monotonic()
-    assert base(tmp_path).wait() is None
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -176,19 +125,17 @@ def test_what_cannot_be_the_models_is_not_taken_down_and_written_anew(
     content: str | dict[str, Any], tmp_path: Path
 ) -> None:
     stored = base(tmp_path)
-    assert stored.wait() is None
     stored.store(evaluation())
     assert base(tmp_path).read() == evaluation()
     whole = json.loads(stored.path.read_text())
     stored.path.write_text(content if isinstance(content, str) else json.dumps(whole | content))
-    assert stored.wait() is None
+    assert stored.read() is None
     stored.store(evaluation())
-    assert base(tmp_path).wait() == evaluation()
+    assert base(tmp_path).read() == evaluation()
 
 
-@pytest.mark.parametrize("suffix", [".json", ".claim"])
-def test_what_is_no_file_there_costs_no_run(suffix: str, tmp_path: Path) -> None:
+def test_what_is_no_file_there_costs_no_run(tmp_path: Path) -> None:
     stored = base(tmp_path)
-    stored.path.with_suffix(suffix).mkdir(parents=True)
-    assert stored.wait() is None
+    stored.path.mkdir(parents=True)
     stored.store(evaluation())
+    assert stored.read() is None
