@@ -233,7 +233,8 @@ def completions_of(trainer: Any, tokens: int) -> None:
     if trainer.use_vllm:
         trainer.vllm_generation.generation_kwargs = {"min_tokens": tokens}
     else:
-        trainer.generation_config.min_new_tokens = tokens
+        # None ends: each is as long as it may be.
+        trainer.generation_config.eos_token_id = []
 
 
 def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback
 from trl.models import unwrap_model_for_generation
@@ -39,7 +40,6 @@ from isosweep.training.schedule import share_of_rate
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_fsdp import compute_as_replicated
-from isosweep.training.trl_lean import is_plain, pad
 
 
 class _Placeholders:
@@ -61,6 +61,20 @@ class _Placeholders:
             yield [0] * self._batch
 
 
+def pad(
+    tensors: list[Any],
+    padding_value: float = 0,
+    padding_side: str = "right",
+    pad_to_multiple_of: int | None = None,
+) -> Any:
+    """TRL's `pad` of flat tensors, in one call of torch: (sequences, tokens)."""
+    if pad_to_multiple_of is not None or tensors[0].dim() != 1:
+        return trl_utils.pad(tensors, padding_value, padding_side, pad_to_multiple_of)
+    return pad_sequence(
+        tensors, batch_first=True, padding_value=padding_value, padding_side=padding_side
+    )
+
+
 class TRLTrainer(CheckpointedTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
@@ -73,8 +87,6 @@ class TRLTrainer(CheckpointedTrainer):
     draws: Draws | None = None
     # The prompt of n rollouts is read once, by transformers as it samples.
     shares_prompts: bool = False
-    # Settings of sampling that were looked at last, and whether they are plain.
-    _judged: tuple[dict[str, Any], bool] = ({}, False)
 
     # Hooks: what a subclass does where TRL asks.
     make_batch: Callable[[int], Batch]
@@ -109,22 +121,17 @@ class TRLTrainer(CheckpointedTrainer):
         return Rollouts(prompt_ids, completion_ids, masks, texts, logprobs)
 
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
-        """TRL's own completions of `prompt_ids`, one turn each.
-
-        Transformers draws them by temperature and top_p alone where prompts are shared or `draws`
-        has numbers: a checkpoint's other settings of sampling are passed over, as by vLLM.
-        """
-        streams = None
-        if self.draws is not None and not self.use_vllm:
-            streams = np.array(self.draws.seeds(), dtype=np.uint64)
-        with without_routing(self.model.config):
-            if self.shares_prompts or streams is not None or self._samples_plainly():
-                with self.whole_policy() as policy:
-                    return self._sampler.sample(policy, prompt_ids, streams), None
+        """Completions of `prompt_ids` by TRL's engine, or by transformers; one turn each."""
+        if self.use_vllm:
             sampled: Completions = super()._generate_single_turn(
                 prompt_ids, None, {}, num_generations
             )
-        return sampled
+            return sampled
+        numbers = None
+        if self.draws is not None:
+            numbers = np.array(self.draws.seeds(), dtype=np.uint64)
+        with without_routing(self.model.config), self.whole_policy() as policy:
+            return self._sampler.sample(policy, prompt_ids, numbers), None
 
     @property
     def _sampler(self) -> Sampler:
@@ -137,16 +144,6 @@ class TRLTrainer(CheckpointedTrainer):
             padding=config.pad_token_id,
             shared=self.shares_prompts,
         )
-
-    def _samples_plainly(self) -> bool:
-        """Whether `Sampler` does what TRL would: judged again where the config changes."""
-        if self.use_vllm or self.use_transformers_continuous_batching:
-            return False
-        said = {k: v for k, v in vars(self.generation_config).items() if k != "max_new_tokens"}
-        if self._judged[0] != said:
-            alone = not self.is_fsdp_enabled
-            self._judged = said, alone and is_plain(self.model, self.generation_config)
-        return self._judged[1]
 
     def trl_rewards(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
         """TRL's own rewards of the rollouts: (rollouts, reward functions)."""
