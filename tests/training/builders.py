@@ -160,21 +160,6 @@ def by_a_worker(
     assert worker.wait(timeout=300) == (-signal.SIGKILL if sent is signal.SIGKILL else 0)
 
 
-def broken_off(
-    spec: RunSpec,
-    root: Path,
-    milestones: Sequence[float],
-    *signals: signal.Signals,
-    unit: BudgetUnit = "flops",
-) -> RunPaths:
-    """The run taken to the milestones, in `unit`, by workers that are sent one of `signals` each at
-    their first checkpoint, and a last one that is left alone."""
-    run = prepared(spec, root)
-    for sent in [*signals, None]:
-        by_a_worker(run, milestones, sent, unit)
-    return run
-
-
 def metrics(run: RunPaths) -> list[dict[str, Any]]:
     """What each step logged, but for times."""
     lines = read_metrics(run.metrics, run.records)

@@ -1,6 +1,5 @@
 """Runs of two processes that share a model by FSDP2, on a CPU, and the same run by DDP."""
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -13,11 +12,9 @@ import trl
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.hardware import Sharding
-from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
-from isosweep.training.ranks import Group, Ranks
 from tests.conftest import missing
 from tests.runs import log_lines, reproducible
 from tests.training.builders import attempted, by_a_worker, metrics, prepared, spec_of, trained
@@ -120,25 +117,6 @@ def as_replicated(
     if same == SAME["float32"]:
         assert reproducible(ours) == reproducible(theirs)
     return ours, theirs
-
-
-def as_straight(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> None:
-    """In parts, the run has the records of one that was left alone."""
-    spec = sharded(layout, *more, sharding=sharding)
-    straight = to_both(spec, root / "straight")
-    assert reproducible(trained_in_parts(spec, root / "parts")) == reproducible(straight)
-
-
-def states(root: Path, *specs: RunSpec) -> list[list[dict[str, Any]]]:
-    """What each process holds of each run after two steps (sharded_states)."""
-    files = [str(root / f"spec-{number}.json") for number in range(len(specs))]
-    for file, spec in zip(files, specs, strict=True):
-        write_json(Path(file), spec.to_json())
-    devices = specs[0].devices
-    words = ["-m", "tests.training.sharded_states", str(root), *files]
-    assert Ranks(Group.alone(devices), words).run(lambda: None) == [0] * devices
-    found = [json.loads((root / f"{rank}.json").read_text()) for rank in range(devices)]
-    return [list(ranks) for ranks in zip(*found, strict=True)]
 
 
 def last_checkpoint(run: RunPaths) -> Any:

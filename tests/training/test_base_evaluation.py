@@ -104,13 +104,6 @@ def evaluation() -> Any:
     return Evaluation(successes=(1, 0, 2), samples_per_problem=2, completion_tokens=0.1 + 0.2)
 
 
-def test_of_sweeps_that_are_away_nothing_is_made_anew(tmp_path: Path) -> None:
-    away = base(tmp_path / "sweeps")
-    away.store(evaluation())
-    assert away.read() is None
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -132,10 +125,3 @@ def test_what_cannot_be_the_models_is_not_taken_down_and_written_anew(
     assert stored.read() is None
     stored.store(evaluation())
     assert base(tmp_path).read() == evaluation()
-
-
-def test_what_is_no_file_there_costs_no_run(tmp_path: Path) -> None:
-    stored = base(tmp_path)
-    stored.path.mkdir(parents=True)
-    stored.store(evaluation())
-    assert stored.read() is None

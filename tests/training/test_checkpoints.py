@@ -18,7 +18,7 @@ from isosweep.store.checkpoints import keep_weights
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_warnings
 from isosweep.store.state import Attempt, read_state
-from isosweep.training.progress import ResumePoint, find_resume_point
+from isosweep.training.progress import find_resume_point
 from isosweep.training.saving import Saver
 from isosweep.training.worker import TrainRun
 from tests.conftest import in_ci, make_config
@@ -164,36 +164,6 @@ def test_a_run_goes_on_from_the_checkpoint_before(
     assert (state.status, state.warnings) == ("finished", ("checkpoint",))
     assert (warning.rule, before.name) == ("checkpoint", f"checkpoint-{warning.step}")
     assert f"{newest} is broken: {name} " in warning.message
-
-
-def test_without_a_whole_checkpoint_a_run_begins_again_and_says_so(
-    stopped: RunPaths, tmp_path: Path
-) -> None:
-    run = copy_of(stopped, tmp_path)
-    for checkpoint in last_two(run):
-        truncated(checkpoint / "optimizer.pt")
-    start = find_resume_point(run, 2)
-    assert (start.step, start.parent, start.checkpoint) == (0, None, None)
-    assert [loss.rpartition("; ")[2] for loss in start.losses] == [
-        "training goes on from step 0"
-    ] * 2
-    assert ResumePoint.from_json(json.loads(json.dumps(start.to_json()))) == start
-
-
-def test_a_run_whose_only_checkpoint_is_broken_begins_again_and_ends_the_same(
-    straight: RunPaths, stopped: RunPaths, tmp_path: Path
-) -> None:
-    run = copy_of(stopped, tmp_path)
-    before, newest = last_two(run)
-    shutil.rmtree(before)
-    truncated(newest / "optimizer.pt")
-    finish(run)
-    assert reproducible(run) == reproducible(straight)
-    metrics = read_metrics(run.metrics, run.records)
-    assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
-    (warning,) = read_warnings(run.warnings, run.records)
-    assert (warning.rule, warning.step) == ("checkpoint", 0)
-    assert f"{newest} is broken: optimizer.pt " in warning.message
 
 
 def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(

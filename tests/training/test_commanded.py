@@ -160,30 +160,6 @@ def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said
     assert said in (state.reason or "")
 
 
-def test_a_command_that_fails_as_it_ends_has_done_its_work(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    # It has ended before its log is looked at.
-    run = prepared(commanded("--fault after", settings=("trainer.poll_s=30",)), tmp_path)
-    assert job_of(run, T)() == "finished"
-    assert measured(run) == measured(straight)
-
-
-def test_tokens_of_each_row_are_summed(straight: RunPaths, tmp_path: Path) -> None:
-    columns = ("trainer.columns={columns:{compute:num_tokens},per_step:true}",)
-    run = prepared(commanded("--fault each", settings=columns), tmp_path)
-    assert job_of(run, T // 2)() == "finished"
-    assert job_of(run, T)() == "finished"
-    assert measured(run) == measured(straight)
-
-
-def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
-    run = prepared(commanded("--fault child"), tmp_path)
-    assert job_of(run, T)() == "finished"
-    child = int((run.trained(1) / "child").read_text())
-    wait_for(lambda: not alive(child))
-
-
 def test_a_command_that_is_told_no_end_is_ended_at_the_budget(tmp_path: Path) -> None:
     run = prepared(commanded("--pause 0.05", steps="--steps 100000"), tmp_path)
     assert job_of(run, T)() == "finished"

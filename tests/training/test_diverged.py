@@ -118,24 +118,6 @@ def test_it_goes_on_once_its_rule_no_longer_ends_runs(copy: Path) -> None:
     assert before.step in {record.step for record in read_records(run.records).records}
 
 
-@pytest.mark.long
-def test_an_interrupted_run_diverges_as_an_uninterrupted_one(
-    diverged: Path, tmp_path: Path
-) -> None:
-    # Finished for a budget that lies before the end of the fall, then extended.
-    isosweep("budget=6e9", *COLLAPSING, "tracking=none", cwd=tmp_path)
-    assert state_of(the_run(tmp_path)).status == "finished"
-    isosweep("budget=[6e9,1e10,4e10]", *COLLAPSING, "tracking=none", cwd=tmp_path)
-    run, straight = the_run(tmp_path), the_run(diverged)
-    after, before = state_of(run), state_of(straight)
-    assert (after.status, after.step, after.reason) == ("diverged", before.step, before.reason)
-    assert after.attempt == 2
-    warned = [read_warnings(each.warnings, each.records) for each in (run, straight)]
-    assert warned[0] == warned[1]
-    ends = [read_records(each.records).records[-1].reproducible() for each in (run, straight)]
-    assert ends[0] == ends[1]
-
-
 def test_the_analysis_reads_it_as_far_as_it_came(diverged: Path) -> None:
     data = load(diverged)
     (curve,) = data.curves

@@ -62,20 +62,6 @@ def test_any_number_of_processes_samples_the_same_rollouts(way: str, tmp_path: P
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_what_is_continued_has_new_numbers() -> None:
-    from isosweep.training.draws import Draws
-
-    whole, second = Draws(0, lambda: 3), Draws(0, lambda: 3)
-    whole.begin(range(8))
-    second.begin(range(4, 8))
-    first = whole.seeds()
-    assert second.seeds() == first[4:]
-    whole.go_on([1, 5, 6])
-    second.go_on([1, 2])
-    assert second.seeds() == whole.seeds()[1:]
-    assert len({*first, *whole.seeds()}) == 8 + 3
-
-
 def test_processes_of_one_engine_sample_at_the_places_of_all_of_them(tmp_path: Path) -> None:
     trainer = lagging(tmp_path)
     trainer._spec = spec_of("generation=vllm", "generation.tensor_parallel=2", *FOUR)

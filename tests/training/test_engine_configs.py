@@ -23,7 +23,7 @@ import pytest
 from isosweep.config.architecture import Architecture
 from isosweep.config.generation import splits
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token, captured_graphs
+from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token
 from isosweep.costs.padding import cached_at_most
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
@@ -210,17 +210,6 @@ def test_vllm_takes_every_engine_that_is_planned(plan: str, tmp_path: Path) -> N
             assert pages * BLOCK_TOKENS >= spec.vllm_max_num_seqs * blocks(expected)
 
 
-def test_vllm_refuses_what_trl_would_have_given_it(tmp_path: Path) -> None:
-    plan = next(plan for plan in PLANS if "qwen-1.5b task=math hardware=h100" in plan)
-    specs = study(plan).specs.values()
-    with on_disk(study(plan).config.model.architecture, tmp_path) as model:
-        refusals = [refusal(**given_to_vllm(s, model, {"dtype": "bfloat16"})) for s in specs]
-    refused = [text for text in refusals if text]
-    assert len(refused) == 18
-    assert all("must be greater than or equal to max_num_seqs" in text for text in refused)
-    assert len(refused) == sum(spec.completions_per_step > 4096 for spec in specs)
-
-
 @pytest.mark.parametrize(
     ("name", "size"),
     in_ci(
@@ -245,19 +234,3 @@ def test_a_model_divides_as_vllm_says(name: str, size: int, tmp_path: Path) -> N
     assert splits(arch, size) == even
     page = sum(layer.page_size_bytes for layer in cache_of(made).values())
     assert page == BLOCK_TOKENS * cache_bytes_per_token(arch, "bfloat16", size)
-
-
-@pytest.mark.parametrize("requests", in_ci([1, 7, 128, 200, 256, 300, 512, 1024], 7, 300, 1024))
-def test_as_many_graphs_are_planned_as_vllm_captures(requests: int, tmp_path: Path) -> None:
-    from vllm.config.compilation import CUDAGraphMode
-
-    with on_disk(make_config("model=qwen-0.5b").model.architecture, tmp_path) as model:
-        made = configured(model=str(model), max_num_seqs=requests, max_num_batched_tokens=8192)
-    # As on a GPU: the CPU's platform switches graphs off.
-    made.compilation_config.cudagraph_mode = CUDAGraphMode.FULL_AND_PIECEWISE
-    made.compilation_config.max_cudagraph_capture_size = None
-    made.compilation_config.cudagraph_capture_sizes = None
-    made._set_cudagraph_sizes()
-    sizes = made.compilation_config.cudagraph_capture_sizes
-    decoding = [size for size in sizes if size <= requests]
-    assert captured_graphs(requests) == len(sizes) + len(decoding)

@@ -60,20 +60,6 @@ def test_an_evaluation_counts_votes_where_answers_can_be_told_apart(
     assert taken.scores == {"majority": (1.0, 0.0) * 16}
 
 
-def test_an_answer_is_as_long_as_it_is_with_its_end_of_sequence(
-    policy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isosweep.training.evaluate import Evaluator
-    from isosweep.training.sampling import Sampler
-
-    model, tokenizer = policy
-    end = tokenizer.eos_token_id
-    # Three tokens with the end, two, and four of an answer that was cut off.
-    answers = [[5, 5, end], [5, end], [5, 5, 5, 5], [5, 5, 5, 5]]
-    monkeypatch.setattr(Sampler, "sample", lambda _, model, asked, streams: answers * 32)
-    assert Evaluator(SPEC, tokenizer)(model).completion_tokens == (3 + 2 + 4 + 4) / 4
-
-
 def test_evaluation_leaves_randomness_mode_and_parameters_alone(policy: tuple[Any, Any]) -> None:
     import torch
 

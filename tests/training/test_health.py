@@ -15,7 +15,6 @@ from isosweep.config.health import HealthConfig
 from isosweep.health import RULES
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.health import HealthMonitor
-from tests.conftest import make_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "health.md"
 WINDOW = 10
@@ -132,23 +131,6 @@ def test_a_warning_is_raised_once_until_a_whole_window_has_kept_its_rule() -> No
     assert len(observe(monitor, steps, first=51)) == 1
 
 
-def test_means_are_not_judged_before_a_window_is_full() -> None:
-    monitor = HealthMonitor(CONFIG, PROBLEMS)
-    cut = HEALTHY | {"truncated_share": 0.9, "logp_difference": 0.9}
-    assert observe(monitor, [cut] * (WINDOW - 1)) == []
-    assert len(observe(monitor, [cut], first=WINDOW)) == 2
-
-
-def test_a_low_mean_of_steps_that_rise_again_is_no_collapse() -> None:
-    monitor = HealthMonitor(CONFIG, 1000)
-    rewards = [0.4] * WINDOW + [0.05] * 8
-    assert observe(monitor, [{"reward": reward} for reward in rewards]) == []
-    # The mean is now 0.092, below a quarter of the best; the newest step is not.
-    assert observe(monitor, [{"reward": 0.12}], first=30) == []
-    (warning,) = observe(monitor, [{"reward": 0.05}], first=31)
-    assert warning.rule == "collapse"
-
-
 def test_the_run_ends_by_the_first_rule_of_stop() -> None:
     monitor, _ = after_health({"truncated_share": 0.5})
     assert monitor.verdict is None
@@ -185,16 +167,6 @@ def test_chance_alone_is_no_collapse(rate: float) -> None:
         assert observe(monitor, [{"reward": float(reward)} for reward in rewards]) == []
 
 
-def test_few_rollouts_a_step_are_enough_to_see_a_real_collapse() -> None:
-    rng = np.random.default_rng(0)
-    rewards = np.concatenate((rng.binomial(8, 0.3, size=100) / 8, np.zeros(40)))
-    (warning,) = observe(
-        HealthMonitor(HealthConfig(), 4), [{"reward": float(reward)} for reward in rewards]
-    )
-    assert warning.rule == "collapse"
-    assert 115 < warning.step <= 140
-
-
 METRIC = st.one_of(
     st.sampled_from([0.0, 0.001, 0.3, 0.5, 30.0, math.nan, math.inf]),
     st.floats(0, 2, allow_nan=False),
@@ -223,16 +195,3 @@ def test_a_resumed_monitor_raises_what_an_uninterrupted_one_does(
     assert state == straight.to_json()
     # It stays as small as this, however long a run is.
     assert all(len(recent) <= window for recent in state["recent"].values())
-
-
-def test_a_smaller_window_keeps_the_newest_steps() -> None:
-    monitor = HealthMonitor(CONFIG, PROBLEMS)
-    observe(monitor, [{"reward": step / 10} for step in range(10)])
-    smaller = HealthMonitor(HealthConfig(window=3), PROBLEMS, monitor.to_json())
-    assert smaller.to_json()["recent"]["reward"] == [0.7, 0.8, 0.9]
-
-
-def test_language_models_are_held_to_the_published_share_of_truncation() -> None:
-    assert make_config("model=qwen-1.5b").health == HealthConfig()
-    assert make_config().health.truncated_share == 0.5
-    assert make_config("health.stop=[]").health.stop == []

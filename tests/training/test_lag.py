@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from isosweep.plan.spec import RunSpec, passes_of
-from tests.training.builders import parameters, spec_of, trainer_of
+from tests.training.builders import spec_of, trainer_of
 
 pytestmark = pytest.mark.train
 LAG = 2
@@ -74,27 +74,6 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     # The first ones have no older ones to wait for, and come again in their turn.
     again = [trained[step] is trained[step + LAG] for step in range(steps - LAG)]
     assert again == [True, True, False]
-
-
-def test_a_resumed_run_trains_on_what_was_waiting(tmp_path: Path) -> None:
-    import torch
-
-    straight = lagging(tmp_path / "straight", 6)
-    straight.train()
-    first = lagging(tmp_path / "resumed", 4)
-    first.args.save_strategy = "steps"
-    first.args.save_steps = 4
-    first.train()
-    again = lagging(tmp_path / "resumed", 6)
-    # Four steps' problems have been met; a worker restores that from the checkpoint.
-    again._stream.draw(4 * 4)
-    again.train(resume_from_checkpoint=str(tmp_path / "resumed" / "checkpoint-4"))
-    expected = parameters(straight)
-    assert all(torch.equal(a, b) for a, b in zip(parameters(again), expected, strict=True))
-    # The lag matters: on-policy training ends elsewhere.
-    plain = lagging(tmp_path / "plain", 6, lag=0)
-    plain.train()
-    assert any(not torch.equal(a, b) for a, b in zip(parameters(plain), expected, strict=True))
 
 
 def test_a_lag_costs_one_more_pass_and_is_part_of_what_a_run_is() -> None:

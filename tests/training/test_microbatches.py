@@ -182,23 +182,6 @@ def test_what_a_recipe_does_to_a_batch_survives(variant: str, tmp_path: Path) ->
     assert compared(trainer, batch) < 1e-6
 
 
-def test_no_rollout_moves_to_another_update(tmp_path: Path) -> None:
-    from trl import GRPOTrainer
-
-    trainer = trainer_of(mixed_spec(*PLAIN), tmp_path)
-    batch = batch_of(trainer)
-    trainer.model.double()
-    # Eight micro-batches, of which two are an update.
-    trainer.args.gradient_accumulation_steps = 2
-    theirs = updates(trainer, batch, GRPOTrainer)
-    whose = [part["advantages"].tolist() for part in trainer._buffered_inputs]
-    assert len(theirs) == 4
-    assert apart(updates(trainer, batch), theirs) < 1e-6
-    ours = [part["advantages"].tolist() for part in trainer._buffered_inputs]
-    for at in range(0, 8, 2):
-        assert sorted(ours[at] + ours[at + 1]) == sorted(whose[at] + whose[at + 1])
-
-
 def test_the_entropy_bonus_is_the_mean_over_an_updates_tokens(tmp_path: Path) -> None:
     from trl import GRPOTrainer
 
@@ -259,19 +242,7 @@ def test_a_mixture_keeps_trls_micro_batches_for_its_load_balancing_loss(tmp_path
     assert compared(trainer, batch) < 1e-6
 
 
-def test_ordering_takes_the_longest_first_by_what_pads_less() -> None:
-    from isosweep.training.microbatches import ordered
-
-    assert ordered([1, 1, 1, 1], [2, 9, 3, 8], 2) == [1, 3, 2, 0]
-    # Prompts that differ more than answers decide.
-    assert ordered([50, 1, 50, 1], [2, 3, 3, 2], 2) == [2, 0, 1, 3]
-    assert ordered([4, 4, 4], [7, 7, 7], 1) == [0, 1, 2]
-
-
 SMALL = {"hidden_size": 64, "intermediate_size": 160, "head_dim": 32, "vocab_size": 80}
-# Wide enough that what the counter sees besides is little: of attention's square a causal mask
-# leaves half; a CPU runs the head on prompts, and once more in the backward pass.
-WIDE = {"hidden_size": 256, "intermediate_size": 2048, "head_dim": 128, "vocab_size": 32}
 
 
 def counted(step: Callable[[], Any]) -> int:
@@ -325,26 +296,10 @@ def network_trainer(directory: Path, sizes: dict[str, int], *overrides: str) -> 
     return trainer_of(mixed_spec(*shaped, *overrides, micro=4), directory, network)
 
 
-def one_to_four(i: int) -> int:
-    return 16 if i % 2 else 4
-
-
 def trained(trainer: Any) -> Any:
     """One step of it; what its books say."""
     train(trainer, 1)
     return trainer._ledger.spent
-
-
-def test_booked_training_is_what_torch_counts_with_lengths_mixed_one_to_four(
-    tmp_path: Path,
-) -> None:
-    trainer = network_trainer(tmp_path, WIDE, *PLAIN, "task.sort.levels=[4]")
-    answers(trainer, one_to_four)
-    flops = counted(lambda: trained(trainer))
-    spent = trainer._ledger.spent
-    assert spent.completion_tokens == N * B * 10
-    assert flops == pytest.approx(spent.training_hardware_flops, rel=0.01)
-    assert flops == pytest.approx(spent.training_flops, rel=0.01)
 
 
 COSTS = {
@@ -371,14 +326,3 @@ def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     # Rollouts that bear no loss are in the budget, and not computed.
     if cost != "truncated":
         assert spent.flops < spent.hardware_flops
-
-
-def test_a_rollout_alone_is_not_padded(tmp_path: Path) -> None:
-    spec = mixed_spec(*PLAIN, micro=1)
-    trainer = trainer_of(spec, tmp_path)
-    answers(trainer, mixed)
-    spent = trained(trainer)
-    rows = sum(mixed(i) for i in range(N * B))
-    assert spent.completion_tokens == rows
-    # What is left is the square, the head on prompts and its recomputation.
-    assert spent.training_hardware_flops / spent.training_flops < 1.3

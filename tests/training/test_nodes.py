@@ -1,6 +1,5 @@
 """A run of two nodes with a process each, on this machine: they meet, and end as one."""
 
-import io
 import os
 import signal
 import socket
@@ -18,9 +17,8 @@ from isosweep.job import Place
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_state
-from isosweep.store.submissions import Submission, close, read_submission, submit
+from isosweep.store.submissions import Submission, read_submission, submit
 from isosweep.training import follow, nodes
-from isosweep.training.follow import follow_attempt
 from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, PlaceTakenError, Said
 from isosweep.training.stopping import StopRequest
 from isosweep.training.worker import TrainRun
@@ -91,21 +89,6 @@ def trains(run: RunPaths, steps: int = 3) -> bool:
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run on one node of two processes, left alone."""
     return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
-
-
-@pytest.mark.long
-def test_two_nodes_train_as_one_with_two_processes_and_are_extended(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    first = submitted(tmp_path, 1e9)
-    assert worked_on(first) == [0, 0]
-    assert end_of(first) == ("finished", "")
-    second = submitted(tmp_path, 1e9, 2e9)
-    assert worked_on(second) == [0, 0]
-    assert reproducible(first.run) == reproducible(straight)
-    state = read_state(first.run)
-    assert state is not None
-    assert (state.status, state.attempt, state.warnings) == ("finished", 2, ())
 
 
 @pytest.mark.long
@@ -201,29 +184,6 @@ def test_a_node_joins_the_same_start_of_its_job_once(quickly: None, attempt: Att
             let_in(attempt)
     first.say(ended=(0,))
     assert joined(attempt, node=2, count=3) is None
-
-
-def test_a_second_process_of_a_node_says_why_it_takes_no_part(
-    quickly: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of a job with two tasks a node: it waits for another attempt, until the run is over."""
-    submission = submitted(tmp_path, 1.0)
-
-    class Log(io.StringIO):
-        def write(self, text: str) -> int:
-            close(submission, "finished", "")
-            return super().write(text)
-
-    attempt = claim_attempt(submission.run, None, submission.number)
-    with beating(opened(attempt)):
-        let_in(attempt)
-        monkeypatch.setattr(sys, "stderr", log := Log())
-        follow_attempt(submission, Place(node=1, nodes=2), "1 7.0", StopRequest())
-    assert log.getvalue() == (
-        f"node 1 of 2 already has a process on {socket.gethostname()} in attempt 1: a job starts "
-        "one process a node. This one waits for another attempt\n"
-        "node 1 of 2 leaves before it has joined an attempt: submission 1 is over (finished)\n"
-    )
 
 
 def test_the_first_waits_for_all_and_names_who_does_not_come(

@@ -5,23 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.hardware import Sharding
 from isosweep.files import write_json
-from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.state import read_state
 from isosweep.training.ranks import Group, Ranks, free_port
-from tests.conftest import in_ci
-from tests.runs import log_lines, reproducible
-from tests.training.builders import prepared, spec_of
-from tests.training.noded import worked
-from tests.training.sharded import BUDGETS, TWO, let_in, sharded
+from tests.training.builders import spec_of
+from tests.training.sharded import TWO
 
 pytestmark = [pytest.mark.train, pytest.mark.slow]
-
-
-def resumed_steps(run: RunPaths) -> list[int]:
-    """The step that each attempt went on from."""
-    return [x["resumed_step"] for x in log_lines(run.records) if x["kind"] == "attempt"]
 
 
 def on_nodes(count: int, code: str) -> list[int]:
@@ -60,53 +49,3 @@ def test_nodes_that_draw_other_problems_train_nothing(
     assert all(ends) == any(ends) == bool(other)
     said = "has other problems than" in capfd.readouterr().err
     assert said == bool(other)
-
-
-LAYOUT = "mini-batches and lag"
-
-
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """The run by DDP on one node, left alone: by FSDP its records are the same."""
-    run = prepared(sharded(LAYOUT, sharding="ddp"), tmp_path_factory.mktemp("straight"))
-    assert worked(run, 1, BUDGETS) == [0]
-    return run
-
-
-@pytest.mark.parametrize(
-    ("sharding", "nodes"),
-    in_ci(
-        [("fsdp", (1, 2)), ("fsdp", (2, 1, 2)), ("ddp", (1, 2, 1)), ("fsdp", (1, 2, 1))],
-        ("fsdp", (1, 2)),
-    ),
-)
-def test_a_run_goes_on_with_another_number_of_nodes(
-    sharding: Sharding,
-    nodes: tuple[int, ...],
-    straight: RunPaths,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    let_in(monkeypatch)
-    changing = prepared(sharded(LAYOUT, sharding=sharding), tmp_path)
-    first, *between, last = nodes
-    worked(changing, first, BUDGETS, killed=True)
-    for count in between:
-        assert worked(changing, count, BUDGETS[:1]) == [0] * count
-    assert worked(changing, last, BUDGETS) == [0] * last
-    assert reproducible(changing) == reproducible(straight)
-    began, *later = resumed_steps(changing)
-    assert began == 0 < min(later)
-
-
-def test_a_checkpoint_without_a_nodes_part_is_none(straight: RunPaths, tmp_path: Path) -> None:
-    run = prepared(sharded(LAYOUT, sharding="ddp"), tmp_path)
-    dying = {"PYTHONPATH": str(Path(__file__).parent / "dying_rank")}
-    assert worked(run, 2, BUDGETS, more={1: dying})[0] == 1
-    state = read_state(run)
-    assert state is not None
-    assert state.status == "failed"
-    (only,) = complete_checkpoints(run.attempt_checkpoints(1))
-    assert worked(run, 1, BUDGETS) == [0]
-    assert resumed_steps(run) == [0, only]
-    assert reproducible(run) == reproducible(straight)

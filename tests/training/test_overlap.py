@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
@@ -25,14 +24,6 @@ pytestmark = pytest.mark.train
 
 HALF, WHOLE = 1e9, 2e9
 SMALL = ("task.num_train_problems=64", "task.num_eval_problems=8", "recipe.learning_rate=1e-3")
-# What the next generation can follow from besides the weights and the step.
-FEATURES = {
-    "draws": (3, "recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
-    "groups": (1, "recipe.zero_variance=drop", "recipe.beta=0.04"),
-    "adapters": (
-        *(1, "recipe.lora_rank=4", "recipe.scale_advantages=true", "recipe.scale_rewards=none"),
-    ),
-}
 
 
 def lagging(lag: int, *overrides: str) -> RunSpec:
@@ -104,17 +95,6 @@ def test_records_and_metrics_are_those_of_a_lag_of_one(straight: RunPaths, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", FEATURES)
-def test_whatever_a_generation_follows_from_goes_with_it(feature: str, tmp_path: Path) -> None:
-    lag, *overrides = FEATURES[feature]
-    spec = lagging(int(lag), *map(str, overrides))
-    alone = taken_to(prepared(spec, tmp_path / "alone"))
-    run = taken_to(taken_to(prepared(beside(spec), tmp_path / "beside"), HALF))
-    assert reproducible(run) == reproducible(alone)
-    assert metrics(run) == metrics(alone)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_trainers_share_what_the_generator_samples(tmp_path: Path) -> None:
     link = "hardware.interconnect_bandwidth=1e10"
@@ -132,16 +112,6 @@ def padding_apart(run: RunPaths) -> list[dict[str, Any]]:
     for record in records:
         del record["compute"]["scoring_hardware_flops"]
     return records
-
-
-@pytest.mark.parametrize("first", [False, True])
-def test_a_run_begun_with_or_without_goes_on_the_other_way(
-    first: bool, straight: RunPaths, tmp_path: Path
-) -> None:
-    ways = [beside(lagging(1)), lagging(1)] if first else [lagging(1), beside(lagging(1))]
-    run = taken_to(prepared(ways[0], tmp_path), HALF)
-    write_json(run.spec, {"spec": ways[1].to_json()})
-    assert reproducible(taken_to(run)) == reproducible(straight)
 
 
 def test_a_generator_that_is_killed_ends_an_attempt_that_is_gone_on_from(

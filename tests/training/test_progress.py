@@ -77,25 +77,6 @@ def test_who_may_see_a_checkpoint_can_go_on_from_it_and_change_nothing(
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {mode}
 
 
-def test_all_of_a_checkpoint_is_on_the_disk_before_the_marker_says_so(
-    run: RunPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = checkpoint(run, 1, 3, whole=False)
-    (path / "pytorch_model_fsdp_0").mkdir()
-    (path / "pytorch_model_fsdp_0" / "states").touch()
-    synced: set[int] = set()
-
-    def sync(descriptor: int) -> None:
-        if not (path / CHECKPOINT_FILES).exists():
-            synced.add(os.fstat(descriptor).st_ino)
-
-    monkeypatch.setattr(os, "fsync", sync)
-    above = (run.root, run.checkpoints, path.parent)
-    everything = {file.stat().st_ino for file in (*above, path, *path.rglob("*"))}
-    complete(path)
-    assert everything <= synced
-
-
 def record(run: RunPaths, attempt: int, step: int) -> None:
     taken = Record(
         step=step,

@@ -1,8 +1,6 @@
 """A run of two processes (gloo, CPU): one book, one policy, one who decides."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,26 +12,13 @@ import pytest
 
 from isosweep.files import write_json
 from isosweep.machine import process_alive
-from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
-from isosweep.store.state import read_state
-from isosweep.store.submissions import read_submission
 from isosweep.training.ranks import Group, Ranks
-from tests.conftest import SMALL, candidates_of, isosweep, make_config
-from tests.modes.sweeps import runs, wait_until_some_run_trains
-from tests.runs import log_lines, reproducible, wait_for
-from tests.training.builders import broken_off, spec_of, trained
+from tests.conftest import candidates_of, make_config
+from tests.runs import wait_for
+from tests.training.builders import spec_of
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
-RUN = (
-    *(*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none"),
-    *("recipe.zero_variance=resample", "recipe.max_draws=2"),
-    *("recipe.retire_at=1", "recipe.retire_window=4"),
-    *("task.num_train_problems=128", "task.difficulty=[0,0.9]"),
-    *("difficulty.max_problems=300", "difficulty.samples_per_problem=4"),
-)
 
 
 def test_a_process_that_fails_ends_the_others() -> None:
@@ -132,46 +117,6 @@ def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
     assert loaded["exp_avg"].device == torch.device("cpu")
 
 
-def of_two() -> RunSpec:
-    sets = "evaluation.sets={train:{problems:train,task:{num_eval_problems:5}}}"
-    return spec_of(*TWO, "task.num_eval_problems=8", sets, micro=8)
-
-
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """A run of two processes that was left alone."""
-    return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
-
-
-@pytest.mark.long
-def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) -> None:
-    extended = trained(of_two(), tmp_path, (1e9,), (1e9, 2e9))
-    state = read_state(extended)
-    assert state is not None
-    assert (state.attempt, state.warnings) == (2, ())
-    steps = [record.step for record in read_records(extended.records).records]
-    # Attempt 2 began where attempt 1 had ended.
-    starts = [line for line in log_lines(extended.records) if line["kind"] == "attempt"]
-    assert 0 < starts[1]["resumed_step"] < steps[-1]
-    assert reproducible(extended) == reproducible(straight)
-
-
-@pytest.mark.slow
-def test_a_run_of_two_processes_stops_and_goes_on_as_one(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    run = broken_off(of_two(), tmp_path, (1e9, 2e9), signal.SIGUSR2)
-    state = read_state(run)
-    assert state is not None
-    assert (state.status, state.attempt, state.submission) == ("finished", 2, 2)
-    first = read_submission(run, 1)
-    assert first.end is not None
-    assert (first.end.outcome, first.end.reason) == ("interrupted", "stopped by SIGUSR2")
-    assert reproducible(run) == reproducible(straight)
-    successes = [record["sets"]["train"]["successes"] for record in reproducible(run)]
-    assert all(len(counts) == 5 for counts in successes)
-
-
 def test_the_plan_is_the_same_arithmetic() -> None:
     one, two = make_config(), make_config(*TWO)
     ((alone,), (shared,)) = candidates_of(one), candidates_of(two)
@@ -193,28 +138,3 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     leader.kill()
     leader.wait()
     wait_for(lambda: not any(process_alive(number) for number in ranks), seconds=20)
-
-
-@pytest.mark.long
-def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
-    (tmp_path / "straight").mkdir()
-    isosweep("mode=difficulty", *RUN, cwd=tmp_path / "straight")
-    shutil.copytree(tmp_path / "straight", tmp_path / "killed")
-    isosweep(*RUN, cwd=tmp_path / "straight")
-    (straight,) = runs(tmp_path / "straight")
-    records = read_records(straight.records).records
-    assert records[-1].compute.flops == pytest.approx(1e10, rel=0.1)
-    assert all(len(record.successes) == 32 for record in records)
-    killed = tmp_path / "killed"
-    process = subprocess.Popen([sys.executable, "-m", "isosweep", *RUN], cwd=killed)
-    run: RunPaths = wait_until_some_run_trains(killed)
-    state = read_state(run)
-    assert state is not None
-    children = Path(f"/proc/{state.pid}/task/{state.pid}/children").read_text().split()
-    assert len(children) == 2
-    os.kill(int(children[1]), signal.SIGKILL)
-    assert process.wait(timeout=300) == 0
-    after = read_state(run)
-    assert after is not None
-    assert (after.status, after.attempt) == ("finished", 2)
-    assert reproducible(run) == reproducible(straight)

@@ -1,6 +1,5 @@
 """Sampling by transformers: as by `generate`, prompts read once, no answer moved by its batch."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -90,17 +89,6 @@ def test_an_answer_is_its_own_whatever_is_sampled_beside_it(tmp_path: Path) -> N
         assert own.sample(model, [prompts[at]], numbers[at : at + 1]) == [together[at]]
     other = streams(8, [(str(at // 8), at % 8) for at in range(40)])
     assert own.sample(model, prompts, other) != together
-
-
-def test_processes_that_share_weights_call_the_model_together(tmp_path: Path) -> None:
-    from isosweep.training.ranks import Group, Ranks
-
-    saved = save_family(tmp_path / "model", "Qwen3")
-    asked = ["-m", "tests.training.sharded_sampling", str(saved), str(tmp_path)]
-    assert Ranks(Group.alone(2), asked).run(lambda: None) == [0, 0]
-    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
-    assert [len(alone[0]) for alone, _ in found] == [1, 6]
-    assert all(alone == together for alone, together in found)
 
 
 def test_streams_draw_what_is_likely_as_often_as_it_is() -> None:

@@ -1,12 +1,8 @@
 """What goes by how far a run is: records, its end, its rate, and what is decided of a step."""
 
 from itertools import pairwise
-from typing import Any
-
-import pytest
 
 from isosweep.compute import Compute
-from isosweep.training.protocols import Decision
 from isosweep.training.schedule import Schedule, share_of_rate
 
 
@@ -41,37 +37,3 @@ def test_the_rate_rises_from_the_first_update_on_and_then_stays() -> None:
     assert [share_of_rate(done, 4) for done in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
     assert [share_of_rate(done, 1) for done in range(2)] == [1, 1]
     assert share_of_rate(0, 0) == 1
-
-
-class Strict:
-    """Checkpoints after every step, and takes that back and ends training at the third."""
-
-    def __init__(self) -> None:
-        self.seen: list[dict[str, float]] = []
-
-    def step_ended(self, step: int, seconds: float) -> Decision:
-        return Decision(save=True)
-
-    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
-        self.seen.append(values)
-        return Decision(stop=True) if step == 3 else None
-
-
-@pytest.mark.train
-def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
-    from transformers import TrainerControl, TrainerState
-
-    from isosweep.training.trl_callback import StepCallback
-
-    observer: Any = Strict()
-    callback = StepCallback(observer, lambda: None)
-    control = TrainerControl()
-    for step in (2, 3):
-        state = TrainerState(global_step=step)
-        callback.on_step_end(None, state, control)
-        assert (control.should_save, control.should_training_stop) == (True, False)
-        logs = {"loss": 0.5, "sampling/sampling_logp_difference/mean": 0.01, "other": 1.0}
-        callback.on_log(None, state, control, logs=logs)
-        assert control.should_save is (step == 2)
-        assert control.should_training_stop is (step == 3)
-    assert observer.seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2

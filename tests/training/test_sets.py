@@ -111,31 +111,6 @@ def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     assert len([*stored]) == 5
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("whole", ["with_sets", "mixed"])
-def test_a_run_that_is_extended_has_the_records_of_one_that_never_stopped(
-    whole: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    straight: RunPaths = request.getfixturevalue(whole)
-    spec = spec_of(*(MIXED if whole == "mixed" else (SETS,)))
-    extended = trained(spec, tmp_path, BUDGETS[:1], BUDGETS)
-    assert len({line["attempt"] for line in log_lines(extended.records)}) == 2
-    assert reproducible(extended) == reproducible(straight)
-    assert metrics(extended) == metrics(straight)
-
-
-def test_a_mixture_of_one_part_trains_as_the_task_alone(without: RunPaths, tmp_path: Path) -> None:
-    one = spec_of("task=mixture", "+task@task.mixture.parts.only=sort")
-    only = trained(one, tmp_path, BUDGETS[:1])
-    records = reproducible(only)
-    for record in records:
-        own = record.pop("sets")["only"]
-        assert own == {name: record[name] for name in own}
-    assert records == reproducible(without)[: len(records)] != []
-    own_metrics = [{k: v for k, v in x.items() if "_of_only" not in k} for x in metrics(only)]
-    assert own_metrics == metrics(without)[: len(own_metrics)] != []
-
-
 def test_the_rollouts_of_a_step_are_in_the_shares_of_the_schedule_and_logged_by_part(
     mixed: RunPaths,
 ) -> None:

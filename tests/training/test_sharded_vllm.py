@@ -7,10 +7,7 @@ import pytest
 from tests.training.engines import require_vllm
 from tests.training.sharded import (
     as_replicated,
-    as_straight,
     let_in,
-    sharded,
-    states,
     trained_in_parts,
 )
 
@@ -39,16 +36,5 @@ def test_a_sharded_run_in_parts_is_the_replicated_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("layout", ["kl", "bfloat16 weights"])
-def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> None:
-    as_straight(layout, tmp_path, VLLM)
-
-
-@pytest.mark.long
 def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
     as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
-
-
-def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:
-    (ranks,) = states(tmp_path, sharded("lora", VLLM, "hardware.dtype=bfloat16"))
-    assert [rank["moved"] for rank in ranks] == [0.0, 0.0]

@@ -35,29 +35,6 @@ def shipping(directory: Path, file: str, **settings: Any) -> Path:
     return directory
 
 
-def evaluated(directory: Path) -> list[list[int]]:
-    """Every completion of an evaluation, as token ids."""
-    import torch
-
-    from isosweep.training.evaluate import Evaluator
-    from isosweep.training.grpo import load_policy
-    from isosweep.training.sampling import Sampler
-
-    torch.set_num_threads(1)
-    spec = spec_of()
-    model, tokenizer = load_policy(spec, str(directory))
-    sample, completions = Sampler.sample, []
-
-    def listening(*given: Any) -> Any:
-        completions.extend(sample(*given))
-        return completions[-len(given[2]) :]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sampler, "sample", listening)
-        Evaluator(spec, tokenizer)(model)
-    return completions
-
-
 def trained(directory: Path, checkpoints: Path) -> tuple[list[Any], list[Any]]:
     """Every completion of three steps, and the parameters after them."""
     local = ("model=local", f"model.path={directory}", "generation=transformers", "budget=1e10")
@@ -66,16 +43,6 @@ def trained(directory: Path, checkpoints: Path) -> tuple[list[Any], list[Any]]:
     heard = listen(trainer)
     train(trainer, 3)
     return [step["ids"] for step in heard], parameters(trainer)
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_evaluation_takes_nothing_but_the_ends_from_a_models_file(
-    file: str, tmp_path: Path
-) -> None:
-    plain = evaluated(shipping(tmp_path / "plain", file))
-    assert evaluated(shipping(tmp_path / "shipped", file, **SHIPPED)) == plain
-    # Both ends are the model's own.
-    assert {row[-1] for row in plain if len(row) < len(max(plain, key=len))} == set(EOS)
 
 
 @pytest.mark.parametrize("file", in_ci(FILES, "generation_config.json"))

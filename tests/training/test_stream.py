@@ -107,13 +107,6 @@ def test_as_many_problems_are_retired_with_n_of_4_as_of_64(rate: float) -> None:
     assert abs(few - many) < 4 * error, (few, many)
 
 
-def test_the_rate_of_the_last_group_alone_would_depend_on_n() -> None:
-    # What a window of n rollouts does: the control of the test above.
-    few, many = retired_share(0.7, 4, seed=1, window=4), retired_share(0.7, 64, seed=2)
-    assert few > 0.9
-    assert many < 0.01
-
-
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 9), st.integers(1, 12))
 def test_it_makes_no_difference_how_rollouts_come(scores: list[bool], n: int, window: int) -> None:
     whole, parts = Retirement(0.9, window), Retirement(0.9, window)

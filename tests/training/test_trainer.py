@@ -141,34 +141,18 @@ def test_runs_that_differ_in_n_meet_the_same_problems(tmp_path: Path) -> None:
     assert sorted(flat[:10]) == sorted(flat[10:20]) == list(range(10))
 
 
-def test_evaluation_changes_no_number_of_training(tmp_path: Path) -> None:
-    import torch
-
-    from isosweep.training.evaluate import Evaluator
-
-    spec = spec_of()
-    plain, evaluated = trainer_of(spec, tmp_path / "a"), trainer_of(spec, tmp_path / "b")
-    evaluator = Evaluator(spec, evaluated.processing_class)
-    torch.manual_seed(7)
-    train(plain, 3)
-    torch.manual_seed(7)
-    train(evaluated, 3, lambda step: evaluator(evaluated.model))
-    pairs = zip(parameters(plain), parameters(evaluated), strict=True)
-    assert all(torch.equal(a, b) for a, b in pairs)
-    assert plain._ledger.spent.flops == evaluated._ledger.spent.flops
-
-
 def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> None:
     draws = ("recipe.zero_variance=resample", "recipe.max_draws=8", "recipe.planned_draws=2")
     trainer = trainer_of(spec_of(*draws, n=2), tmp_path)
     heard = listen(trainer)
     batches: list[Any] = []
+    make = trainer.make_batch
 
-    def listening(batch: Any) -> Any:
-        batches.append(batch)
-        return batch
+    def listening(count: int) -> Any:
+        batches.append(make(count))
+        return batches[-1]
 
-    trainer.due_batch = listening
+    trainer.make_batch = listening
     train(trainer, 4)
     spent = trainer._ledger.spent
     assert spent.generations == 4
@@ -178,6 +162,7 @@ def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> Non
     assert spent.rollouts == 8 * draws_made
     # Only what was kept was trained on.
     assert spent.training_flops < 0.75 * 3 * spent.decode_flops * draws_made
+    assert len(batches) == 4
     for batch in batches:
         assert (batch["advantages"].view(4, 2).abs() > 0).all()
 
@@ -274,10 +259,3 @@ def test_a_long_answer_is_asked_to_finish(tmp_path: Path) -> None:
     assert trainer.compute_loss(trainer.model, output).item() == loss
     output["old_per_token_logps"][:, 5:] = -3
     assert trainer.compute_loss(trainer.model, output).item() != loss
-
-
-def test_a_trainer_makes_no_directory_before_it_saves(tmp_path: Path) -> None:
-    # Of a run that is away meanwhile, one would be made anew in its place.
-    trainer = trainer_of(spec_of(), tmp_path / "away" / "checkpoints")
-    assert trainer.args.output_dir == str(tmp_path / "away" / "checkpoints")
-    assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from isosweep.store.records import read_records
 from isosweep.training.arguments import trl_arguments
 from tests.conftest import SMALL, isosweep, make_config
 from tests.runs import log_lines
-from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
+from tests.training.engines import Bench, a_bench, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -67,25 +67,6 @@ def test_the_sampler_and_the_learner_agree_at_every_step(straight: RunPaths) -> 
     assert 0 < max(line["logp_difference"] for line in steps) < SAME
     # Of some 30,000 tokens a few are very unlikely, and their logarithms coarser.
     assert max(line["logp_difference_max"] for line in steps) < 10 * SAME
-
-
-def test_a_run_that_stopped_and_went_on_is_the_one_that_never_stopped(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    import torch
-
-    isosweep("budget=3e10", *RUN, cwd=tmp_path)
-    isosweep("budget=[3e10,8e10]", *RUN, cwd=tmp_path)
-    run = only_run(tmp_path)
-    assert run.run_id == straight.run_id
-    attempts = {line["attempt"] for line in log_lines(run.metrics)}
-    assert attempts == {1, 2}
-    assert metrics(run) == metrics(straight)
-    records, expected = read_records(run.records).records, read_records(straight.records).records
-    assert [r.reproducible() for r in records] == [r.reproducible() for r in expected]
-    resumed, whole = final_parameters(run, 2), final_parameters(straight, 1)
-    assert resumed.keys() == whole.keys()
-    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 
 def test_evaluations_change_nothing_and_further_sets_are_sampled_as_main_ones(
@@ -160,13 +141,6 @@ def test_an_engine_leaves_training_its_random_states(bench: Bench) -> None:
         assert bench.noise.equal(torch.random.get_rng_state())
 
 
-def test_an_eager_engine_compiles_nothing(bench: Bench) -> None:
-    from torch._dynamo.utils import counters
-
-    bench.samples()
-    assert not counters["frames"]
-
-
 def test_log_probabilities_agree_at_the_start(bench: Bench) -> None:
     assert bench.largest_difference() < SAME
 
@@ -191,20 +165,6 @@ def test_weights_that_were_not_sent_show_and_sending_them_mends_it(moved: Bench)
     assert moved.largest_difference() > 100 * SAME
     moved.engine.sync_weights()
     assert moved.largest_difference() < SAME
-
-
-def test_a_head_that_was_not_sent_shows(bench: Bench) -> None:
-    import torch
-
-    head = bench.trainer.model.lm_head.weight
-    with torch.no_grad():
-        head.mul_(1.1)
-    try:
-        assert bench.largest_difference() > 100 * SAME
-    finally:
-        with torch.no_grad():
-            head.div_(1.1)
-        bench.engine.sync_weights()
 
 
 def test_steps_of_training_are_sent_before_the_next_rollouts(bench: Bench) -> None:

@@ -8,11 +8,9 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from isosweep.costs.engine import SHARED_BLOCK_TOKENS, blocks
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths, complete_checkpoints
@@ -22,7 +20,7 @@ from tests import language_model
 from tests.commands import Command
 from tests.conftest import isosweep, make_config
 from tests.runs import log_lines, reproducible, wait_for
-from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
+from tests.training.engines import final_parameters, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -62,12 +60,6 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPaths]:
     yield only_run(cwd)
     # pytest would keep its checkpoint of 1.6 GB.
     shutil.rmtree(cwd)
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with a_bench(spec(), tmp_path_factory.mktemp("bench")) as bench:
-        yield bench
 
 
 def spec() -> RunSpec:
@@ -124,52 +116,3 @@ def test_a_run_whose_worker_is_killed_is_the_one_that_was_left_alone(
     assert resumed.keys() == whole.keys()
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
     shutil.rmtree(run.checkpoints)
-
-
-def test_an_engine_holds_the_cache_that_was_planned(bench: Bench) -> None:
-    settings = bench.engine.llm.llm_engine.vllm_config
-    block, made = SHARED_BLOCK_TOKENS["cpu"], settings.cache_config
-    assert made.block_size == block
-    longest = blocks(spec().task.planned_prompt_tokens + spec().task.completion_limit, block)
-    requests = settings.scheduler_config.max_num_seqs
-    # One block is vLLM's own.
-    assert (made.num_gpu_blocks - 1) * block == max(
-        requests * longest, blocks(spec().vllm_max_model_len, block)
-    )
-
-
-def test_it_answers_as_transformers_does_where_nothing_is_drawn(bench: Bench) -> None:
-    import torch
-
-    model, tokenizer = bench.trainer.model, bench.tokenizer
-    expected = []
-    for prompt in bench.prompts:
-        with torch.no_grad():
-            ids = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=12)
-        expected.append(tokenizer.batch_decode(ids[:, len(prompt) :], skip_special_tokens=True))
-    assert bench.samples(k=1, temperature=0.0, limit=12).texts == expected
-
-
-def test_another_engine_evaluates_the_base_model_the_same(straight: RunPaths, bench: Bench) -> None:
-    from isosweep.training.evaluate import Evaluator
-
-    found = Evaluator(spec(), bench.tokenizer, sampler=bench.sampler)(bench.trainer.model)
-    first = records(straight)[0]
-    assert (found.successes, found.completion_tokens) == (first.successes, first.completion_tokens)
-
-
-@pytest.fixture
-def trained(straight: RunPaths, bench: Bench) -> Iterator[dict[str, Any]]:
-    """The run's last weights, not sent."""
-    before = {name: value.clone() for name, value in bench.trainer.model.state_dict().items()}
-    bench.trainer.model.load_state_dict(final_parameters(straight, 1), strict=False)
-    yield before
-    bench.trainer.model.load_state_dict(before)
-    bench.engine.sync_weights()
-
-
-@pytest.mark.usefixtures("trained")
-def test_updates_that_were_not_sent_show_and_sending_them_mends_it(bench: Bench) -> None:
-    assert bench.largest_difference(each=2) > 100 * SAME_TOKEN
-    bench.engine.sync_weights()
-    assert bench.largest_difference(each=2) < SAME_TOKEN

@@ -22,17 +22,6 @@ def spec_of(config: SweepConfig) -> RunSpec:
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4)
 
 
-def test_temperatures_that_only_vllm_refuses_are_kept_for_transformers() -> None:
-    assert make_config("recipe.temperature=2.5").recipe.temperature == 2.5
-
-
-def test_seeds_are_distinct_and_do_not_depend_on_how_many_are_drawn() -> None:
-    many = request_seeds((0, 1, 2, 3), 1000)
-    assert len({*many, *request_seeds((0, 1, 3, 3), 1000)}) == 2000
-    assert all(0 <= seed < 2**62 for seed in many)
-    assert request_seeds((0, 1, 2, 3), 7) == many[:7]
-
-
 def test_noise_follows_the_step_and_counts_calls_within_it() -> None:
     step = 5
     noise = Noise(1, lambda: step, engine=3)
@@ -89,10 +78,6 @@ def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) ->
     config = make_config(*GPU, *overrides)
     missing = missing_for_vllm(config, combinations(config))
     assert any(what in part for part, _ in missing)
-
-
-def test_transformers_lacks_nothing_of_vllm() -> None:
-    assert missing_for_vllm(make_config(), combinations(make_config())) == []
 
 
 def test_plans_and_records_count_a_prompt_that_no_block_shares_n_times() -> None:

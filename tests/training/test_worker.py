@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -87,13 +85,6 @@ def state_of(run: RunPaths) -> RunState:
 
 def trains(run: RunPaths, steps: int = 3) -> bool:
     return len(log_lines(run.metrics)) >= steps
-
-
-def resumed_step(run: RunPaths, attempt: int) -> int:
-    """Where an attempt went on from."""
-    starts = [line for line in log_lines(run.records) if line["kind"] == "attempt"]
-    (step,) = (line["resumed_step"] for line in starts if line["attempt"] == attempt)
-    return int(step)
 
 
 def test_a_submission_is_worked_on_and_ended(tmp_path: Path) -> None:
@@ -212,17 +203,6 @@ def test_a_signal_leads_to_a_checkpoint_and_the_run_goes_on_from_it(
         line for line in log_lines(run.records) if line["attempt"] == 2 and "parent" in line
     )
     assert start["resumed_step"] == state.step
-
-
-@pytest.mark.slow
-def test_a_signal_before_training_is_obeyed(tmp_path: Path) -> None:
-    submission = submitted(tmp_path, 1e12)
-    process = subprocess.Popen([sys.executable, "-m", "isosweep.training", file_of(submission)])
-    wait_for(lambda: read_state(submission.run))
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == 0
-    assert ended(submission) == ("interrupted", "stopped by SIGTERM")
-    assert not log_lines(submission.run.metrics)
 
 
 def amid_a_step(submission: Submission) -> int:
@@ -376,22 +356,6 @@ def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
     assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n"
     # Each such job comes a step forward, however short its time limit is.
     assert complete_checkpoints(submission.run.attempt_checkpoints(1)).keys() == {1}
-
-
-def test_a_step_longer_than_the_grace_costs_no_more_than_itself(
-    scontrol: Path, tmp_path: Path
-) -> None:
-    submission = submitted(tmp_path, 1e9, "slurm", requeue=True)
-    process = amid_a_step(submission)
-    os.kill(process, signal.SIGUSR2)
-    time.sleep(0.2)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    last = max(complete_checkpoints(submission.run.attempt_checkpoints(1)))
-    # The requeued job executes the same submission.
-    assert execute(file_of(submission)) == 0
-    assert ended(submission) == ("finished", "")
-    assert resumed_step(submission.run, attempt=2) == last
 
 
 def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
