@@ -1,7 +1,9 @@
 """What the terminal shows of a search: what it may cost, what it has asked for, and why."""
 
+import json
 from collections import defaultdict
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from isosweep import words
@@ -101,10 +103,16 @@ def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
     return lines
 
 
+def expected_cost() -> JsonObject:
+    """Of so many simulated `sweeps`, the shares of the grid's compute that searches spent: `low`
+    and `high` ends of the range, and `median`, as benchmarks/search.py has measured them."""
+    text = files("isosweep.search").joinpath("expected.json").read_text(encoding="utf-8")
+    document = json.loads(text)
+    return {"sweeps": document["sweeps"], **document["share"]}
+
+
 def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
     """What a search may cost of this plan, by what it has cost in simulated sweeps."""
-    from isosweep.search.expected import expected_cost
-
     limit = config.search.max_compute
     most = 1.0 if limit is None else min(1.0, limit / whole)
     hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600

@@ -15,9 +15,9 @@ def require_search(study: Study) -> None:
     if importlib.util.find_spec("optuna") is None:
         return
     if config.kind == "optuna":
-        from isosweep.search.by_optuna import require
+        from isosweep.search.by_optuna import load
 
-        require(config, study.plan)
+        load(config, study.plan)
     if config.storage is not None:
         from isosweep.search.study import require_storage
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from isosweep.analysis.curves import Curve, SweepData
@@ -10,17 +10,19 @@ from isosweep.analysis.load import load_view
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.search import by_optuna, frontier
 from isosweep.search.candidates import Question, rewards, standings
-from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import Asked, SearchStudy, Told
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
 
+# By `search.kind`; `grid` is none.
+DECIDE = {"frontier": frontier.decide, "optuna": by_optuna.decide}
 # Between two looks at the runs that are asked for.
 _LOOK_S = 1.0
 
@@ -37,14 +39,13 @@ class Search:
         paths: SweepPaths,
         config: SweepConfig,
         places: int,
-        kind: Kind | None = None,
+        decide: Callable[[Question], Decision] | None = None,
     ) -> None:
-        """`places`: runs at once; `kind`: that of the settings, by default; raises as its
-        `require`. Nothing is read or written before `open`."""
+        """`places`: runs at once; `decide`: by default as the kind of search of the settings.
+        Nothing is read or written before `open`."""
         self.stop: str | None = None
         self._plan, self._paths, self._config, self._places = plan, paths, config, places
-        self._kind = kind or KINDS[config.search.kind]
-        self._kind.require(config.search, plan)
+        self._decide = decide or DECIDE[config.search.kind]
         self._by_id = {run.run_id: run for run in plan.runs}
         self._open: SearchStudy | None = None
         self._asked: dict[str, Asked] = {}
@@ -152,7 +153,7 @@ class Search:
     ) -> Decision:
         """The best steps over all parts; each may spend its share of `search.max_compute`."""
         config, free = self._config.search, self._places - len(pending)
-        parts = self._kind.parts(self._plan, datas)
+        parts = self._parts(datas)
         steps, considered, stops = list[Step](), list[Step](), list[str]()
         believed: list[Decision] = []
         share = None if config.max_compute is None else config.max_compute / len(parts)
@@ -170,7 +171,7 @@ class Search:
                 count=free + len(barred),
                 seed=config.seed,
             )
-            found = self._kind.decide(asked)
+            found = self._decide(asked)
             steps += [s for s in found.steps if s.run_id not in barred and self._is_new(s, mine)]
             considered += found.considered
             believed.append(found)
@@ -189,6 +190,18 @@ class Search:
             chances=alone.chances if alone else None,
             loss=alone.loss if alone else None,
         )
+
+    def _parts(self, datas: list[SweepData]) -> dict[str, tuple[Plan, SweepData]]:
+        """What is decided about, each by itself: the variants of `grid.axes`, by label; for a
+        sampler, which chooses among these too, all of them together."""
+        if self._config.search.kind == "optuna" and len(datas) > 1:
+            curves = tuple(curve for data in datas for curve in data.curves)
+            readings = tuple(reading for data in datas for reading in data.readings)
+            return {"": (self._plan, replace(datas[0], curves=curves, readings=readings))}
+        return {
+            variant_label(axes): (self._plan.of_axes(axes), data)
+            for axes, data in zip(self._plan.axes, datas, strict=True)
+        }
 
     def _is_new(self, step: Step, pending: Mapping[str, float]) -> bool:
         """Whether it asks for more: a run that is at work is asked again when it has ended."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 # Steps listed for mode=status.
 _LISTED = 5
-# Trials of the asking beforehand: more than the ten after which TPE and others begin to fit.
-_TRIED = 12
 
 
 def decide(asked: Question) -> Decision:
@@ -73,29 +71,6 @@ def load(config: SearchConfig, plan: Plan) -> "tuple[BaseSampler, BasePruner]":
         _built("sampler", config.sampler, config.sampler_options, BaseSampler, known),
         _built("pruner", config.pruner, config.pruner_options, BasePruner, known),
     )
-
-
-def require(config: SearchConfig, plan: Plan) -> None:
-    """Raise SettingError as `load`, and where the two cannot be asked a dozen times: some classes
-    find only then, or once trials have ended, that an option, or a package of theirs, is wrong or
-    missing."""
-    from optuna.trial import create_trial
-
-    study, space = _new_study(config, plan), _Space(plan).distributions
-    with _refused(config):
-        for number in range(_TRIED):
-            # Rewards differ, or what is fitted to them may be degenerate.
-            trial, reward = study.ask(space), 0.5 + 0.01 * number
-            trial.report(reward, 1)
-            trial.should_prune()
-            # As `_Begun` has it: nothing is told.
-            ended = create_trial(
-                params=trial.params,
-                distributions=space,
-                value=reward,
-                intermediate_values={1: reward},
-            )
-            study.add_trial(ended)
 
 
 @contextmanager

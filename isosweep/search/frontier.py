@@ -10,26 +10,22 @@ counts as well. From then on each step is the one of the greatest expected value
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
+
+import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.evidence import MIN_GENERATIONS
-from isosweep.search.belief import VERDICTS, Belief
-from isosweep.search.candidates import Question
-from isosweep.search.choosing import (
-    Offer,
-    affordable_of,
-    chosen_steps,
-    decided,
-    ended,
-    in_reward,
-    step_to,
-)
+from isosweep.plan.cells import PlannedRun
+from isosweep.search.belief import VERDICTS, Belief, form_belief
+from isosweep.search.candidates import Question, Standings, open_runs, start
 from isosweep.search.steps import Decision, Step
-from isosweep.search.value import worth_of_all
+from isosweep.search.value import VERDICT, Offer, after, best_offers, outcomes, worth_of_all
 
+# Steps listed for mode=status.
+_LISTED = 5
 # A search ends where the whole grid's compute, spent at the best rate left, would be worth less
 # than so many margins; once it has spent more than this share of the grid, the more the more it
 # has: what is not decided with that a whole grid may leave open, too.
@@ -50,38 +46,143 @@ _ENOUGH_BUDGETS = 5
 
 def decide(asked: Question) -> Decision:
     """The next steps, or why there is none. A second or two, more with many (n, B)."""
-    return decided(asked, _telling(asked), _by)
-
-
-def _by(asked: Question, belief: Belief) -> Decision:
-    """What the belief says is to be done."""
+    first = _start_steps(asked)
+    if first:
+        return _affordable(asked, first)
+    if not open_runs(asked.plan, asked.at):
+        if asked.at.pending:
+            return Decision(steps=(), considered=(), stop=None)
+        if not any(asked.at.reached.values()):
+            return _ended("no run that could be trained is left, and no reward is known of any")
+        return _ended(_all_over(asked))
+    # The smaller budgets that runs are read at as well say little where there are many.
+    own = asked.plan.budgets
+    few = len(own) < _ENOUGH_BUDGETS
+    readings = [each for each in asked.data.readings if few or each.cell.budget in own]
+    belief = form_belief(asked.plan, readings, asked.analysis, asked.seed)
+    if belief is None:
+        return _affordable(asked, _in_order(asked))
     chances = dict(zip(VERDICTS, belief.chances.tolist(), strict=True))
     return replace(_next(asked, belief), chances=chances, loss=float(belief.losses.max()))
+
+
+def _all_over(asked: Question) -> str:
+    """Why no run is left."""
+    at, runs = asked.at, asked.plan.runs
+    short = sum(r.run_id in at.closed and at.reached[r.run_id] < r.milestones[-1] for r in runs)
+    if not short:
+        return "every run of the plan has been trained as far as it goes"
+    return (
+        f"no run is left that could be trained further: {short} of {len(runs)} collapsed, diverged "
+        "or failed on the way"
+    )
+
+
+def _ended(reason: str, considered: tuple[Step, ...] = ()) -> Decision:
+    """Nothing more is asked for."""
+    return Decision(steps=(), considered=considered, stop=reason)
+
+
+def _start_steps(asked: Question) -> list[Step]:
+    """What is left of where every search starts."""
+    runs = {run.run_id: run for run in asked.plan.runs}
+    wanted = start(asked.plan)
+    return [
+        _step_to(asked, runs[name], to, 0.0, "where every search starts")
+        for name, to in wanted.items()
+        if asked.at.asked[name] < to and name not in asked.at.closed
+    ]
+
+
+def _in_order(asked: Question) -> list[Step]:
+    """Without a spread between seeds no value is known: the runs that are left, cheapest first."""
+    why = "no spread between seeds is known yet, so that runs are trained in order"
+    steps = []
+    for run in open_runs(asked.plan, asked.at):
+        at = asked.at.reached[run.run_id]
+        to = next(milestone for milestone in run.milestones if milestone > at)
+        steps.append(_step_to(asked, run, to, 0.0, why))
+    return sorted(steps, key=lambda step: step.compute)
+
+
+def _step_to(asked: Question, run: PlannedRun, to: float, value: float, why: str) -> Step:
+    """Train `run` up to `to`."""
+    added = to - asked.at.asked[run.run_id]
+    return Step(run_id=run.run_id, milestone=to, compute=added, value=value, why=why)
+
+
+def _affordable(asked: Question, steps: list[Step]) -> Decision:
+    """The first of them that search.max_compute pays for."""
+    kept, left = [], asked.affordable
+    for step in steps[: asked.count]:
+        if step.compute <= left:
+            kept.append(step)
+            left -= step.compute
+    stop = None if kept or not steps else _spent(asked)
+    return Decision(steps=tuple(kept), considered=tuple(steps[:_LISTED]), stop=stop)
+
+
+def _spent(asked: Question) -> str:
+    limit = f"search.max_compute={asked.config.max_compute:g} {asked.plan.budget_unit}"
+    if not asked.at.committed:
+        return f"{limit} is less than any first step takes"
+    left = max(asked.affordable, 0)
+    return f"{limit} is spent, but for {left:.3g}, less than any step that is left takes"
 
 
 def _next(asked: Question, belief: Belief) -> Decision:
     sure = belief.sure and belief.losses.max() <= asked.analysis.margin
     reason = _settled(asked, belief) if sure else None
     if reason is not None:
-        return ended(reason)
+        return _ended(reason)
     likely = _likely(belief)
     missing = _lacking(asked, likely) if sure else []
     if not missing:
-        decision = chosen_steps(asked, belief, _too_little)
+        decision = _best_steps(asked, belief)
         if decision.stop is None:
             return decision
         # Before it ends the largest budget is to be read at least.
         missing = [] if sure else _lacking(asked, likely[:MIN_GENERATIONS])
         if not missing:
             return decision
-    return affordable_of(asked, missing[:_AT_ONCE])
+    return _affordable(asked, missing[:_AT_ONCE])
 
 
-def _telling(asked: Question) -> list[CellReading]:
-    """The readings that decisions rest on."""
-    own = asked.plan.budgets
-    kept = asked.data.readings
-    return [r for r in kept if len(own) < _ENOUGH_BUDGETS or r.cell.budget in own]
+def _best_steps(asked: Question, belief: Belief) -> Decision:
+    """The steps of the greatest value per compute, one after another."""
+    at, margin = asked.at, asked.analysis.margin
+    runs = {run.run_id: run for run in asked.plan.runs}
+    for name, to in at.pending.items():
+        belief = after(belief, Pair.of(runs[name]), at.reached[name], to)
+    drawn = outcomes(belief, np.random.default_rng(asked.seed))
+    turns = best_offers(asked.plan, at, belief, margin, asked.affordable, drawn)
+    considered: tuple[Step, ...] = ()
+    chosen: list[Step] = []
+    for now, surer, offers in islice(turns, asked.count):
+        considered = considered or tuple(_offered(each, margin) for each in offers[:_LISTED])
+        reason = _too_little(asked, now, surer, drawn, offers)
+        if reason is not None:
+            if chosen or at.pending:
+                break
+            return _ended(reason, considered)
+        chosen.append(_offered(offers[0], margin))
+    stop = None if chosen or at.pending else _spent(asked)
+    return Decision(steps=tuple(chosen), considered=considered, stop=stop)
+
+
+def _offered(offer: Offer, margin: float) -> Step:
+    why = (
+        f"may change which n is best, n = {offer.run.num_generations} among them"
+        if offer.loss > offer.named(margin)
+        else "tells most about whether n* grows"
+    )
+    return Step(
+        run_id=offer.run.run_id,
+        milestone=offer.milestone,
+        compute=offer.compute,
+        value=offer.value(margin),
+        why=why,
+    )
 
 
 def _settled(asked: Question, belief: Belief) -> str | None:
@@ -133,23 +234,23 @@ def _lacking(asked: Question, generations: list[int]) -> list[Step]:
             and asked.at.asked[run.run_id] < last
         ]
         runs.sort(key=lambda run: (-asked.at.asked[run.run_id], run.seed))
-        steps += [step_to(asked, run, last, 0.0, why) for run in runs[: max(0, _SEEDS - done[n])]]
+        steps += [_step_to(asked, run, last, 0.0, why) for run in runs[: max(0, _SEEDS - done[n])]]
     return steps
 
 
 def _too_little(
-    asked: Question, belief: Belief, drawn: FloatArray, offers: Sequence[Offer]
+    asked: Question, at: Standings, belief: Belief, drawn: FloatArray, offers: Sequence[Offer]
 ) -> str | None:
     """Why nothing that is left is worth its compute, or None.
 
     Where no budget is expected to lose more than the margin, a better n counts for nothing here.
     """
-    margin, at = asked.analysis.margin, asked.at
+    margin = asked.analysis.margin
     lost = belief.losses.max() > margin
     whole = sum(run.milestones[-1] for run in asked.plan.runs)
     wanted = _WORTH * max(1.0, at.committed / whole / _SHARE)
     least = wanted * margin / whole
-    if any(offer.verdict + lost * offer.loss >= least * offer.step.compute for offer in offers):
+    if any(o.named(margin) + lost * o.loss >= least * o.compute for o in offers):
         return None
     # Where noise is large one run may say nothing, and all of them together something.
     left = [
@@ -157,7 +258,8 @@ def _too_little(
         for run in asked.plan.runs
         if run.run_id not in at.closed and at.asked[run.run_id] < run.milestones[-1]
     ]
-    loss, verdict = in_reward(asked, worth_of_all(belief, left, drawn), -1)
+    found = worth_of_all(belief, left, drawn)
+    loss, verdict = float(found.loss[-1]), VERDICT * margin * float(found.verdict[-1])
     if verdict + lost * loss >= least * sum(last - reached for _, reached, last in left):
         return None
     return (

@@ -5,21 +5,20 @@ a `wide` plan, which has the sweep's own runs, further seeds, and n in between a
 valued as a search values its steps, and taken greedily.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict, behind, open_end
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import Plan
 from isosweep.search.belief import VERDICTS, Belief, form_belief
-from isosweep.search.candidates import Standings, open_runs, standings
-from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
+from isosweep.search.candidates import standings
+from isosweep.search.value import Offer, after, best_offers, offers, outcomes
 
 StopKind = Literal["no spread", "behind", "out of reach", "decided", "not worth"]
 # Margins below which a step is not worth proposing.
@@ -29,22 +28,11 @@ _NEAR_EDGE = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed:
-    """A run to train from `reached` to `milestone`, which adds `compute`; in the plan's unit.
+class Proposed(Offer):
+    """An offer, and the chance that two draws of the verdict agree once this and all before it are
+    trained."""
 
-    `loss`: reward that it is expected to save, summed over budgets; `verdict`: expected rise of the
-    chance that two draws of the verdict agree; `agree`: that chance once this and all before it are
-    trained. `like`: the nearest n that was read, where this one is beyond all and valued by that.
-    """
-
-    run: PlannedRun
-    reached: float
-    milestone: float
-    compute: float
-    loss: float
-    verdict: float
     agree: float
-    like: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +152,10 @@ def propose(
         )
         return Proposal(stop=decided, belief=now, loss=loss)
     belief = form_belief(_inside(wide, own), wide.readings, config, seed) or now
-    steps = _greedy(wide, belief, config, most, seed)
+    drawn = outcomes(belief, np.random.default_rng(seed))
+    at, least = standings(wide.plan, wide, {}), _LEAST * config.margin
+    turns = best_offers(wide.plan, at, belief, config.margin, most, drawn, least)
+    steps = _proposed((best for _, _, (best, *_) in turns), belief)
     worthless = None if steps else Stop(kind="not worth")
     return Proposal(steps=steps, stop=worthless, belief=belief, loss=loss)
 
@@ -175,18 +166,24 @@ def _of_n(
     """The runs of `n` up to the sweep's largest budget, of the sweep's seeds, by seed."""
     drawn, at = outcomes(belief, np.random.default_rng(seed)), standings(wide.plan, wide, {})
     seeds = {run.seed for run in own.plan.runs}
-    steps: list[Proposed] = []
-    left, agree = most, _agreement(belief)
+    taken: list[Offer] = []
+    now, left = belief, most
     for run in sorted(wide.plan.runs, key=lambda run: (run.seed, run.problems_per_batch)):
         if run.num_generations != n or run.seed not in seeds:
             continue
-        last = [o for o in _offers(belief, run, at, drawn) if o.milestone == own.plan.budgets[-1]]
-        for offer in last:
-            if offer.compute <= left:
-                agree, left = min(1.0, agree + offer.verdict), left - offer.compute
-                steps.append(replace(offer, agree=agree))
-                like = _known_pair(belief, run)
-                belief = after(belief, like, offer.reached, offer.milestone)
+        for offer in offers(now, run, at.reached[run.run_id], drawn):
+            if offer.milestone == own.plan.budgets[-1] and offer.compute <= left:
+                left -= offer.compute
+                taken.append(offer)
+                now = after(now, offer.pair, offer.reached, offer.milestone)
+    return _proposed(taken, belief)
+
+
+def _proposed(taken: Iterable[Offer], belief: Belief) -> tuple[Proposed, ...]:
+    agree, steps = _agreement(belief), list[Proposed]()
+    for offer in taken:
+        agree = min(1.0, agree + offer.verdict)
+        steps.append(Proposed(**vars(offer), agree=agree))
     return tuple(steps)
 
 
@@ -201,70 +198,3 @@ def _inside(wide: SweepData, own: SweepData) -> Plan:
     cells = tuple(cell for cell in wide.plan.cells if cell.num_generations <= largest)
     runs = tuple(run for run in wide.plan.runs if run.num_generations <= largest)
     return replace(wide.plan, cells=cells, runs=runs)
-
-
-def _greedy(
-    wide: SweepData, belief: Belief, config: AnalysisConfig, most: float, seed: int
-) -> tuple[Proposed, ...]:
-    drawn = outcomes(belief, np.random.default_rng(seed))
-    at = standings(wide.plan, wide, {})
-    dearest = max(run.milestones[-1] for run in wide.plan.runs)
-    agree = _agreement(belief)
-    steps: list[Proposed] = []
-    left = most
-    while True:
-        offers = [
-            offer
-            for run in open_runs(wide.plan, at)
-            for offer in _offers(belief, run, at, drawn)
-            if offer.compute <= left and _value(offer, config) >= _LEAST * config.margin
-        ]
-        if not offers:
-            return tuple(steps)
-        best = max(offers, key=lambda o: _value(o, config) / (o.compute + STEP_COST * dearest))
-        agree = min(1.0, agree + best.verdict)
-        steps.append(replace(best, agree=agree))
-        left -= best.compute
-        name = best.run.run_id
-        belief = after(belief, _known_pair(belief, best.run), best.reached, best.milestone)
-        # One step a run, and its next seed may be begun.
-        at = replace(
-            at,
-            asked={**at.asked, name: best.milestone},
-        )
-
-
-def _value(offer: Proposed, config: AnalysisConfig) -> float:
-    return offer.loss + VERDICT * config.margin * offer.verdict
-
-
-def _offers(belief: Belief, run: PlannedRun, at: Standings, drawn: FloatArray) -> list[Proposed]:
-    """The run to each of its further milestones."""
-    reached, pair = at.reached[run.run_id], _known_pair(belief, run)
-    beyond = pair.num_generations != run.num_generations
-    # An n beyond the grid matters as far as the best one may lie there.
-    weight = belief.ends.get(pair.num_generations, 0.0) if beyond else 1.0
-    found = worth(belief, pair, reached, run.milestones[-1], drawn)
-    return [
-        Proposed(
-            run=run,
-            reached=reached,
-            milestone=to,
-            compute=to - reached,
-            loss=weight * float(found.loss[k]),
-            verdict=weight * float(found.verdict[k]),
-            agree=0.0,
-            like=pair.num_generations if beyond else None,
-        )
-        for k, to in enumerate(belief.budgets[place] for place in found.reached)
-        if to in run.milestones
-    ]
-
-
-def _known_pair(belief: Belief, run: PlannedRun) -> Pair:
-    """The run's (n, B), or of n beyond those believed of, the nearest with its B."""
-    pair = Pair.of(run)
-    if pair in belief.pairs:
-        return pair
-    alike = [p for p in belief.pairs if p.problems_per_batch == run.problems_per_batch]
-    return min(alike or belief.pairs, key=lambda p: abs(p.num_generations - pair.num_generations))

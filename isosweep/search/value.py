@@ -12,7 +12,7 @@ change since its last reading: its luck so far is known as well as the mean is, 
 conditional on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,9 @@ from scipy import linalg
 
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.pairs import Pair
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import Belief
+from isosweep.search.candidates import Standings, open_runs
 
 # Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
 VERDICT = 5.0
@@ -41,6 +43,93 @@ class Worth:
     reached: IntArray
     loss: FloatArray
     verdict: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A run to train from `reached` to `milestone`, which adds `compute`; in the plan's unit.
+
+    `loss`: reward that it is expected to save, summed over budgets; `verdict`: expected rise of the
+    chance that two draws of the verdict agree. `pair`: the (n, B) that it is valued by; the nearest
+    that something is believed of, where its own lies beyond all.
+    """
+
+    run: PlannedRun
+    reached: float
+    milestone: float
+    compute: float
+    loss: float
+    verdict: float
+    pair: Pair
+
+    def named(self, margin: float) -> float:
+        """What naming the verdict rightly is worth, in reward."""
+        return VERDICT * margin * self.verdict
+
+    def value(self, margin: float) -> float:
+        """What it is worth in all, in reward."""
+        return self.loss + self.named(margin)
+
+    @property
+    def like(self) -> int | None:
+        """The n that it is valued by; None where that is its own."""
+        n = self.pair.num_generations
+        return None if n == self.run.num_generations else n
+
+
+def offers(belief: Belief, run: PlannedRun, reached: float, drawn: FloatArray) -> list[Offer]:
+    """The run to each of its milestones beyond `reached`."""
+    pair, weight = Pair.of(run), 1.0
+    if pair not in belief.pairs:
+        alike = [p for p in belief.pairs if p.problems_per_batch == pair.problems_per_batch]
+        n = pair.num_generations
+        pair = min(alike or belief.pairs, key=lambda p: abs(p.num_generations - n))
+        if pair.num_generations != n:
+            # An n beyond the grid matters as far as the best one may lie there.
+            weight = belief.ends.get(pair.num_generations, 0.0)
+    found = worth(belief, pair, reached, run.milestones[-1], drawn)
+    return [
+        Offer(
+            run=run,
+            reached=reached,
+            milestone=to,
+            compute=to - reached,
+            loss=weight * float(found.loss[k]),
+            verdict=weight * float(found.verdict[k]),
+            pair=pair,
+        )
+        for k, to in enumerate(belief.budgets[place] for place in found.reached)
+        if to in run.milestones
+    ]
+
+
+def best_offers(
+    plan: Plan,
+    at: Standings,
+    belief: Belief,
+    margin: float,
+    most: float,
+    drawn: FloatArray,
+    least: float = 0.0,
+) -> Iterator[tuple[Standings, Belief, list[Offer]]]:
+    """What `most` compute pays for and is worth `least`, by value per compute, with what starting
+    costs; the first offer is taken before the next are made."""
+    dearest = max(run.milestones[-1] for run in plan.runs)
+    while True:
+        fitting = [
+            offer
+            for run in open_runs(plan, at)
+            for offer in offers(belief, run, at.reached[run.run_id], drawn)
+            if offer.compute <= most and offer.value(margin) >= least
+        ]
+        if not fitting:
+            return
+        fitting.sort(key=lambda o: -o.value(margin) / (o.compute + STEP_COST * dearest))
+        yield at, belief, fitting
+        best = fitting[0]
+        most -= best.compute
+        belief = after(belief, best.pair, best.reached, best.milestone)
+        at = replace(at, asked={**at.asked, best.run.run_id: best.milestone})
 
 
 def outcomes(belief: Belief, rng: np.random.Generator) -> FloatArray:

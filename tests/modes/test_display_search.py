@@ -8,7 +8,13 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
-from isosweep.modes.display_search import as_asked, described_plan, stored_search, trial_tags
+from isosweep.modes.display_search import (
+    as_asked,
+    described_plan,
+    expected_cost,
+    stored_search,
+    trial_tags,
+)
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.listing import listed_sweep, sweep_status
 from isosweep.modes.look import look
@@ -16,7 +22,6 @@ from isosweep.modes.overview import sweep_overview
 from isosweep.modes.run import resume_sweep
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
-from isosweep.search.expected import expected_cost
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy
 from isosweep.words.numbers import short
@@ -30,8 +35,8 @@ def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
     cost = expected_cost()
     study = resolve(make_config(*SEARCH))
     *_, line = described_plan(study.plan, study.config)
-    assert f"in {cost.sweeps} simulated sweeps" in line
-    assert f" ({short(cost.low * 2.56e10)} to {short(cost.high * 2.56e10)} FLOPs)" in line
+    assert f"in {cost['sweeps']} simulated sweeps" in line
+    assert f" ({short(cost['low'] * 2.56e10)} to {short(cost['high'] * 2.56e10)} FLOPs)" in line
     less = make_config(*SEARCH, "search.max_compute=1e8")
     assert "more than search.max_compute allows" in described_plan(study.plan, less)[-1]
 

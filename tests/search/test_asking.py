@@ -1,7 +1,7 @@
 """A search beside its driver: fills the places there are, and takes up what is there."""
 
 import sqlite3
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from isosweep.modes.queues import Sweep
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Question
-from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
 from isosweep.store.submissions import submit
 from tests.conftest import SMALL, make_config
@@ -37,15 +36,17 @@ def in_order(asked: Question) -> Decision:
     return Decision(steps=tuple(steps[: asked.count]), considered=(), stop=None)
 
 
-KIND = replace(KINDS["frontier"], decide=in_order)
-
-
-def opened(cwd: Path, *overrides: str, places: int, kind: Kind = KIND) -> Search:
+def opened(
+    cwd: Path,
+    *overrides: str,
+    places: int,
+    decide: Callable[[Question], Decision] = in_order,
+) -> Search:
     """The search of a sweep of two n in `cwd`, of which nothing was trained."""
     study = resolve(make_config(*SEARCH, f"sweeps_dir={cwd}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, places, kind=kind)
+    search = Search(study.plan, paths, study.config, places, decide)
     search.open()
     return search
 
@@ -62,7 +63,7 @@ def test_as_much_is_asked_for_as_there_is_place_for(tmp_path: Path) -> None:
     assert search.stop is None
     # A look that finds nothing new decides nothing.
     search._next_look = 0.0
-    search._kind = None  # type: ignore[assignment]
+    search._decide = None  # type: ignore[assignment]
     assert search.next({}) == ()
 
 
@@ -111,9 +112,8 @@ def test_samplers_choose_among_variants_and_others_within_each(
         asked.append(question)
         return in_order(question)
 
-    axes = ("grid.axes={recipe.num_iterations:[1,2]}",)
-    recorded = replace(KIND, parts=KINDS[kind].parts, decide=decide)
-    opened(tmp_path, *axes, places=3, kind=recorded).next({})
+    axes = "grid.axes={recipe.num_iterations:[1,2]}"
+    opened(tmp_path, f"search={kind}", axes, places=3, decide=decide).next({})
     assert [len(each.plan.axes) for each in asked] == [2 // questions] * questions
     assert sum(len(each.data.curves) for each in asked) == 4
 
