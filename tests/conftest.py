@@ -58,7 +58,7 @@ LONGEST = (
     "tests/training/test_diverged.py",
     "tests/contract/test_shared_runs.py",
     "tests/launchers/test_forked.py",
-    "tests/modes/test_own_directory.py",
+    "tests/contract/test_own_parts.py",
     "tests/training/test_recipes.py",
     "tests/difficulty/test_difficulty.py",
     "tests/analysis/test_report.py",

@@ -353,11 +353,11 @@ def stored_plan(cwd: Path) -> dict[str, Any]:
 
 
 def run_ids(cwd: Path, *overrides: str) -> set[str]:
-    """The runs that a command would train; its plan is not kept."""
+    """Digests of the runs that a command would train; its plan is not kept."""
     shown = in_process(("mode=plan", "name=ids", "sweeps_dir=planned", *overrides), cwd)
     assert shown.returncode == 0, shown.stderr
     path = cwd / "planned" / "ids" / "plan.json"
-    found = {str(run["run_id"]) for run in document_of(path)["runs"]}
+    found = {str(run["run_id"]).rpartition("-")[2] for run in document_of(path)["runs"]}
     path.unlink()
     return found
 

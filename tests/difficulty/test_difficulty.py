@@ -17,24 +17,20 @@ from isosweep.difficulty.buckets import bucket_rewards, buckets_of
 from isosweep.difficulty.measurement import (
     Measurement,
     measurement_path,
-    read_base_rates,
     read_measurement,
     temperature_of,
 )
 from isosweep.difficulty.selection import load_selection, select
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import append_line, read_json
+from isosweep.files import append_line
 from isosweep.models.weights import content_identity
 from isosweep.modes.difficulty import measured_configs
 from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
 from isosweep.tasks import problem_pool
 from isosweep.tasks.stored import hold_problems
-from tests.commands import Command
-from tests.conftest import SMALL, isosweep, make_config
+from tests.conftest import isosweep, make_config
 from tests.models.checkpoints import save_qwen2
-from tests.runs import wait_for
 
 SIZES = ("task.num_train_problems=24", "task.num_eval_problems=8")
 K = 16
@@ -290,9 +286,6 @@ def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> Non
     assert content_identity(copy) not in (first, changed)
 
 
-MEASURE = ("mode=difficulty", "difficulty.max_problems=96", "difficulty.batch_size=64")
-
-
 def entries(cwd: Path) -> list[object]:
     (path,) = (cwd / "sweeps" / "difficulty").glob("*.jsonl")
     lines = []
@@ -302,59 +295,6 @@ def entries(cwd: Path) -> list[object]:
         except ValueError:
             continue
     return [entry for line in lines[1:] for entry in line["problems"]]
-
-
-@pytest.mark.train
-def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    straight.mkdir()
-    killed.mkdir()
-    done = isosweep(*MEASURE, cwd=straight)
-    assert "96 problems, avg@16" in done.stdout
-    process = Command(*MEASURE, cwd=killed, output=tmp_path / "log")
-    files = "sweeps/difficulty/*.jsonl"
-    wait_for(lambda: any(killed.glob(files)) and len(entries(killed)) >= 8, pause=0.005)
-    process.kill()
-    process.wait(timeout=60)
-    kept = entries(killed)
-    assert 8 <= len(kept) < 96, "it was killed too late"
-    isosweep(*MEASURE, cwd=killed)
-    assert entries(killed)[: len(kept)] == kept
-    assert entries(killed) == entries(straight)
-    # The split is reported again without measuring anything.
-    before = next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes()
-    again = isosweep(*MEASURE, cwd=killed)
-    table = [line.split() for line in again.stdout.splitlines()]
-    rows = {row[0]: row[1:] for row in table if row and row[0] in DIFFICULTIES}
-    assert list(rows) == list(DIFFICULTIES)
-    assert rows["solved"][:4] == ["above", "0.9", "to", "1"]
-    assert rows["hard"][:3] == ["0", "to", "0.0625"]
-    shares = [float(rows[name][-1].rstrip("%")) for name in ("solved", "very_easy", "easy")]
-    counted = [int(rows[name][-2]) for name in ("solved", "very_easy", "easy")]
-    assert shares == pytest.approx([100 * count / 96 for count in counted], abs=0.5)
-    assert next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes() == before
-    split = json.loads(next(killed.glob("sweeps/difficulty/*.json")).read_text())
-    assert sum(split["by_successes"]) == 96
-
-
-@pytest.mark.train
-def test_a_sweep_trains_on_problems_of_the_difficulty(tmp_path: Path) -> None:
-    isosweep(*MEASURE, "difficulty.max_problems=64", cwd=tmp_path)
-    sizes = ("task.num_train_problems=8", "task.num_eval_problems=4", "grid.max_epochs=1000")
-    mine = ("difficulty.max_problems=64", "task.difficulty=[0.05,0.7]")
-    settings = (*SMALL, "grid.num_generations=[4]", "budget=2e9", "grid.min_steps=1")
-    isosweep(*settings, "tracking=none", "grid.tolerance=0.2", *sizes, *mine, cwd=tmp_path)
-    (run,) = (RunPaths(path) for path in (tmp_path / "sweeps" / "runs").iterdir())
-    assert len(read_records(run.records).records[0].successes) == 4
-    rates = read_base_rates(run)
-    assert rates is not None
-    assert all(rate is not None and 0.05 <= rate <= 0.7 for rate in rates)
-    spec = read_json(run.spec)
-    assert spec is not None
-    chosen = read_json(run.selection(spec["spec"]["task"]["selection_sha256"]))
-    assert chosen is not None
-    assert [entry["success_rate"] for entry in chosen["heldout"]] == list(rates)
-    assert len(chosen["training"]) == 8
 
 
 def test_tracking_shows_the_reward_of_each_difficulty() -> None:
