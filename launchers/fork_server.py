@@ -1,11 +1,12 @@
 """The process that local runs are forked from: it has imported the training stack once for all.
 
-    python -m isosweep.launchers.fork_server DESCRIPTOR
+    python -m isosweep.launchers.fork_server DESCRIPTOR [cold]
 
 `isosweep.launchers.forked` starts it with one end of a socket pair. A request is a line of JSON:
 the `submission` to be executed, the directory `logs` for its output, and the `environment`.
 The answer is `pid` and `start` of the process that does what `python -m isosweep.training` does.
-The server ends when the other end of the socket is closed; the forked processes go on.
+The server ends when the other end of the socket is closed; the forked processes go on. A cold one
+imports nothing, and what it forks executes an interpreter of its own.
 """
 
 import gc
@@ -26,12 +27,12 @@ from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.worker import lean_imports
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, *, warm: bool = True) -> None:
     """Fork a process for each request on the socket `descriptor`, until it is closed."""
-    warm = True
     forget_ranks_and_precision(os.environ)
     try:
-        import_stack()
+        if warm:
+            import_stack()
     except Exception:
         # Every run meets the same error in a process of its own, and in its own log.
         warm = False
@@ -97,4 +98,4 @@ def _gpu_is_lost() -> bool:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), warm="cold" not in sys.argv)

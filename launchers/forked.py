@@ -1,7 +1,6 @@
-"""Workers of this machine: forked from a process that has the training stack, or started cold."""
+"""Workers of this machine, forked from a process that has the training stack."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -9,10 +8,9 @@ import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedRandom, BufferedReader
+from io import BufferedReader
 from pathlib import Path
 
-from isosweep.files import open_to_append
 from isosweep.store.submissions import Process
 
 Environment = dict[str, str]
@@ -23,11 +21,14 @@ IMPORT_S = 300.0
 ANSWER_S = 20.0
 
 
-def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen[bytes]":
+def start_server(
+    descriptor: int, environment: Environment, *, warm: bool
+) -> "subprocess.Popen[bytes]":
     """A fresh interpreter that serves the other end of the socket pair of `descriptor`."""
+    module = ["-m", "isosweep.launchers.fork_server", str(descriptor), *([] if warm else ["cold"])]
     # -P: others may have put modules into the working directory.
     return subprocess.Popen(
-        [sys.executable, "-u", "-P", "-m", "isosweep.launchers.fork_server", str(descriptor)],
+        [sys.executable, "-u", "-P", *module],
         env=environment,
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
@@ -35,37 +36,17 @@ def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen
     )
 
 
-def start_cold(submission: Path, logs: Path, environment: Environment) -> "subprocess.Popen[bytes]":
-    """A fresh interpreter that executes the submission. Raises OSError where there can be none."""
-    with (
-        _log(logs / "worker.out") as out,
-        _log(logs / "worker.err") as err,
-        interrupts_held(),
-    ):
-        return subprocess.Popen(
-            [sys.executable, "-u", "-P", "-m", "isosweep.training", str(submission)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-
-
-def _log(path: Path) -> BufferedRandom:
-    return os.fdopen(open_to_append(path), "ab+")
-
-
 class ForkServer:
-    """A process with the training stack imported (`isosweep.launchers.fork_server`).
+    """A process that forks runs (`isosweep.launchers.fork_server`).
 
     It ends with this process, or when `close` is called; what it has forked goes on.
     """
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, *, warm: bool = True) -> None:
+        """`warm`: it imports the training stack first; else each run does."""
         self._socket, theirs = socket.socketpair()
-        with theirs, interrupts_held():
-            process = start_server(theirs.fileno(), environment)
+        with theirs, _interrupts_held():
+            process = start_server(theirs.fileno(), environment, warm=warm)
         self.pid = process.pid
         self._socket.settimeout(IMPORT_S)
         self._answers = self._socket.makefile("rb")
@@ -100,7 +81,7 @@ def _end(
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def _interrupts_held() -> Iterator[None]:
     """Children inherit a blocked SIGINT, so that Ctrl-C reaches only the process that decides."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from isosweep.devices import Devices, showing
-from isosweep.launchers.forked import Environment, ForkServer, start_cold
+from isosweep.launchers.forked import Environment, ForkServer
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
 from isosweep.machine import process_owner
 from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
@@ -16,15 +15,17 @@ from isosweep.store.submissions import Job, LauncherName, Process, SubmissionSta
 # Of variables by which a process knows that it is a Slurm job only this one is passed on: a run of
 # this machine is no job, though it may be started inside somebody's allocation.
 _SLURM, _OF_THE_CLUSTER = "SLURM", "SLURM_CONF"
+# Deaths of the server after which the next one imports nothing: what kills it may be in the stack.
+_DEATHS = 2
 
 
 class LocalLauncher(Launcher):
     """Starts each run as a process; `slot` numbers the run's place, and with it its GPUs.
 
     `devices` are shared out, `per_run` to a run, by the names they were inherited by; where they
-    are all taken, places past the last share them. None: runs see no GPU. On Linux the processes
-    are forked from one that has imported the training stack; elsewhere, and where that one dies
-    again and again or does not answer, each imports it for itself.
+    are all taken, places past the last share them. None: runs see no GPU. The processes are forked
+    from one that has imported the training stack; where that cannot be forked (macOS), or dies
+    again and again, each imports it for itself.
     """
 
     name: LauncherName = "local"
@@ -35,10 +36,9 @@ class LocalLauncher(Launcher):
 
     def __init__(self, *, devices: Devices | None, per_run: int = 1) -> None:
         self._devices, self._per_run = devices, per_run
-        self._warm = Path("/proc/self/stat").exists()
         self._server: ForkServer | None = None
-        # Collected when they have ended, or they would stay as zombies.
-        self._children: list[subprocess.Popen[bytes]] = []
+        # How often a server has died; those that come after the second import nothing.
+        self._deaths = 0 if Path("/proc/self/stat").exists() else _DEATHS
         self._started: set[Process] = set()
 
     def devices(self, slot: int) -> tuple[str, ...]:
@@ -51,7 +51,6 @@ class LocalLauncher(Launcher):
 
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
         """Whether their processes are there."""
-        self._children = [child for child in self._children if child.poll() is None]
         return [observe_process(state) for state in submissions]
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
@@ -86,34 +85,27 @@ class LocalLauncher(Launcher):
             if not name.startswith(_SLURM) or name == _OF_THE_CLUSTER
         }
         environment |= showing(self.devices(order.slot))
-        path, logs = order.submission.path, order.logs
         try:
-            process = self._fork(path, logs, environment)
-            if process is None:
-                child = start_cold(path, logs, environment)
-                self._children.append(child)
-                process = Process.of(child.pid)
+            process = self._fork(order.submission.path, order.logs, environment)
         except OSError as error:
             # No memory or no process id left, as a rule: other runs may end.
-            where = f": {error.filename}" if error.filename else ""
-            return Refused(reason=f"{error.strerror}{where}", passing=True)
+            return Refused(reason=str(error), passing=True)
         self._started.add(process)
         return Job(job_id=str(process.pid), process=process)
 
-    def _fork(self, submission: Path, logs: Path, environment: Environment) -> Process | None:
-        """A process from the server, started again if it has died; None where there is none."""
-        for _ in range(2 if self._warm else 0):
+    def _fork(self, submission: Path, logs: Path, environment: Environment) -> Process:
+        """A process from the server, started again if it has died."""
+        while True:
             if self._server is None:
-                self._server = ForkServer(self._server_environment())
+                warm = self._deaths < _DEATHS
+                self._server = ForkServer(self._server_environment(), warm=warm)
             try:
                 return self._server.fork(submission, logs, environment)
-            except ConnectionError:
+            except (ConnectionError, TimeoutError):
                 self.close()
-            except TimeoutError:
-                self.close()
-                break
-        self._warm = False
-        return None
+                self._deaths += 1
+                if self._deaths > _DEATHS:
+                    raise
 
     def _server_environment(self) -> Environment:
         # Asked whether there is a GPU, torch then reads NVML: CUDA itself would be unusable in

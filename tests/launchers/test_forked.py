@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,6 @@ UUIDS = "GPU-8932f937,GPU-1b2c3d4e-5f60-4718-8293-a4b5c6d7e8f9"
 MIGS = "MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0,MIG-1b2c3d4e-5f60-4718-8293-a4b5c6d7e8f9"
 
 
-@pytest.mark.parametrize("warm", [True, False], ids=["forked", "cold"])
 @pytest.mark.parametrize(
     ("inherited", "per_run", "seen"),
     [
@@ -136,7 +134,6 @@ def test_each_worker_sees_its_own_of_the_inherited_gpus(
     inherited: str,
     per_run: int,
     seen: list[str],
-    warm: bool,
     launcher: LocalLauncher,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -145,15 +142,15 @@ def test_each_worker_sees_its_own_of_the_inherited_gpus(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", inherited)
     sharing = LocalLauncher(devices=visible_devices(), per_run=per_run)
     # The same server: this machine may have no GPU, and none is touched here.
-    sharing._server, sharing._warm = launcher._server, warm
-    slots = range(len(seen) if warm else 1)
+    sharing._server = launcher._server
+    slots = range(len(seen))
     states = [start(sharing, tmp_path / str(i), ENVIRONMENT, i) for i in slots]
     environments = [result(sharing, state) for state in states]
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == seen[: len(slots)]
-    assert [",".join(sharing.devices(slot)) for slot in slots] == seen[: len(slots)]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == seen
+    assert [",".join(sharing.devices(slot)) for slot in slots] == seen
     assert os.environ["CUDA_VISIBLE_DEVICES"] == inherited
     # Started here, if no test before this one had needed it.
-    launcher._server = sharing._server if warm else launcher._server
+    launcher._server = sharing._server
 
 
 def test_rocm_is_told_by_both_variables(
@@ -202,7 +199,7 @@ def test_a_run_that_is_killed_goes_with_all_that_it_started(
     warm: bool, launcher: LocalLauncher, tmp_path: Path
 ) -> None:
     own = LocalLauncher(devices=None)
-    own._server, own._warm = launcher._server, warm
+    own._server, own._deaths = (launcher._server, 0) if warm else (None, 2)
     code = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
     state = start(own, tmp_path, code + "; import time; time.sleep(600)")
     wait_for(lambda: outputs(state)[0], TIMEOUT_S)
@@ -210,6 +207,8 @@ def test_a_run_that_is_killed_goes_with_all_that_it_started(
     assert process_alive(child)
     own.stop([state], kill=True)
     wait_for(lambda: ended(own, state) and not process_alive(child), TIMEOUT_S)
+    if not warm:
+        own.close()
 
 
 def test_a_place_is_free_only_when_its_process_is_gone(
@@ -233,7 +232,7 @@ def test_a_place_is_free_only_when_its_process_is_gone(
     assert (len(queue.active), queue.waiting) == (1, 0)
 
 
-def test_a_server_that_hangs_leaves_runs_to_start_cold(
+def test_a_server_that_hangs_is_ended_and_another_forks(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", entry)
@@ -242,12 +241,11 @@ def test_a_server_that_hangs_leaves_runs_to_start_cold(
     assert result(launcher, start(launcher, tmp_path / "1", PID))
     hanging = server_of(launcher)
     os.kill(hanging, signal.SIGSTOP)
-    began = time.monotonic()
     state = start(launcher, tmp_path / "2", PID)
-    assert time.monotonic() - began < TIMEOUT_S / 10
     assert result(launcher, state) == pid_of(state)
-    assert launcher._server is None
+    assert server_of(launcher) != hanging
     assert not process_alive(hanging)
+    launcher.close()
 
 
 @pytest.mark.slow
@@ -343,7 +341,7 @@ def test_a_server_that_always_dies_leaves_runs_to_start_cold(
     launcher = LocalLauncher(devices=None)
     state = start(launcher, tmp_path / "run", PID)
     assert result(launcher, state) == pid_of(state)
-    assert launcher._server is None
+    launcher.close()
 
 
 @pytest.mark.slow
@@ -382,7 +380,8 @@ def test_a_forked_run_has_the_records_of_one_that_starts_cold(tmp_path: Path) ->
         run.root.mkdir(parents=True)
         spec = study.specs[item.run.run_id].to_json()
         write_json(run.spec, {"version": 1, "run_id": item.run.run_id, "spec": spec})
-        launcher._warm = warm
+        launcher.close()
+        launcher._deaths = 0 if warm else 2
         (job,) = launcher.submit([order_of(run.root, item.job)])
         assert isinstance(job, Job)
         assert job.process is not None
@@ -394,6 +393,4 @@ def test_a_forked_run_has_the_records_of_one_that_starts_cold(tmp_path: Path) ->
         records.append(reproducible(run))
     assert records[0] == records[1]
     assert len(records[0]) > 3
-    # Collects the one that was started cold: its last threads end a moment after it.
-    wait_for(lambda: launcher.observe([]) == [] and not launcher._children, TIMEOUT_S)
     launcher.close()
