@@ -51,11 +51,6 @@ def task_of(launcher: str) -> Task:
     return _slurm(os.environ) if launcher == "slurm" else Task()
 
 
-def array_index() -> int:
-    """This process's place in an array of jobs. Raises KeyError outside of one."""
-    return int(os.environ["SLURM_ARRAY_TASK_ID"])
-
-
 def requeue(job_id: str) -> str | None:
     """Have the scheduler start the job `job_id` again; its words where it does not.
 

@@ -15,9 +15,8 @@ class Order:
 
         python -m isosweep.training SUBMISSION.json
 
-    (or `BATCH.json` as a task of a Slurm array, `submission.index` of it) with its output in
-    `logs`, which exists. `run` has what the plan says of it; `slot` numbers its place on this
-    machine, 0 where there are no places.
+    with its output in `logs`, which exists. `run` has what the plan says of it; `slot` numbers its
+    place on this machine, 0 where there are no places.
     """
 
     submission: Submission
@@ -70,8 +69,7 @@ class Launcher(Protocol):
 
     def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
         """Which of `runs`, by position, are sent to the scheduler together, by default each by
-        itself: a job array each. Every position once, in an order that keeps theirs. Where
-        `places` is False, the queue writes `batches/<batch>.json` for each before `submit`.
+        itself: a job array each. Every position once, in an order that keeps theirs.
         """
         return [[place] for place in range(len(runs))]
 

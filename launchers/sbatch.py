@@ -112,10 +112,12 @@ def _lead_s(run: PlannedRun, timeout_min: int) -> int:
     return min(lead, timeout_min * 60 // 2, _MOST_LEAD_S)
 
 
-def worker_command(slurm: SlurmConfig, file: Path) -> str:
-    """The shell command that trains the submission, or the array's task of the batch, `file`."""
+def worker_command(slurm: SlurmConfig, path: Path, *, array: bool) -> str:
+    """The shell command that trains the submission `path`, or of an array the task's of those that
+    are linked in the directory `path`."""
     python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
-    command = f"{python} -u -P -m isosweep.training {shlex.quote(str(file))}"
+    which = "/$SLURM_ARRAY_TASK_ID" if array else ""
+    command = f"{python} -u -P -m isosweep.training {shlex.quote(str(path))}{which}"
     # In the place of the batch script it gets the signals that are sent to that.
     return command if slurm.use_srun else f"exec {command}"
 

@@ -23,7 +23,6 @@ from isosweep.launchers.site import with_site
 from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
 from isosweep.launchers.squeue import Refusal, grouped, refusal
 from isosweep.plan.cells import PlannedRun
-from isosweep.store.batches import batch_file
 from isosweep.store.submissions import Job, LauncherName, SubmissionState
 
 # Jobs that one scancel is given: far below what a command line holds.
@@ -73,7 +72,7 @@ class SlurmLauncher(Launcher):
         stopped: Refused | None = None
         # Jobs have ended since: there may be more room again.
         self._room = self._room and 2 * self._room
-        for _, batch in groupby(orders, lambda order: batch_file(order.submission)):
+        for _, batch in groupby(orders, _batch_of):
             left = list(batch)
             while left and stopped is None:
                 sent = left[: self._room or len(left)]
@@ -159,20 +158,17 @@ class SlurmLauncher(Launcher):
     def _script(self, orders: Sequence[Order], arrays: Sequence[str], *, single: bool) -> str:
         """Write the script of an array, or of a single job; its text."""
         first, tasks = orders[0], [order.submission.index for order in orders]
-        batch = batch_file(first.submission)
         # Slurm knows one directory of output for all tasks: in it, each task's leads to the run's.
-        directory = batch.with_suffix("")
+        directory = _batch_of(first)
         directory.mkdir(parents=True, exist_ok=True)
         for order in () if single else orders:
             link = directory / str(order.submission.index)
             if not link.is_symlink():
                 link.symlink_to(order.logs.absolute(), target_is_directory=True)
-        if single:
-            file, logs, tasks = first.submission.path, first.logs, []
-        else:
-            file, logs = batch, directory
+        file, logs = (first.submission.path, first.logs) if single else (None, directory)
         runs = [order.run for order in orders]
-        text = self._text(runs, batch.stem, file, logs, tasks, arrays)
+        batch = first.submission.batch
+        text = self._text(runs, batch, logs, [] if single else tasks, arrays, file)
         write_text(directory / f"{first.submission.index}.sbatch", text)
         return text
 
@@ -180,12 +176,13 @@ class SlurmLauncher(Launcher):
         self,
         runs: Sequence[PlannedRun],
         batch: str,
-        file: Path,
         logs: Path,
         tasks: Sequence[int],
         arrays: Sequence[str],
+        file: Path | None = None,
     ) -> str:
-        """The script whose worker is given `file`; without `tasks` it is a single job's.
+        """The script of an array of `tasks`, each of which has a link in `logs`; or of a single job
+        for the submission `file`, which prints there.
 
         `arrays`: those that were submitted with it before."""
         most = self._config.launcher.max_parallel
@@ -195,7 +192,7 @@ class SlurmLauncher(Launcher):
             self._of_variant(runs[0]),
             largest(self._shape(run) for run in runs),
             name=job_name(batch),
-            command=worker_command(self._slurm, file),
+            command=worker_command(self._slurm, file or logs, array=file is None),
             logs=pattern / "%a" if tasks else pattern,
             tasks=tasks,
             parallel=len(tasks) if most is None else most,
@@ -209,9 +206,8 @@ class SlurmLauncher(Launcher):
         arrays: list[str] = []
         for number, positions in enumerate(self.batches(runs)):
             batch, name = [runs[position] for position in positions], f"BATCH{number}"
-            file = sweep / "batches" / f"{name}.json"
-            tasks = range(len(batch))
-            yield batch, self._text(batch, name, file, file.with_suffix(""), tasks, arrays)
+            logs = sweep / "batches" / name
+            yield batch, self._text(batch, name, logs, range(len(batch)), arrays)
             arrays.append(f"ID{number}")
 
     def _alike(self, run: PlannedRun) -> tuple[object, ...]:
@@ -231,3 +227,8 @@ class SlurmLauncher(Launcher):
 
 def _all(orders: Sequence[Order], answer: Job | Refused) -> Iterator[tuple[Path, Job | Refused]]:
     return ((order.submission.path, answer) for order in orders)
+
+
+def _batch_of(order: Order) -> Path:
+    """The directory of the order's batch."""
+    return Path(order.submission.sweep).absolute() / "batches" / order.submission.batch

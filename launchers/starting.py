@@ -10,8 +10,7 @@ from isosweep.errors import RecordError
 from isosweep.files import make_directory
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher, Order, Refused
-from isosweep.store.batches import write_batch
-from isosweep.store.submissions import Job, Submission, started, submit
+from isosweep.store.submissions import Job, started, submit
 
 # Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
 # slurm.conf). The first are sent while files of the next are made.
@@ -76,10 +75,9 @@ class Starter:
             self._send([followed for followed in refused if not followed.state.cancel], now)
 
     def _batch(self, together: Iterable[Followed], failed: dict[str, str]) -> list[Followed]:
-        """Make the submissions of one batch, and its file."""
+        """Make the submissions of one batch."""
         batch = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
         made: list[Followed] = []
-        submissions: list[Submission] = []
         for followed in together:
             item, name, index = followed.item, self._launcher.name, len(made)
             devices = self._launcher.devices(followed.slots[0]) if followed.slots else ()
@@ -92,9 +90,6 @@ class Starter:
                 followed.number = submission.number
                 followed.files.read()
                 made.append(followed)
-                submissions.append(submission)
-        if made and not self._launcher.places:
-            write_batch(submissions)
         return made
 
     def _send(self, runs: Sequence[Followed], now: float) -> None:

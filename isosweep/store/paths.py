@@ -8,6 +8,7 @@ from isosweep.reserved import EVALUATIONS, PROBLEMS, TRAINED
 
 # What those read who look at every run: see `RunPaths.text`.
 ATTEMPTS, SUBMISSIONS, SPEC = "attempts", "submissions", "spec.json"
+LOGS = "logs"
 
 
 class _Named:
@@ -47,7 +48,7 @@ class RunPaths:
     """The directory of what the nodes of an attempt say of themselves."""
     checkpoints = _Named("checkpoints")
     """The directory of all attempts' checkpoints."""
-    logs = _Named("logs")
+    logs = _Named(LOGS)
     """The directory of logs, with one for each submission."""
 
     def text(self, name: str) -> str:
@@ -152,7 +153,7 @@ class SweepPaths:
     search = _Named("search.journal")
     """The journal of Optuna that holds the search, unless `search.storage` says another."""
     batches = _Named("batches")
-    """The directory of batches: submissions that went to a scheduler together."""
+    """The directory of batches: the scripts of job arrays, and links from their tasks to logs."""
     report = _Named("report.html", "analysis")
     """The analysis as a page."""
     answer = _Named("answer.json", "analysis")

@@ -1,8 +1,8 @@
 """What a job executes: an attempt at the run of one submission.
 
     python -m isosweep.training SUBMISSION.json
-    python -m isosweep.training BATCH.json [INDEX]     (else its place in an array of jobs)
-    python -m isosweep.training RUN_DIRECTORY          (its newest submission)
+    python -m isosweep.training BATCH/INDEX        (a link to the logs of a submission)
+    python -m isosweep.training RUN_DIRECTORY      (its newest submission)
 
 Nothing heavy is imported before it is known that there is something to do.
 """
@@ -15,11 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from isosweep.errors import IsosweepError, RecordError, RefusedError, SettingError
-from isosweep.files import read_json
-from isosweep.job import Task, array_index, requeue, task_of
-from isosweep.store.batches import read_batch
+from isosweep.job import Task, requeue, task_of
 from isosweep.store.claims import highest
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import LOGS, RunPaths
 from isosweep.store.submissions import (
     Job,
     Outcome,
@@ -54,26 +52,22 @@ def main(argv: list[str], stop: StopRequest | None = None) -> int:
 
 
 def _find(argv: list[str]) -> SubmissionState:
-    """Raises RecordError for what is no submission, batch or run."""
-    if len(argv) not in (1, 2):
-        raise RecordError("python -m isosweep.training takes a submission, a batch or a run")
+    """Raises RecordError for what is no submission or run."""
+    if len(argv) != 1:
+        raise RecordError("python -m isosweep.training takes a submission, or a run")
     path = Path(argv[0])
     if path.is_dir():
+        # A task of an array is given the logs of its submission.
+        directory = path.resolve()
+        if directory.name.isdecimal() and directory.parent.name == LOGS:
+            return read_submission(RunPaths(directory.parents[1]), int(directory.name))
         newest = newest_submission(RunPaths(path))
         if newest is None:
             raise RecordError(f"{path}: a run without a submission; mode=launch makes one")
         return newest
-    try:
-        document = read_json(path)
-        if document is None:
-            raise RecordError(f"{path}: no such file")
-        if "submissions" in document:
-            index = int(argv[1]) if len(argv) == 2 else array_index()
-            path = path.parent / read_batch(path, index)
-        number = int(path.stem)
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise RecordError(f"{path}: not a submission of a run, or a batch ({error!r})") from None
-    return read_submission(RunPaths(path.absolute().parent.parent), number)
+    if not path.stem.isdecimal() or not path.is_file():
+        raise RecordError(f"{path}: not a submission of a run")
+    return read_submission(RunPaths(path.absolute().parent.parent), int(path.stem))
 
 
 def _nothing_to_do(state: SubmissionState) -> str | None:

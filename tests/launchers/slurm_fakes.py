@@ -5,7 +5,6 @@ from pathlib import Path
 
 from isosweep.launchers.launcher import Order
 from isosweep.plan.cells import PlannedRun
-from isosweep.store.batches import write_batch
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import Job, SubmissionState, read_submission, submit
 from isosweep.store.submissions import started as say_started
@@ -61,7 +60,6 @@ def orders_of(tmp_path: Path, run: PlannedRun, count: int) -> list[Order]:
         logs = paths.submission_logs(1)
         logs.mkdir(parents=True)
         orders.append(Order(submission=submission, run=run, logs=logs, slot=0))
-    write_batch([order.submission for order in orders])
     return orders
 
 

@@ -15,7 +15,6 @@ from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.places import Places
 from isosweep.plan.cells import predicted
-from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import LOADING, read_state, view_run
 from isosweep.store.submissions import (
@@ -80,9 +79,9 @@ def test_where_a_scheduler_has_the_places_all_are_sent_at_once(tmp_path: Path) -
     queue = queue_of(items_of(tmp_path), launcher)
     queue.step()
     assert len(launcher.alive) == len(the_plan().runs)
-    for order, _ in launcher.alive.values():
-        submission = order.submission
-        assert read_batch(batch_file(submission), submission.index) == submission.path
+    submitted = [order.submission for order, _ in launcher.alive.values()]
+    assert len({submission.batch for submission in submitted}) == 1
+    assert [submission.index for submission in submitted] == [*range(len(submitted))]
     follow(queue)
 
 

@@ -34,7 +34,7 @@ def text_of(config: SweepConfig, shape: Shape, tasks: int = 8) -> str:
         config,
         shape,
         name="isosweep-BATCH",
-        command=worker_command(config.launcher.slurm, Path("BATCH.json")),
+        command=worker_command(config.launcher.slurm, Path("BATCH"), array=True),
         logs=Path("/LOGS/%a"),
         tasks=range(tasks),
         parallel=4,
@@ -84,7 +84,7 @@ LARGE = ("model=qwen-32b", "hardware=h100", "generation=transformers")
 def test_the_sbatch_text_is_the_golden_one(name: str, overrides: tuple[str, ...]) -> None:
     golden = GOLDEN / f"{name}.sbatch"
     config = make_config("launcher=slurm", *overrides)
-    command = worker_command(config.launcher.slurm, Path("BATCH.json"))
+    command = worker_command(config.launcher.slurm, Path("BATCH"), array=True)
     text = text_of(config, Shape(timeout_min=240, memory_mb=65536, lead_s=120))
     # The interpreter is another on each machine.
     text = text.replace(command, command.replace(sys.executable, "/python"))
@@ -148,7 +148,7 @@ def test_no_line_of_a_script_comes_out_of_a_directorys_name() -> None:
             config,
             Shape(timeout_min=60, memory_mb=1024, lead_s=60),
             name="isosweep-BATCH",
-            command=worker_command(config.launcher.slurm, Path("BATCH.json")),
+            command=worker_command(config.launcher.slurm, Path("BATCH"), array=True),
             logs=Path("/sweeps/x\ntouch OWNED #/logs"),
             tasks=range(2),
             parallel=2,

@@ -7,7 +7,6 @@ import pytest
 
 from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.slurm import SlurmLauncher
-from isosweep.store.batches import write_batch
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import (
     Job,
@@ -46,7 +45,6 @@ def orders_of(tmp_path: Path, count: int, batch: str = "B") -> list[Order]:
         logs = paths.submission_logs(1)
         logs.mkdir(parents=True)
         orders.append(Order(submission=submission, run=run, logs=logs, slot=0))
-    write_batch([order.submission for order in orders])
     return orders
 
 

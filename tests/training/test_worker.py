@@ -125,24 +125,17 @@ def test_a_worker_that_is_not_wanted_leaves_at_once(
     assert not first.run.attempts.exists()
 
 
-def test_an_array_task_works_on_its_line_of_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = submitted(tmp_path / "a")
-    second = submitted(tmp_path / "b", launcher="slurm")
-    for submission in (first, second):
-        request_cancel(submission, "ada")
-    batch = tmp_path / "batch.json"
-    write_json(batch, {"version": 1, "submissions": [file_of(first), file_of(second)]})
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
-    assert main([str(batch)]) == 0
-    assert ended(second)[0] == "cancelled"
-    assert read_submission(first.run, 1).end is None
-    assert main([str(batch), "0"]) == 0
-    assert ended(first)[0] == "cancelled"
+def test_an_array_task_works_on_the_submission_whose_logs_it_is_given(tmp_path: Path) -> None:
+    submission = submitted(tmp_path / "a")
+    request_cancel(submission, "ada")
+    logs = submission.run.submission_logs(1)
+    logs.mkdir(parents=True)
+    (tmp_path / "0").symlink_to(logs)
+    assert main([str(tmp_path / "0")]) == 0
+    assert ended(submission)[0] == "cancelled"
 
 
-@pytest.mark.parametrize("argv", [[], ["none.json"], ["1.json"], ["batch.json"], ["."]])
+@pytest.mark.parametrize("argv", [[], ["1.json", "2"], ["none.json"], ["1.json"], ["."]])
 def test_what_is_no_submission_is_named(
     argv: list[str],
     tmp_path: Path,
@@ -151,11 +144,10 @@ def test_what_is_no_submission_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("1.json").write_text("garbage")
-    write_json(Path("batch.json"), {"submissions": []})
     assert main(argv) == 2
     said = capfd.readouterr().err
     assert said.count("\n") == 1
-    assert (argv or ["isosweep.training"])[0] in said
+    assert (argv[0] if len(argv) == 1 else "isosweep.training") in said
 
 
 def test_a_local_run_inside_an_allocation_is_no_job_of_slurm(
