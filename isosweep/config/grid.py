@@ -41,11 +41,6 @@ class GridConfig:
     """Largest n x B."""
     max_epochs: Positive
     """Most passes of a run over the training problems."""
-    # In pre-training, data repeated beyond about 16 times add little (arXiv 2305.16264, section 5).
-    # For RL no such number is published: ScaleRL (arXiv 2510.13786) went on for tens of passes, by
-    # 1,500 of its 100,000 device-hours a pass, on problems far more varied than most.
-    warn_epochs: Positive | None = 16.0
-    """Passes over the training problems from which the plan warns; null: it never does."""
     completions_per_step: Listed[Whole] | None = None
     """Only pairs whose n x B is in this list; null: all pairs."""
     axes: dict[str, Any] | None = None

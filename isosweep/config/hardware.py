@@ -19,8 +19,8 @@ Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3"]
 # Parts of a run whose predicted seconds are corrected, each by a factor of its own.
 Phase = Literal["generation", "training", "evaluation", "start"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-# Seconds to load libraries and weights where hardware.startup_s is null: assumed.
-_STARTUP_S: dict[Device, float] = {"cpu": 8.0, "cuda": 120.0}
+# Seconds to load libraries, weights and the engine: measured of the built-in model, and assumed.
+_STARTUP_S: dict[Device, float] = {"cpu": 1.0, "cuda": 120.0}
 
 
 @settings("hardware.calibrated_from")
@@ -79,15 +79,9 @@ class HardwareConfig:
     token_overhead_s: NonNegative | None = None
     """Fixed seconds of a decoded position; null: an estimate."""
     step_overhead_s: NonNegative = 1.0
-    """Fixed seconds of a generation of n x B rollouts, beside sampling and updates."""
-    generation_overhead_s: NonNegative = 0.0
-    """Fixed seconds of a sampled batch, in training and evaluation."""
-    update_overhead_s: NonNegative = 0.0
-    """Fixed seconds of an update."""
+    """Fixed seconds of a generation of n x B rollouts and its updates."""
     answer_overhead_s: NonNegative | None = None
     """Seconds to decode, judge and batch one answer; null: an estimate."""
-    startup_s: NonNegative | None = None
-    """Seconds until a run begins (libraries, weights, engine); null: 8 on a CPU, 120 on GPUs."""
     devices_per_run: PositiveInt = 1
     """Devices of one run."""
     devices_per_node: PositiveInt | None = None
@@ -99,9 +93,6 @@ class HardwareConfig:
     optimiser states."""
     optimizer: Optimizer = "adamw"
     """AdamW: torch's, or torchao's with 8-bit states (`adamw_torch_8bit`)."""
-    host_bandwidth: Positive | None = None
-    """Bytes per second between a device and its host, one way; null: as fast as
-    `memory_bandwidth`."""
     attention: Literal[Attention, "auto"] = "sdpa"
     """Attention kernels, by transformers' names. `auto`: flash-attention if the planning machine
     has it and a run is on GPUs in bfloat16; otherwise `sdpa`."""
@@ -192,8 +183,7 @@ class HardwareConfig:
     @property
     def startup(self) -> float:
         """Seconds until a run begins."""
-        assumed = _STARTUP_S[self.device] if self.startup_s is None else self.startup_s
-        return assumed * self.factor("start")
+        return _STARTUP_S[self.device] * self.factor("start")
 
     def factor(self, phase: Phase) -> float:
         """Measured over planned seconds of a phase; 1 where nothing was measured."""

@@ -25,9 +25,6 @@ class LauncherConfig:
     """Predicted device-hours above which a terminal asks before launching; null: never."""
     max_device_hours: Positive | None = None
     """Predicted device-hours above which nothing is launched; null: no limit."""
-    max_dollars: Positive | None = None
-    """US dollars above which nothing is launched, by `hardware.dollars_per_hour`; null: no
-    limit."""
     max_retries: NonNegativeInt = 2
     """How often a failed run is tried again; one that refuses its weights or a score is not."""
     stop_grace_s: Positive = 60.0

@@ -117,8 +117,6 @@ class SweepConfig:
     what it lists to `trash/`."""
     dry_run: bool = False
     """With `mode=launch`: show what would be submitted, and submit nothing."""
-    open_browser: bool = True
-    """Let `mode=dashboard` open its page in a browser, where there is a terminal and a display."""
     trust: bool = False
     """Execute commands and functions in a stored sweep's settings (`launcher.on_finish`, task
     functions) although others may have written them. On a terminal, `mode=resume` asks."""

@@ -215,15 +215,6 @@ def _because(setting: str, value: object, reasons: dict[str, bool], nearest: str
             yield SettingError(setting, value, reason, nearest)
 
 
-def _price(c: "SweepConfig") -> Refusals:
-    """Whether a limit in dollars can be kept; a sweep that is resumed has its own price."""
-    limit = c.launcher.max_dollars
-    if limit is not None and c.hardware.dollars_per_hour is None and c.mode != "resume":
-        rule = "takes hardware.dollars_per_hour, what an hour of one device costs"
-        nearest = "hardware.dollars_per_hour=NUMBER, or launcher.max_device_hours=NUMBER"
-        yield SettingError("launcher.max_dollars", limit, rule, nearest)
-
-
 def _model(c: "SweepConfig") -> Refusals:
     """Whether the model can be computed as asked."""
     arch, cast = c.model.architecture, c.recipe.cast_lm_head_to_fp32
@@ -243,6 +234,5 @@ _RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
     _vllm,
     _overlap,
     _interruption,
-    _price,
     _model,
 )

@@ -46,9 +46,7 @@ class Efficiency:
     generation_utilization: float
     pass_overhead_s: float
     token_overhead_s: float
-    generation_overhead_s: float
     step_overhead_s: float
-    update_overhead_s: float
     answer_overhead_s: float
 
 
@@ -75,9 +73,7 @@ def efficiency(
         generation_utilization=either(hardware.generation_utilization, fitted.read * kernels),
         pass_overhead_s=either(hardware.pass_overhead_s, launched),
         token_overhead_s=either(hardware.token_overhead_s, position),
-        generation_overhead_s=hardware.generation_overhead_s,
         step_overhead_s=hardware.step_overhead_s,
-        update_overhead_s=hardware.update_overhead_s,
         answer_overhead_s=either(hardware.answer_overhead_s, fitted.answer),
     )
 

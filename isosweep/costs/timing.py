@@ -31,6 +31,9 @@ from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 from isosweep.costs.padding import longest_of, mean_cached
 
+# PCIe Gen5 x16, one way, in bytes per second.
+_HOST_BANDWIDTH = 6.4e10
+
 Seconds = NDArray[np.float64]
 
 
@@ -39,18 +42,15 @@ class Sampling:
     """What some rollouts take to be sampled on one device, or engine. Arrays: (batches,).
 
     `device`: seconds of prefill and decoding at the whole roofline; `positions`: decoded one after
-    the other; `batches`: sampled one after the other.
+    the other.
     """
 
     device: Seconds
     positions: Seconds
-    batches: float
 
     def seconds(self, reached: Efficiency) -> Seconds:
         """Seconds at what is reached of the roofline, with overheads."""
-        beside = (
-            self.positions * reached.token_overhead_s + self.batches * reached.generation_overhead_s
-        )
+        beside = self.positions * reached.token_overhead_s
         return self.device / reached.generation_utilization + beside
 
 
@@ -61,7 +61,7 @@ class StepSeconds:
     `training` holds log-probability passes, forward, backward, recomputation and padding, at the
     share of the peak that is reached; `generation` is `Sampling.seconds`; `update` is moving
     the optimiser's states, gathering weights, gradient exchange and weight synchronisation;
-    `overhead` what is spent beside the device: a generation, an update, a pass and an answer.
+    `overhead` what is spent beside the device: a generation, a pass and an answer.
     `beside`: of a generator beside the trainer, None without.
     """
 
@@ -156,8 +156,7 @@ def step_seconds(
         generation=generating,
         update=_update_seconds(arch, recipe, hardware, generation)
         + micro_batches * _micro_batch_seconds(arch, recipe, hardware, gathered),
-        overhead=reached.update_overhead_s * recipe.updates_per_generation
-        + reached.pass_overhead_s * micro_batches * made.training
+        overhead=reached.pass_overhead_s * micro_batches * made.training
         + (0.0 if beside else scored),
         beside=Beside(
             scoring=scored + scoring * hardware.devices_per_run / speed,
@@ -193,9 +192,8 @@ def sampling(
     rollouts: Seconds,
     concurrency: NDArray[np.int64],
     prefill_flops: Count,
-    batches: float = 1.0,
 ) -> Sampling:
-    """What sampling `rollouts` takes on one device, `concurrency` at once, in so many `batches`.
+    """What sampling `rollouts` takes on one device, `concurrency` at once.
 
     The devices of a tensor-parallel engine do it together. `transformers` decodes a batch until
     its longest has ended, all rows to the end. vLLM begins another rollout where one has ended,
@@ -229,7 +227,6 @@ def sampling(
     return Sampling(
         device=rollouts * prefill_flops / peak + decoding,
         positions=positions,
-        batches=batches,
     )
 
 
@@ -277,7 +274,7 @@ def _transfer_seconds(arch: Architecture, hardware: HardwareConfig) -> float:
     """Seconds in which the weights go through the host's memory to a generator: written there, and
     read."""
     size = arch.parameters * PRECISION_BYTES[hardware.weights_dtype]
-    return 2 * size / (hardware.host_bandwidth or hardware.memory_bandwidth)
+    return 2 * size / min(_HOST_BANDWIDTH, hardware.memory_bandwidth)
 
 
 def _micro_batch_seconds(

@@ -58,7 +58,6 @@ def imported_document(plan: Plan, imported: Imported | None = None) -> JsonObjec
         "checkpoints": None,
         "evaluation": None,
         "short_of_warmup": [],
-        "shipped_sampling": [],
         **asdict(plan),
     }
     return document

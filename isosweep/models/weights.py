@@ -4,14 +4,12 @@ import hashlib
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
 from isosweep.config.model_files import (
     ADAPTER,
     MERGED,
     architecture_from_config,
-    may_be_cached,
 )
 from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
 from isosweep.gguf import how_to_get, origin
@@ -38,30 +36,6 @@ def cached_snapshot(model: ModelConfig) -> Path | None:
 
     cached = try_to_load_from_cache(model.source, "config.json", revision=model.revision)
     return Path(cached).parent if isinstance(cached, str) else None
-
-
-def shipped_sampling(model: ModelConfig) -> dict[str, Any]:
-    """Sampling settings in the generation_config.json beside the weights, by transformers' names;
-    {} where there are none, or no weights here."""
-    directory = model.location
-    if directory is None and model.source != BUILTIN_MODEL and may_be_cached(model.source):
-        directory = cached_snapshot(model)
-    if directory is None:
-        return {}
-    try:
-        saved = read_foreign_json(directory / "generation_config.json")
-        return {name: saved[name] for name in saved if name not in _NO_SAMPLING and saved[name]}
-    except (OSError, ValueError, TypeError):
-        return {}
-
-
-# What that file says beside sampling: where answers end, and what `generate` is asked for anyway.
-_NO_SAMPLING = frozenset(
-    {
-        *("bos_token_id", "eos_token_id", "pad_token_id", "do_sample", "use_cache"),
-        *("transformers_version", "_from_model_config"),
-    }
-)
 
 
 def content_identity(model: ModelConfig) -> list[str]:

@@ -82,7 +82,7 @@ def _show(url: str, config: SweepConfig, console: Console) -> None:
     """Print the address, and open it where there is a display."""
     say(console, f"dashboard: {url}")
     display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
-    if not (config.open_browser and sys.stdout.isatty() and display):
+    if not (sys.stdout.isatty() and display):
         return
     # Others see what a browser is started with, and no file of a directory of one's own.
     page = Path(tempfile.mkdtemp(prefix="isosweep-"), "link.html")

@@ -1,14 +1,13 @@
 """What is left of sweeps is predicted to take, and whether that may be spent.
 
-Before anything is launched: above `launcher.max_device_hours` or `launcher.max_dollars` it is
-refused, above `launcher.confirm_above` a terminal is asked. Only what is not trained yet counts,
+Before anything is launched: above `launcher.max_device_hours` it is refused, above
+`launcher.confirm_above` a terminal is asked. Only what is not trained yet counts,
 and a run that several jobs of a multirun share counts once.
 """
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.prompt import Confirm
@@ -25,39 +24,27 @@ from isosweep.plan.study import Study
 from isosweep.pricing import Pricing
 from isosweep.store.state import view_run
 
-# Settings of the launcher above which nothing is launched, and what a device-hour counts by each;
-# None: it is not known.
-_LIMITS: Final[Mapping[str, Callable[[Pricing], float | None]]] = {
-    "max_device_hours": lambda pricing: 1.0,
-    "max_dollars": lambda pricing: pricing.dollars_per_hour,
-}
-
 
 class NotConfirmedError(IsosweepError):
     """The user was asked, and does not want it launched."""
 
 
 def require_affordable(studies: Sequence[Study]) -> None:
-    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours` or
-    `launcher.max_dollars`, or of one of them the price of an hour is not known, as that takes."""
-    limits = {name: limit for name in _LIMITS if (limit := _least(studies, name)) is not None}
-    if not limits:
+    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
+    limit = _least(studies, "max_device_hours")
+    if limit is None:
         return
     hours, pricing = left(studies)
-    for name, limit in limits.items():
-        rate, setting = _LIMITS[name](pricing), f"launcher.{name}"
-        if rate is None:
-            rule = "takes hardware.dollars_per_hour of every job"
-            raise SettingError(setting, f"{limit:g}", rule)
-        if rate * hours <= limit:
-            continue
-        nearest = f"{setting}={_rounded_up(rate * hours)}"
-        if len(studies) > 1:
-            nearest = f"{nearest}, or fewer jobs"
-        else:
-            nearest = f"{_smaller_budget(studies[0], limit / rate)}, or {nearest}"
-        rule = words.line("plan", "left", hours, pricing, len(studies))
-        raise SettingError(setting, f"{limit:g}", rule, nearest)
+    if hours <= limit:
+        return
+    setting = "launcher.max_device_hours"
+    nearest = f"{setting}={_rounded_up(hours)}"
+    if len(studies) > 1:
+        nearest = f"{nearest}, or fewer jobs"
+    else:
+        nearest = f"{_smaller_budget(studies[0], limit)}, or {nearest}"
+    rule = words.line("plan", "left", hours, pricing, len(studies))
+    raise SettingError(setting, f"{limit:g}", rule, nearest)
 
 
 def _least(studies: Sequence[Study], name: str) -> float | None:
@@ -175,11 +162,10 @@ def agrees(question: str, console: Console) -> bool:
 def described_price(study: Study) -> str | None:
     """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
     hours, pricing = left([study])
-    for name, rate in _LIMITS.items():
-        limit, counted = _least([study], name), rate(pricing)
-        if limit is not None and counted is not None and counted * hours > limit:
-            line = words.line("plan", "above", hours, pricing, 1, name, limit)
-            return f"mode=run would refuse this: {line}"
+    limit = _least([study], "max_device_hours")
+    if limit is not None and hours > limit:
+        line = words.line("plan", "above", hours, pricing, 1, "max_device_hours", limit)
+        return f"mode=run would refuse this: {line}"
     if (question := _question([study])) is not None and not study.config.confirm:
         return f"mode=run would ask first: {question}"
     return None

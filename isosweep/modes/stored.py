@@ -28,12 +28,19 @@ from isosweep.modes.further import twice_the_largest
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.plan.calibration import planned_times
-from isosweep.plan.cautions import RATE_TIMES_STALENESS, WARM_UPS, repeated, short_of_warmup, stale
+from isosweep.plan.cautions import (
+    RATE_TIMES_STALENESS,
+    WARM_UPS,
+    WARN_EPOCHS,
+    repeated,
+    short_of_warmup,
+    stale,
+)
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
-from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, shipped_of
+from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.plan.tally import Standing, Tally
 from isosweep.preflight.disk import free_bytes, require_disk
 from isosweep.preflight.search import require_search
@@ -194,13 +201,11 @@ def described_cautions(study: Study) -> Iterator[str]:
         unit = study.plan.budget_unit
         yield words.line("plan", "short_of_warmup", worst, len(short), unit, WARM_UPS)
     if often := tuple(repeated(study.candidates)):
-        most = max(often, key=lambda each: each.epochs / each.warn_epochs)
-        yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit)
+        most = max(often, key=lambda each: each.epochs)
+        yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit, WARN_EPOCHS)
     if old := tuple(stale(study.candidates)):
         above = max(old, key=lambda each: each.learning_rate / each.largest)
         yield words.line("plan", "stale", above, len(old), RATE_TIMES_STALENESS)
-    for shipped in shipped_of(study):
-        yield words.line("plan", "shipped_sampling", shipped)
 
 
 def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:

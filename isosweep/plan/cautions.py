@@ -1,17 +1,13 @@
-"""What a plan warns of, as numbers: cells read too soon, training problems seen very often, rates
-beyond what is published for such old rollouts, and settings that models ship in vain."""
+"""What a plan warns of, as numbers: cells read too soon, training problems seen very often, and
+rates beyond what is published for such old rollouts."""
 
-import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from isosweep.config.model import BUILTIN_MODEL
-from isosweep.config.sweep import SweepConfig
-from isosweep.models.weights import shipped_sampling
 from isosweep.plan.candidates import Candidates, Place
-from isosweep.plan.document import Repeated, ShippedSampling, ShortOfWarmup, Stale
-from isosweep.plan.rules import RULES, most_steps_within
+from isosweep.plan.document import Repeated, ShortOfWarmup, Stale
 from isosweep.plan.spec import resolve_learning_rate
 
 # DAPO (arXiv 2503.14476, section 4.1): a rate of 1e-6 with 16 updates for each generation, the
@@ -19,6 +15,11 @@ from isosweep.plan.spec import resolve_learning_rate
 # 4.5e-6 (arXiv 2510.13786, A.3: 5e-7 with 8 steps off-policy). The largest stable rate falls as
 # 1 / staleness where staleness is what limits it (arXiv 2607.01083).
 RATE_TIMES_STALENESS = 16e-6
+
+# In pre-training, data repeated beyond about 16 times add little (arXiv 2305.16264, section 5).
+# For RL no such number is published: ScaleRL (arXiv 2510.13786) went on for tens of passes, by
+# 1,500 of its 100,000 device-hours a pass, on problems far more varied than most.
+WARN_EPOCHS = 16
 
 # The rates of w updates of warm-up lack (w - 1) / 2 full ones: a sixth of three times as many.
 WARM_UPS = 3
@@ -47,13 +48,14 @@ def short_of_warmup(tables: Iterable[Candidates]) -> Iterator[ShortOfWarmup]:
 
 def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
     """Of each variant, the cells at the largest budget that see the training problems more often
-    than `grid.warn_epochs`, if there are any."""
+    than WARN_EPOCHS times, if there are any."""
     for table in tables:
         config, last = table.config, len(table.budgets) - 1
-        if (limit := config.grid.warn_epochs) is None:
+        # The built-in task is small: its sweeps pass over few problems on purpose.
+        if config.model.source == BUILTIN_MODEL:
             continue
         seen = {place: table.epochs(place, int(table.steps[place])) for place in _planned(table)}
-        often = {place: passes for place, passes in seen.items() if passes > limit}
+        often = {place: passes for place, passes in seen.items() if passes > WARN_EPOCHS}
         if not often:
             continue
         worst = max(often, key=lambda place: often[place])
@@ -61,7 +63,6 @@ def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
         yield Repeated(
             axes=table.variant.axes,
             budget=float(table.budgets[last]),
-            warn_epochs=limit,
             cells=len(often) * len(config.grid.seeds),
             of_cells=len(seen) * len(config.grid.seeds),
             epochs=often[worst],
@@ -69,7 +70,6 @@ def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
             problems_per_batch=int(table.problems_per_batch[worst.j]),
             problems=part.num_train_problems,
             part=name,
-            within=_budget_within(table, limit),
         )
 
 
@@ -113,29 +113,3 @@ def _planned(table: Candidates) -> Iterator[Place]:
     last = len(table.budgets) - 1
     for i, j in np.argwhere(table.feasible[..., last]):
         yield Place(int(i), int(j), last)
-
-
-def _budget_within(table: Candidates, limit: float) -> float | None:
-    """The largest budget at which nothing of the grid makes more than `limit` passes, in two
-    digits; None where one generation does.
-
-    Pairs that only the number of their steps keeps out count: a smaller budget may let them in.
-    """
-    always = sum(1 << bit for bit, rule in enumerate(RULES) if rule.steps is None)
-    last = len(table.budgets) - 1
-    places = [
-        Place(int(i), int(j), last)
-        for i, j in np.argwhere(table.listed & (table.broken[..., last] & always == 0))
-    ]
-    least = min(table.budget_at(place, most_steps_within(table, place, limit)) for place in places)
-    if least == 0:
-        return None
-    unit = 10.0 ** (math.floor(math.log10(least)) - 1)
-    return float(f"{math.floor(least / unit) * unit:.2g}")
-
-
-def shipped_by_models(configs: Iterable[SweepConfig]) -> Iterator[ShippedSampling]:
-    """What each model of `configs` ships of sampling settings, if this machine has the model."""
-    for model in {config.model.name: config.model for config in configs}.values():
-        if settings := shipped_sampling(model):
-            yield ShippedSampling(model=model.name, settings=settings)

@@ -1,7 +1,7 @@
 """What plan.json holds besides the plan itself."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, MinLen
 
@@ -98,15 +98,13 @@ class ShortOfWarmup:
 @dataclass(frozen=True, kw_only=True)
 class Repeated:
     """Cells at the largest budget of one combination of values of grid.axes whose runs see the
-    training problems more often than grid.warn_epochs."""
+    training problems more than 16 times."""
 
     axes: Axes
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
     budget: Annotated[float, Gt(0)]
     """The largest budget, in budget_unit."""
-    warn_epochs: Annotated[float, Gt(0)]
-    """grid.warn_epochs. Passes."""
     cells: Annotated[int, Ge(1)]
     """How many cells that is so of. A count."""
     of_cells: Annotated[int, Ge(1)]
@@ -122,9 +120,6 @@ class Repeated:
     A count."""
     part: str
     """That part; empty without. No unit."""
-    within: Annotated[float, Gt(0)] | None
-    """The largest budget, in two digits, at which no n and B of the grid sees them more often than
-    grid.warn_epochs; null where a single generation does. In budget_unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +148,6 @@ class Stale:
     """n of the cell with the largest rate. A count."""
     problems_per_batch: Annotated[int, Ge(1)]
     """B of that one. A count."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShippedSampling:
-    """Sampling settings that lie beside a model's weights, of which runs take none."""
-
-    model: str
-    """Name of the model. No unit."""
-    settings: Annotated[dict[str, Any], MinLen(1)]
-    """What its generation_config.json sets, by transformers' names."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,6 @@ def evaluation_sampling(config: SweepConfig, requests: Ints | None = None) -> Sa
         rollouts=np.full(most.shape, float(answers)),
         concurrency=np.minimum(answers, most),
         prefill_flops=float(_answer_flops(config).prefill),
-        batches=1 if engine else math.ceil(answers / int(most.flat[0])),
     )
 
 

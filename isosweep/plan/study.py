@@ -1,7 +1,7 @@
 """A study: all that a composed config implies, worked out once and handed to every mode."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ from isosweep.errors import SettingError
 from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.cautions import repeated, shipped_by_models, short_of_warmup, stale
+from isosweep.plan.cautions import repeated, short_of_warmup, stale
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun, predicted
-from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampling
+from isosweep.plan.document import CheckpointPlan, EvaluationPlan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
@@ -127,11 +127,6 @@ def evaluation_of(study: Study) -> EvaluationPlan:
     return evaluation_plan(study.plan, [variant.config for variant in study.variants])
 
 
-def shipped_of(study: Study) -> Iterator[ShippedSampling]:
-    """Sampling settings that the sweep's models ship, and its runs do not take."""
-    return shipped_by_models(variant.config for variant in study.variants)
-
-
 def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
     """What `plan.json` holds. `places`: runs at once."""
     return {
@@ -146,7 +141,6 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
         "repeated": [asdict(each) for each in repeated(study.candidates)],
         "stale": [asdict(each) for each in stale(study.candidates)],
-        "shipped_sampling": [asdict(shipped) for shipped in shipped_of(study)],
         **asdict(study.plan),
     }
 

@@ -122,15 +122,6 @@ def test_an_engine_that_sleeps_keeps_its_counts_and_graphs() -> None:
     assert engine.logits == 6 * arch.vocab_size
 
 
-def test_an_engine_that_sleeps_leaves_training_more() -> None:
-    config = make_config("model=qwen-7b", *EIGHT, "recipe.max_micro_batch=64")
-    asleep = replace(config, generation=replace(config.generation, sleep=True))
-    awake, slept = _fit(config, 4096), _fit(asleep, 4096)
-    assert slept.micro_batch[0] > awake.micro_batch[0]
-    assert slept.concurrency[0] >= awake.concurrency[0]
-    assert slept.needed[0] <= awake.needed[0]
-
-
 def _seconds(*overrides: str) -> Any:
     return resolve(make_config("model=qwen-7b", *EIGHT, "budget=1e20", *overrides))
 

@@ -25,22 +25,6 @@ def test_the_first_rank_of_fsdp_reads_the_weights() -> None:
     assert host_bytes(arch, recipe, hardware).processes == 8 * PROCESS_BYTES
 
 
-def test_host_memory_is_that_of_one_node() -> None:
-    arch, recipe = qwen().model.architecture, qwen().recipe
-    one = replace(qwen().hardware, sharding="fsdp")
-    two = replace(one, devices_per_run=16)
-    assert host_bytes(arch, recipe, one) == host_bytes(arch, recipe, two)
-
-
-def test_a_job_asks_for_the_memory_of_one_of_its_nodes() -> None:
-    shared = ("model=qwen-7b", "hardware=h100", "hardware.sharding=fsdp", "launcher=slurm")
-    asked = []
-    for devices in (8, 16):
-        config = make_config(*shared, "budget=1e21", f"hardware.devices_per_run={devices}")
-        asked.append(shape_of(config, plan_of(config).runs[0]).memory_mb)
-    assert asked[0] == asked[1]
-
-
 def test_weights_that_sleep_are_on_the_host_once_an_engine() -> None:
     shared = ("model=qwen-7b", "hardware=h100", "hardware.sharding=fsdp", "launcher=slurm")
     asked = []

@@ -165,17 +165,6 @@ def test_what_is_planned_fits_the_device() -> None:
         assert (fit.engine.cache_bytes + weights <= share).all()
 
 
-def test_longer_completions_never_fit_more() -> None:
-    fits = [_fit(h200(), 4096, longest=2.0**power) for power in range(8, 17)]
-    micro = [int(fit.micro_batch[0]) for fit in fits]
-    assert micro == sorted(micro, reverse=True)
-    needed = [float(fit.needed[0]) for fit in fits]
-    assert needed == sorted(needed)
-    room = h200().hardware.memory_gb * 1e9 * (1 - h200().hardware.memory_reserve)
-    for size, bytes_needed in zip(micro, needed, strict=True):
-        assert (size == 0) == (bytes_needed > room)
-
-
 def test_transformers_holds_all_rollouts_at_once_where_vllm_queues_them() -> None:
     config = make_config("model=qwen-1.5b", "generation=transformers")
     fit = _fit(config, 256, 65536)

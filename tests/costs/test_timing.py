@@ -201,8 +201,6 @@ def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes(draw
     least = seconds(**none)
     causes: dict[str, float] = {
         "step_overhead_s": 1,
-        "update_overhead_s": 3,
-        "generation_overhead_s": draws,
         "token_overhead_s": draws * (float(longest_of(plain.task.lengths, np.array(32.0))) - 1),
         "answer_overhead_s": draws * 8 * 4,
     }

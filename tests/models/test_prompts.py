@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isosweep.config.model import ModelConfig
-from isosweep.models.weights import content_identity, missing_weights, shipped_sampling
+from isosweep.models.weights import content_identity, missing_weights
 from isosweep.plan.spec import run_spec
 from isosweep.tasks import Problem
 from tests.conftest import make_config
@@ -87,6 +87,3 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
     for each in (model, pinned, replace(model, revision="0123abc")):
         assert weights(each) == str(snapshot)
         assert missing_weights(each) == []
-    assert shipped_sampling(model) == {}
-    (saved / "generation_config.json").write_text('{"eos_token_id": 1, "min_p": 0.1}')
-    assert shipped_sampling(model) == {"min_p": 0.1}

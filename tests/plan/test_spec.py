@@ -19,38 +19,38 @@ BEFORE = (
 )
 # Names of runs: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-5082c27f9273",
-    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-c7b5acb9cc5a",
+    "": "tiny-sort-n8-B4-s1-bfa3d3429789",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-95832b5122ef",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-cee8fe9a5da2"
+        "qwen-7b-math-n8-B4-s1-c495c7d8d480"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-d655c517eaf5"),
-    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-77a9d51dc38b"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-e2d230ced4aa"),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-64c0f1bb5792"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-2a253a35253e"),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-e07039f2cc2e"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-math-n8-B4-s1-c8d67d2394c2"
+        "qwen-0.5b-math-n8-B4-s1-98b6ed31092c"
     ),
-    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-1e0cfb13460b",
-    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-5082c27f9273",
+    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-815439703bf2",
+    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-bfa3d3429789",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-54686cc6ebea"
+        "tiny-sort-n8-B4-s1-6414f7c571ca"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-5082c27f9273",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-5082c27f9273",
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-1f8a806ad504",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-7265f90b239b",
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-bfa3d3429789",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-bfa3d3429789",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-fc6e83cec6ca",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-2fd7c4276dae",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-74be5fd13e82"
+        "qwen-0.5b-math-n8-B4-s1-63aea4380e88"
     ),
     "model=qwen-0.5b task=code task.code.dataset=null task.code.path=problems.jsonl": (
-        "qwen-0.5b-code-n8-B4-s1-f979210b58d6"
+        "qwen-0.5b-code-n8-B4-s1-c219ec187cff"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-3d35d4b3bcfd"
+        "qwen-0.5b-custom-n8-B4-s1-7cf4ad585cb0"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-004d0ee2ddc7"
+        "tiny-sort-n8-B4-s1-29fca5ecd073"
     ),
 }
 

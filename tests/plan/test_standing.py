@@ -1,6 +1,5 @@
 """How far a run is: one answer, and all who ask for it show that one."""
 
-import ast
 import os
 import socket
 import time
@@ -99,12 +98,6 @@ def test_where_a_run_is_follows_from_its_state(
     assert everything.runs[run.run_id] is expected
 
 
-def test_of_no_run_nothing_is_left(tmp_path: Path) -> None:
-    # As of a search that has asked for nothing.
-    nothing = replace(the_plan(), runs=())
-    assert standing(nothing, lambda run_id: RunPaths(tmp_path / run_id), []).left == 0
-
-
 def submitted(run: RunPaths, *, gone: bool = False) -> None:
     """A submission whose job is this process, or one that has ended."""
     submission = submit(run, "local", {}, "a-sweep", "a-batch")
@@ -183,24 +176,6 @@ def test_a_run_without_a_submission_runs_unless_its_process_is_seen_to_have_ende
 
 def test_every_standing_has_a_word_in_mlflow() -> None:
     assert MLFLOW_STATUS.keys() == set(Standing)
-
-
-def test_only_the_workers_own_code_reads_the_status_behind_the_standing() -> None:
-    """Who compares a state's status derives a standing of their own."""
-    # What decides the standing, and what reads it from the disk. Training writes the status.
-    allowed = {"plan/standing.py", "store/state.py"}
-    deriving = set()
-    for folder in ("isosweep", "analysis", "launchers"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                status = isinstance(node, ast.Attribute) and node.attr in ("status", "diverged_by")
-                if status and ast.unparse(node).startswith(("state.", "self.status")):
-                    deriving.add(str(path.relative_to(ROOT)).removeprefix("isosweep/"))
-    # Statuses of a command, of a Slurm job and of an MLflow run. A report says how a run ended in
-    # its worker's words.
-    other = {"commands.py", "launchers/squeue.py", "tracking/backend.py"}
-    readers = {name for name in deriving - allowed - other if not name.startswith("training/")}
-    assert readers == {"analysis/load.py"}
 
 
 def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: Path) -> None:
