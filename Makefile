@@ -73,10 +73,9 @@ lint: setup  ## Lint, check formatting, type-check.
 docs: setup  ## Build the documentation in site/, which opens from the disk; warnings are errors.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-bench: setup-weights  ## Measure planner, fits, worker, overlap, padding, phases, tracking, search and launching against goals.
+bench: setup-weights  ## Measure planner, worker, overlap, padding, phases, tracking, search and launching against goals.
 	$(BIN)/python benchmarks/plan.py --check
 	$(BIN)/python benchmarks/published.py --check
-	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
 	$(BIN)/python benchmarks/overlap.py --check
 	$(BIN)/python benchmarks/padding.py --check
@@ -88,7 +87,6 @@ bench: setup-weights  ## Measure planner, fits, worker, overlap, padding, phases
 bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
 	$(BIN)/python benchmarks/plan.py --quick --check
 	$(BIN)/python benchmarks/published.py --check
-	$(BIN)/python benchmarks/fits.py --quick --check
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/overlap.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check

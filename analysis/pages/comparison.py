@@ -171,16 +171,12 @@ def _law_table(comparison: Comparison) -> PageTable:
             _with_interval(law.asymptote, ".3g"),
             _with_interval(law.exponent, ".3g"),
             short(law.midpoint),
-            _with_interval(law.refitted, ".3g"),
-            MISSING if law.refitted_midpoint is None else short(law.refitted_midpoint),
         )
         for law in comparison.cells
     ]
-    return page_table((*head, "exponent, common A", "C_mid, common A"), rows, left=(0,))
+    return page_table(head, rows, left=(0,))
 
 
-def _with_interval(value: Interval | None, form: str) -> str:
+def _with_interval(value: Interval, form: str) -> str:
     """Median and ends, written by `form`."""
-    if value is None:
-        return MISSING
     return f"{value.median:{form}} ({value.low:{form}} to {value.high:{form}})"

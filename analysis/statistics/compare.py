@@ -1,27 +1,23 @@
 """Several sweeps beside each other: recipes, models, data sizes.
 
-Recipes are compared as ScaleRL does (arXiv 2510.13786): asymptote A and exponent B of the same
-(n, B) with their errors, and where two A agree within theirs, both refitted with their mean, so
-that what is left of the difference is efficiency.
+Recipes are compared as ScaleRL does (arXiv 2510.13786), by asymptote A and exponent B of the same
+(n, B) with their errors over seeds.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Share
-from isosweep.analysis.curves import Curve
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import Range
-from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
@@ -75,10 +71,6 @@ class LawOfCell:
     """B, the exponent. No unit."""
     midpoint: Positive
     """C_mid, in unit."""
-    refitted: Interval | None = None
-    """The exponent with the mean A of all entries; null where these do not agree."""
-    refitted_midpoint: Positive | None = None
-    """C_mid with it; null likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,68 +151,35 @@ def _cells(entries: Sequence[Entry], confidence: float) -> tuple[LawOfCell, ...]
     """Every (n, B) that all entries have, and whose curves identify A in all of them."""
     fitted = [_identified(entry) for entry in entries]
     shared = sorted(set.intersection(*(set(of) for of in fitted)))
-    rows = []
-    for pair in shared:
-        curves = [of[pair] for of in fitted]
-        laws = [
-            _law(entry.name, pair, c, confidence) for entry, c in zip(entries, curves, strict=True)
-        ]
-        rows += _refit(laws, curves, confidence)
-    return tuple(rows)
-
-
-def _identified(entry: Entry) -> dict[Pair, list[Curve]]:
-    """Curves by (n, B), where the fits of all seeds are identified."""
-    fitted = zip(entry.data.curves, entry.findings.fits, strict=True)
-    return {
-        pair: [curve.until_collapse() for curve, _ in group]
-        for pair, group in by_pair(fitted, lambda item: item[0].run).items()
-        if all(fit.status is FitStatus.FITTED for _, fit in group)
-    }
-
-
-def _fit(curves: Sequence[Curve], asymptote: float | None) -> tuple[FloatArray, ...]:
-    """A, ln C_mid and ln b of every curve: three arrays (curves,)."""
-    compute, reward, error = stack_records(curves)
-    base = np.array([[curve.reward[0]] for curve in curves])
-    fixed = None if asymptote is None else np.full_like(base, asymptote)
-    fits = fit_sigmoids(
-        compute, reward[:, None, :], 1 / error[:, None, :] ** 2, base, asymptote=fixed
+    return tuple(
+        _law(entry.name, pair, of[pair], confidence)
+        for pair in shared
+        for entry, of in zip(entries, fitted, strict=True)
     )
-    return fits.asymptote[:, 0], fits.midpoint[:, 0], fits.exponent[:, 0]
 
 
-def _law(name: str, pair: Pair, curves: Sequence[Curve], confidence: float) -> LawOfCell:
-    asymptote, midpoint, exponent = _fit(curves, None)
+def _identified(entry: Entry) -> dict[Pair, list[FloatArray]]:
+    """A, ln C_mid and ln b of every seed by (n, B), where those of all seeds are identified."""
+    fitted = zip(entry.data.curves, entry.findings.fits, strict=True)
+    found: dict[Pair, list[FloatArray]] = {}
+    for pair, group in by_pair(fitted, lambda item: item[0].run).items():
+        fits = [(fit.asymptote, fit.midpoint, fit.exponent) for _, fit in group]
+        known = [(a.value, m.value, b.value) for a, m, b in fits if a and m and b]
+        if len(known) == len(fits):
+            found[pair] = [np.array([a, math.log(m), math.log(b)]) for a, m, b in known]
+    return found
+
+
+def _law(name: str, pair: Pair, seeds: Sequence[FloatArray], confidence: float) -> LawOfCell:
+    asymptote, midpoint, exponent = np.stack(seeds, axis=1)
     return LawOfCell(
         entry=name,
         **pair._asdict(),
-        num_seeds=len(curves),
+        num_seeds=len(seeds),
         asymptote=_over_seeds(asymptote, confidence, SEED_ERROR),
         exponent=_in_logs(exponent, confidence),
         midpoint=float(np.exp(midpoint.mean())),
     )
-
-
-def _refit(
-    laws: list[LawOfCell], curves: Sequence[Sequence[Curve]], confidence: float
-) -> list[LawOfCell]:
-    """The laws with what a common A leaves of their difference, where their A agree."""
-    agree = max(law.asymptote.low for law in laws) <= min(law.asymptote.high for law in laws)
-    if not agree:
-        return laws
-    common = math.fsum(law.asymptote.median for law in laws) / len(laws)
-    refitted = []
-    for law, mine in zip(laws, curves, strict=True):
-        _, midpoint, exponent = _fit(mine, common)
-        refitted.append(
-            replace(
-                law,
-                refitted=_in_logs(exponent, confidence),
-                refitted_midpoint=float(np.exp(midpoint.mean())),
-            )
-        )
-    return refitted
 
 
 def _over_seeds(values: FloatArray, confidence: float, alone: float) -> Interval:

@@ -10,7 +10,7 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Count, NotNegative, Sentence, Share
 from isosweep.analysis.curves import Curve
-from isosweep.analysis.statistics.sigmoids import Sigmoids, fit_sigmoids, logistic
+from isosweep.analysis.statistics.sigmoids import fit_sigmoid, logistic
 
 # Three free parameters leave two residuals: the least from which a spread can be read.
 MIN_RECORDS = 5
@@ -19,8 +19,6 @@ _RISE = 2.0
 # Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
 # the likelihood-ratio equivalent of three standard errors.
 _CHI2_DROP = 9.0
-# Condition of J'J above which its inverse says nothing.
-_CONDITION = 1e12
 
 
 class FitStatus(Enum):
@@ -115,7 +113,7 @@ def sampled_error(curve: Curve, record: int) -> float:
 
 def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
     """Weighted least squares of the sigmoid to the records past step 0, R0 held at step 0's."""
-    fits = [
+    fits = (
         Fit(
             run_id=curve.run.run_id,
             status=_before(curve),
@@ -123,13 +121,11 @@ def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
             base_reward=curve.base_reward,
         )
         for curve in curves
-    ]
-    fitted = [i for i, fit in enumerate(fits) if fit.status is FitStatus.FITTED]
-    if fitted:
-        found = _fit_together([curves[i] for i in fitted], [fits[i] for i in fitted])
-        for i, fit in zip(fitted, found, strict=True):
-            fits[i] = fit
-    return tuple(fits)
+    )
+    return tuple(
+        _fitted(curve, fit) if fit.status is FitStatus.FITTED else fit
+        for curve, fit in zip(curves, fits, strict=True)
+    )
 
 
 def _before(curve: Curve) -> FitStatus:
@@ -140,71 +136,33 @@ def _before(curve: Curve) -> FitStatus:
     return FitStatus.FITTED if _rises(curve) else FitStatus.NO_RISE
 
 
-def stack_records(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compute, reward and its error past step 0: each (curves, records), NaN past a curve's end."""
-    width = max(int((curve.steps > 0).sum()) for curve in curves)
-    compute, reward, error = (np.full((len(curves), width), np.nan) for _ in range(3))
-    for i, curve in enumerate(curves):
-        past = curve.steps > 0
-        count = int(past.sum())
-        compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
-        error[i, :count] = reward_errors(curve)[past]
-    return compute, reward, error
-
-
-def _fit_together(curves: Sequence[Curve], fits: Sequence[Fit]) -> list[Fit]:
-    """Fits of curves that have enough records, by what is known of them before."""
-    compute, reward, error = stack_records(curves)
-    base = np.array([[curve.base_reward] for curve in curves], dtype=np.float64)
-    higher = base + [[sampled_error(curve, 0)] for curve in curves]
-    sample = compute, reward[:, None, :], 1 / error[:, None, :] ** 2
-    moved = fit_sigmoids(*sample, np.minimum(higher, 1.0)).asymptote
-    best = fit_sigmoids(*sample, base)
-    last = np.log(np.nanmax(compute, axis=1))
-    unfinished = fit_sigmoids(*sample, base, least_midpoint=last).objective
-    chi2 = best.objective / (np.isfinite(compute).sum(axis=1, keepdims=True) - 3)
+def _fitted(curve: Curve, fit: Fit) -> Fit:
+    """The fit of a curve that has enough records, by what is known of it before."""
+    past = curve.steps > 0
+    sample = curve.compute[past], curve.reward[past], reward_errors(curve)[past]
+    base = float(curve.reward[0])
+    last = math.log(float(curve.compute[past][-1]))
+    best = fit_sigmoid(*sample, base)
+    chi2 = best.objective / (fit.num_records - 3)
     # Training noise is not in the weights.
-    spread = np.maximum(1.0, chi2)
-    short = (unfinished - best.objective) / spread < _CHI2_DROP
-    errors = _errors(best, compute, base, error) * np.sqrt(spread)
-    risen = logistic(np.exp(best.exponent) * (last[:, None] - best.midpoint))
-    found = []
-    for i, fit in enumerate(fits):
-        fit = replace(fit, reduced_chi2=float(chi2[i, 0]))
-        if short[i, 0]:
-            fit = replace(fit, status=FitStatus.WINDOW_SHORT)
-        elif best.on_bound[i, 0] or not np.isfinite(errors[i]).all():
-            fit = replace(fit, status=FitStatus.ON_BOUND)
-        else:
-            of_asymptote, of_midpoint, of_exponent = errors[i].tolist()
-            fit = replace(
-                fit,
-                asymptote=Estimate(value=float(best.asymptote[i, 0]), standard_error=of_asymptote),
-                midpoint=_from_log(float(best.midpoint[i, 0]), of_midpoint),
-                exponent=_from_log(float(best.exponent[i, 0]), of_exponent),
-                base_effect=float(moved[i, 0] - best.asymptote[i, 0]),
-                share_risen=float(risen[i, 0]),
-            )
-        found.append(fit)
-    return found
-
-
-def _errors(fits: Sigmoids, compute: FloatArray, base: FloatArray, error: FloatArray) -> FloatArray:
-    """Standard errors of (A, ln C_mid, ln b) by what records are worth: (curves, 3), infinite where
-    the records do not tell them apart.
-
-    The roots of the diagonal of (J'J)^-1, J: weighted rewards by these.
-    """
-    b = np.exp(fits.exponent)
-    u = b * (np.log(compute) - fits.midpoint)
-    s = logistic(u)
-    slope = (fits.asymptote - base) * s * (1 - s)
-    jacobian = np.nan_to_num(np.stack([s, -b * slope, u * slope], axis=1) / error[:, None, :])
-    curvature = jacobian @ jacobian.swapaxes(1, 2)
-    sound = np.linalg.cond(curvature) <= _CONDITION
-    variance = np.full((len(u), 3), np.inf)
-    variance[sound] = np.linalg.inv(curvature[sound]).diagonal(axis1=1, axis2=2)
-    return np.asarray(np.sqrt(variance))
+    spread = max(1.0, chi2)
+    fit = replace(fit, reduced_chi2=chi2)
+    unfinished = fit_sigmoid(*sample, base, least_midpoint=last).objective
+    if (unfinished - best.objective) / spread < _CHI2_DROP:
+        return replace(fit, status=FitStatus.WINDOW_SHORT)
+    if best.on_bound or not np.isfinite(best.errors).all():
+        return replace(fit, status=FitStatus.ON_BOUND)
+    of_asymptote, of_midpoint, of_exponent = (each * math.sqrt(spread) for each in best.errors)
+    moved = fit_sigmoid(*sample, min(base + sampled_error(curve, 0), 1.0)).asymptote
+    risen = logistic(np.array(math.exp(best.exponent) * (last - best.midpoint)))
+    return replace(
+        fit,
+        asymptote=Estimate(value=best.asymptote, standard_error=of_asymptote),
+        midpoint=_from_log(best.midpoint, of_midpoint),
+        exponent=_from_log(best.exponent, of_exponent),
+        base_effect=moved - best.asymptote,
+        share_risen=float(risen),
+    )
 
 
 def _from_log(logarithm: float, error: float) -> Estimate:

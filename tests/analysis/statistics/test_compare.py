@@ -46,24 +46,18 @@ def slow(plan: Plan) -> Entry:
     return entry(plan, "slow", SLOW)
 
 
-def test_equal_asymptotes_are_refitted_and_leave_the_difference_in_efficiency(
-    plan: Plan, slow: Entry
-) -> None:
+def test_recipes_differ_in_efficiency_or_in_asymptote(plan: Plan, slow: Entry) -> None:
     fast = entry(plan, "fast", replace(SLOW, midpoint=SLOW.midpoint / 3))
     comparison = compare([slow, fast], CONFIG)
     by_n = {(law.entry, law.num_generations): law for law in comparison.cells}
-    agreed = [n for n in (8, 32, 128) if by_n["slow", n].refitted_midpoint is not None]
-    assert len(agreed) >= 2
-    for n in agreed:
-        late, early = (known(by_n[of, n].refitted_midpoint) for of in ("slow", "fast"))
-        assert late / early == pytest.approx(3, rel=0.15)
-        assert by_n["slow", n].exponent.median == pytest.approx(SLOW.exponent, rel=0.15)
-
-
-def test_a_higher_asymptote_is_no_common_one(plan: Plan, slow: Entry) -> None:
+    shared = {n for _, n in by_n}
+    assert len(shared) >= 2
+    for n in shared:
+        late, early = (by_n[of, n] for of in ("slow", "fast"))
+        assert late.midpoint / early.midpoint == pytest.approx(3, rel=0.3)
+        assert late.exponent.median == pytest.approx(SLOW.exponent, rel=0.15)
     high = entry(plan, "high", replace(SLOW, gain=SLOW.gain * 1.4))
     comparison = compare([slow, high], CONFIG)
-    assert all(law.refitted is None for law in comparison.cells)
     last = [at for at in comparison.frontiers if at.entry == "high"][-1]
     assert known(last.better) > 0.99
     assert all(at.better is None for at in comparison.frontiers if at.entry == "slow")

@@ -1,10 +1,15 @@
 """A planted learning curve is recovered; what its records do not identify is None."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.optimize import curve_fit
 
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.fits import Fit, FitStatus, fit_curves, sigmoid
+from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoid
 from tests.analysis.statistics.planted import curve_of
 from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES
 
@@ -64,3 +69,51 @@ def test_what_is_not_identified_has_a_status_and_no_numbers(
     for fit in fit_curves(curves):
         assert fit.status in statuses
         assert (fit.asymptote, fit.midpoint, fit.exponent) == (None, None, None)
+
+
+LOGS = np.linspace(np.log(1e8), np.log(1e11), 20)
+R0 = 0.3
+
+
+def risen(logs: Any, asymptote: float, midpoint: float, exponent: float) -> Any:
+    power = np.clip(-np.exp(exponent) * (logs - midpoint), -700, 700)
+    return R0 + (asymptote - R0) / (1 + np.exp(power))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_start_finds_a_better_fit(seed: int) -> None:
+    """Saturated, barely begun, flat and steep curves."""
+    rng = np.random.default_rng(seed)
+    truth = rng.uniform(R0, 1), rng.uniform(np.log(1e8), np.log(1e12)), rng.uniform(-1.2, 1.6)
+    mean = risen(LOGS, *truth)
+    reward = rng.binomial(2000, mean) / 2000
+    error = np.sqrt(np.maximum(mean * (1 - mean), 1e-3) / 2000)
+    fit = fit_sigmoid(np.exp(LOGS), reward, error, R0)
+    reach = np.log(MIDPOINT_FACTOR)
+    low = (0.0, LOGS[0] - reach, np.log(EXPONENTS[0]))
+    high = (1.0, LOGS[-1] + reach, np.log(EXPONENTS[1]))
+
+    def objective(*parameters: float) -> float:
+        return float((((risen(LOGS, *parameters) - reward) / error) ** 2).sum())
+
+    assert objective(fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx(fit.objective)
+    for start in itertools.product((0.6,), np.quantile(LOGS, (0.1, 0.5, 0.9)), (-0.5, 0.7)):
+        fitted, _ = curve_fit(
+            risen, LOGS, reward, p0=start, sigma=error, bounds=(low, high), max_nfev=5000
+        )
+        assert fit.objective <= objective(*fitted) * (1 + 1e-6)
+    bounded = fit_sigmoid(np.exp(LOGS), reward, error, R0, least_midpoint=LOGS[-1])
+    assert bounded.midpoint >= LOGS[-1] - 1e-9
+    assert bounded.objective >= fit.objective * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("truth", "on_bound"),
+    [((0.8, 21.8, 0.5), False), ((0.45, 23.0, 1.2), False), ((1.0, 23.0, 0.0), True)],
+)
+def test_noiseless_curves_are_recovered_and_bounds_are_reported(
+    truth: tuple[float, float, float], on_bound: bool
+) -> None:
+    fit = fit_sigmoid(np.exp(LOGS), risen(LOGS, *truth), np.ones_like(LOGS), R0)
+    assert (fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx(truth, abs=1e-4)
+    assert fit.on_bound == on_bound
