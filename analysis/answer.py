@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import Gap
-from isosweep.analysis.outlook import Change, Outlook
+from isosweep.analysis.outlook import Change, Lack
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.frontier import Choice
@@ -427,10 +427,10 @@ class AddN:
 
 @dataclass(frozen=True, kw_only=True)
 class Enlarge:
-    """Enlarge the evaluation or add seeds, with price and odds."""
+    """Add what any verdict takes: n, budgets or seeds."""
 
-    outlook: Outlook
-    """What sweeps like this find, with it and without."""
+    lacks: tuple[Lack, ...]
+    """What the plan has too few of."""
     kind: Literal["enlarge"] = "enlarge"
     """enlarge."""
 

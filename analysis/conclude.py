@@ -1,4 +1,4 @@
-"""Draws the conclusions of a sweep: from data, findings and a plan's outlook to an `Answer`."""
+"""Draws the conclusions of a sweep: from data, findings and a plan's advice to an `Answer`."""
 
 import math
 from collections import Counter
@@ -41,15 +41,15 @@ from isosweep.analysis.answer import (
     Warned,
 )
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.outlook import Change, Outlook
+from isosweep.analysis.outlook import Change, Lack
 from isosweep.analysis.pairs import NamedCell, Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
+from isosweep.analysis.statistics.new_problems import NewProblems
 from isosweep.analysis.statistics.problems import enough_problems
 from isosweep.analysis.statistics.verdict import behind, open_end
-from isosweep.analysis.statistics.views import View
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.warnings import LOST_CHECKPOINT
@@ -68,10 +68,11 @@ _DONE = 0.98
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What a plan says of making its answer surer. `further`: how an n joins the grid; `problems`:
+    """What a plan says of making its answer surer. `lacks`: what any verdict takes that it has not;
+    `further`: how an n joins the grid; `problems`:
     the change to so many held-out ones, None where the task has not as many."""
 
-    outlook: Outlook | None = None
+    lacks: tuple[Lack, ...] = ()
     further: Callable[[int], AddN] | None = None
     problems: Callable[[int], Change | None] | None = None
     sweep: str | None = None
@@ -139,10 +140,9 @@ def _caveats(
     end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
     lacking = behind(saturation.optima, frontier, saturation.quantity)
     # First what contradicts the verdict.
-    found: list[Caveat] = [
-        NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems)
-        for view in _otherwise_on_new(findings)
-    ]
+    found: list[Caveat] = []
+    if (new := _otherwise_on_new(findings)) is not None:
+        found.append(NotForNewProblems(verdict=new.verdict, num_problems=new.num_problems))
     earlier = None if rise is None or lacking else rise.earlier
     if earlier is not None and earlier.gain <= 0:
         found.append(NoGain(factor=earlier.factor, gain=earlier.gain))
@@ -209,10 +209,10 @@ def _broken(data: SweepData) -> tuple[BrokenRecord, ...]:
     )
 
 
-def _otherwise_on_new(findings: Findings) -> list[View]:
-    """The view of further problems, where its verdict is another."""
-    own = findings.saturation.verdict
-    return [view for view in findings.views if view.new_problems and view.verdict != own]
+def _otherwise_on_new(findings: Findings) -> NewProblems | None:
+    """What is said of further problems, where their verdict is another."""
+    new = findings.new_problems
+    return None if new is None or new.verdict == findings.saturation.verdict else new
 
 
 def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
@@ -426,9 +426,8 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
         found.append(replace(advice.further(end.further), end=end))
     if (more := _more_problems(findings, advice)) is not None:
         found.append(more)
-    change = advice.outlook and advice.outlook.change
-    if advice.outlook is not None and not (change and _has(found, change)):
-        found.append(Enlarge(outlook=advice.outlook))
+    if advice.lacks:
+        found.append(Enlarge(lacks=advice.lacks))
     if advice.sweep is not None:
         found.append(SingleRuns(sweep=advice.sweep))
     return tuple(found)
@@ -437,20 +436,14 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
 def _more_problems(findings: Findings, advice: Advice) -> MoreProblems | None:
     """What makes the verdict hold for further problems; None where it does, where there is none,
     and where it is not the choice of problems that keeps it from that."""
-    if findings.saturation.verdict == "not identified" or advice.problems is None:
+    new = _otherwise_on_new(findings)
+    if new is None or findings.saturation.verdict == "not identified" or advice.problems is None:
         return None
-    for view in _otherwise_on_new(findings):
-        now, added = view.num_problems, view.problem_variance or 0.0
-        if (enough := enough_problems(now, added)) > now:
-            unit = 10 ** max(0, len(str(enough)) - _DIGITS)
-            enough = math.ceil(enough / unit) * unit
-            change = advice.problems(enough)
-            return MoreProblems(problems=enough, change=change, num_problems=now, added=added)
-    return None
-
-
-def _has(found: list[NextStep], change: Change) -> bool:
-    """Whether steps before it ask for that n, or for as many problems."""
-    added = {step.n for step in found if isinstance(step, AddN)}
-    more = max((s.problems for s in found if isinstance(s, MoreProblems) and s.change), default=0)
-    return change.num_generations in added or 0 < (change.problems or 0) <= more
+    now, added = new.num_problems, new.variance or 0.0
+    enough = enough_problems(now, added)
+    if enough <= now:
+        return None
+    unit = 10 ** max(0, len(str(enough)) - _DIGITS)
+    enough = math.ceil(enough / unit) * unit
+    change = advice.problems(enough)
+    return MoreProblems(problems=enough, change=change, num_problems=now, added=added)

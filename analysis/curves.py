@@ -450,19 +450,6 @@ def _broken(curve: Curve, spread: float) -> list[int]:
     return found
 
 
-def rescored(
-    data: SweepData, metric: MetricName = "avg", difficulty: tuple[float, float] | None = None
-) -> SweepData:
-    """The same records by another metric, or on the problems of one difficulty.
-
-    `data` has to be scored by avg@k, which keeps every problem's successes, and to tell the metric.
-    """
-    assert data.metric == "avg"
-    judged = with_witnesses([curve.scored_by(metric, difficulty) for curve in data.curves])
-    readings = read_cells(data.plan, judged)
-    return replace(data, curves=judged, readings=readings, metric=metric)
-
-
 def read_cells(plan: Plan, curves: Sequence[Curve]) -> tuple[CellReading, ...]:
     """One reading for each of the plan's cells, in its order."""
     by_id = {curve.run.run_id: curve for curve in curves}

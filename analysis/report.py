@@ -52,7 +52,7 @@ def analyse(
     """
     data = replace(load_view(paths, config, axes), course=course)
     data = replace(data, training=read_training(paths, data, METRICS))
-    findings = find(data, config, views=True)
+    findings = find(data, config, new_problems=True)
     figures = describe_figures(data, findings)
     drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
     numbers = {k: v for k, v in asdict(config).items() if k not in ("formats", "figure_width")}

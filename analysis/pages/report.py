@@ -16,7 +16,6 @@ from isosweep.analysis.pages.tables import (
     all_fallen,
     missing_runs,
     set_table,
-    view_table,
 )
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.tables import cell_page
@@ -57,7 +56,6 @@ def render_report(
         tables={table.name: table.to_page() for table in tables},
         cells=cell_page(data),
         unit=UNITS[data.plan.budget_unit],
-        views=view_table(findings.views),
         sets=set_table(data),
         changed=CHANGED,
         essentials=_essentials(data, about),

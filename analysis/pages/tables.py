@@ -1,51 +1,12 @@
-"""Tables that only the report's page has: other views of the sweep, and runs that are missing."""
+"""Tables that only the report's page has: evaluation sets, and runs that are missing."""
 
 from collections.abc import Sequence
 
 from isosweep.analysis.columns import PageTable, page_table, written
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.views import View
 from isosweep.plan.tally import Standing
 from isosweep.words.numbers import short
-
-
-def view_table(views: Sequence[View]) -> PageTable:
-    """The answer by each metric and on each difficulty."""
-    rows = [
-        (
-            f"{view.metric}@k",
-            _problems(view),
-            view.num_problems,
-            f"{view.base_reward:.4f}",
-            f"{view.best_reward:.4f}",
-            view.best,
-            *(_ends(ends) for ends in (view.interval, view.enough)),
-            ", ".join(map(str, view.candidates)),
-            view.verdict,
-        )
-        for view in views
-    ]
-    head = (
-        *("metric", "problems", "how many", "before", "best", "best n"),
-        *("n*", "n_d", "may be best", "verdict"),
-    )
-    return page_table(head, rows, left=(0, 1, 8, 9))
-
-
-def _ends(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else " to ".join(map(short, interval))
-
-
-def _problems(view: View) -> str:
-    if view.new_problems:
-        return "further ones of the same kind"
-    if view.difficulty is None:
-        return "all"
-    low, high = view.difficulty
-    if high == 0:
-        return "never right before training"
-    return f"right {low:.0%} to {high:.0%} of the time before training"
 
 
 def all_fallen(data: SweepData) -> dict[int, list[float]]:

@@ -8,10 +8,10 @@ from isosweep.analysis.statistics.fits import Fit, fit_curves
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.mechanism import ProblemChange, problem_changes
+from isosweep.analysis.statistics.new_problems import NewProblems, judge_new_problems
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.survival import Survival, survivals
-from isosweep.analysis.statistics.views import View, all_views
 from isosweep.config.analysis import AnalysisConfig
 
 
@@ -19,7 +19,7 @@ from isosweep.config.analysis import AnalysisConfig
 class Findings:
     """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
     `survivals`: one an n, () where no run fell; `batch_laws`: one an n x B, () where it is not
-    fixed; `views`: () unless asked for."""
+    fixed; `new_problems`: None unless asked for."""
 
     surface: Surface | None
     frontier: Frontier
@@ -28,11 +28,11 @@ class Findings:
     changes: tuple[ProblemChange, ...]
     survivals: tuple[Survival, ...]
     batch_laws: tuple[BatchLaw, ...]
-    views: tuple[View, ...] = ()
+    new_problems: NewProblems | None = None
 
 
-def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Findings:
-    """Analyse the sweep as far as its runs have come; with `views`, by other metrics as well."""
+def find(data: SweepData, config: AnalysisConfig, *, new_problems: bool = False) -> Findings:
+    """Analyse the sweep as far as its runs have come; with `new_problems`, for those as well."""
     surface, frontier, saturation = judge(data, config)
     fits = fit_curves([curve.until_collapse() for curve in data.curves])
     return Findings(
@@ -43,5 +43,5 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         changes=problem_changes(data, frontier),
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),
-        views=all_views(data, config, frontier, saturation) if views else (),
+        new_problems=judge_new_problems(data, config) if new_problems else None,
     )

@@ -12,7 +12,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import stored_course
-from isosweep.modes.further import further_n, twice_the_largest
+from isosweep.modes.further import further_n
 from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
@@ -94,12 +94,12 @@ def analysis_seconds(runs: int, variants: int) -> float:
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
     """What makes the answer of one variant's `plan` surer."""
     from isosweep.analysis.conclude import Advice
-    from isosweep.analysis.outlook import more_problems, outlook
+    from isosweep.analysis.outlook import lacks_of, more_problems
 
     # A further set is no part of a run: its problems are not priced.
     main = config.analysis.evaluation_set is None
     return Advice(
-        outlook=outlook(plan, config, twice_the_largest),
+        lacks=lacks_of(plan, config),
         further=lambda n: further_n(plan, config, n),
         problems=(lambda count: more_problems(plan, config, count)) if main else None,
         sweep=typed("from", paths.root.name),

@@ -1,7 +1,7 @@
 """One n more for a sweep's grid: the grid that takes it, and what it adds."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,13 @@ from isosweep.config.axes import combinations
 from isosweep.config.grid import GridConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan.candidates import Candidates, Place
-from isosweep.plan.cells import Plan, predicted
+from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.rules import rules_of
 from isosweep.words.numbers import short
 
 if TYPE_CHECKING:
     from isosweep.analysis.answer import AddN
-    from isosweep.analysis.outlook import Change
 
 
 def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
@@ -29,30 +28,6 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
     from isosweep.analysis.answer import AddN
 
     return AddN(n=n, **_added(plan, config, n))
-
-
-def twice_the_largest(plan: Plan, config: SweepConfig) -> "Change | None":
-    """The change of `plan`, of one combination of `grid.axes`, to one n more, twice its largest;
-    None where no grid takes it."""
-    from isosweep.analysis.outlook import Change
-
-    n = 2 * max(run.num_generations for run in plan.runs)
-    added = _added(plan, config, n)
-    if not added["settings"]:
-        return None
-    hours = math.fsum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
-    return Change(
-        settings=typed_grid(added["settings"]),
-        num_generations=n,
-        device_time=1 + added["device_hours"] / hours,
-        device_hours=hours + added["device_hours"],
-    )
-
-
-def typed_grid(settings: Mapping[str, Sequence[int]]) -> str:
-    """Settings of `grid` as they are typed."""
-    lists = {name: ",".join(map(str, values)) for name, values in settings.items()}
-    return " ".join(f"grid.{name}=[{values}]" for name, values in lists.items())
 
 
 def _added(plan: Plan, config: SweepConfig, n: int) -> dict[str, Any]:

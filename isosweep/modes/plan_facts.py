@@ -4,7 +4,6 @@ command that launches it."""
 from collections.abc import Iterable
 
 from isosweep import words
-from isosweep.modes.further import twice_the_largest
 from isosweep.modes.terminal import typed
 from isosweep.plan.cells import predicted
 from isosweep.plan.output import PlanFacts
@@ -23,7 +22,7 @@ def plan_facts(study: Study, paths: SweepPaths, places: int | None) -> PlanFacts
 
     plan, config = study.plan, study.config
     seconds = [predicted(run.seconds) for run in plan.runs]
-    seen = outlook_of_variants(plan, config, twice_the_largest)
+    seen = outlook_of_variants(plan, config)
     lines = words.lines("plan", "findings", seen, plan.pricing)
     if config.trainer.name != "command":
         lines.append(words.line("plan", "evaluation", evaluation_of(study), len(plan.runs)))

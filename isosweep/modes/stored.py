@@ -24,7 +24,6 @@ from isosweep.files import write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
-from isosweep.modes.further import twice_the_largest
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.plan.calibration import planned_times
@@ -190,7 +189,7 @@ def described_findings(study: Study) -> Iterator[str]:
     else:
         yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
     yield from words.lines("plan", "repeats", repeated_sets(config))
-    seen = outlook_of_variants(plan, config, twice_the_largest)
+    seen = outlook_of_variants(plan, config)
     yield from words.lines("plan", "findings", seen, plan.pricing)
 
 

@@ -32,14 +32,14 @@ from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.outlook import Change, Outlook
+from isosweep.analysis.outlook import Change, Lack
 from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, fit_frontier
+from isosweep.analysis.statistics.new_problems import NewProblems
 from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict
-from isosweep.analysis.statistics.views import View
 from isosweep.errors import SettingError
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from tests.analysis.conftest import CONFIG, Analysed
@@ -56,8 +56,8 @@ from tests.analysis.sweeps import (
     write_sweep,
 )
 
-NOTHING = Outlook(nearest={}, judged_by={}, no_change="decided")
-SEEDS = Advice(outlook=NOTHING, further=lambda n: AddN(n=n, settings={"num_generations": [n]}))
+LACKS = (Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]"),)
+SEEDS = Advice(lacks=LACKS, further=lambda n: AddN(n=n, settings={"num_generations": [n]}))
 
 
 def use_of(answer: Answer) -> Use:
@@ -88,7 +88,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     assert answer.spent.budgets == full.data.plan.budgets
     assert (answer.runs.total, answer.runs.standings["done"]) == (45, 45)
     assert (answer.runs.warned, answer.runs.too_short) == ((), 0)
-    assert answer.next_steps == (Enlarge(outlook=NOTHING), SingleRuns(sweep="from=mine"))
+    assert answer.next_steps == (Enlarge(lacks=LACKS), SingleRuns(sweep="from=mine"))
     assert reward is not None
     assert reward.earlier is not None
     assert (reward.earlier.factor, reward.earlier.expected) == (2.0, True)
@@ -205,7 +205,7 @@ def test_what_would_close_an_open_end_comes_first(full: Analysed) -> None:
     def steps(found: Findings) -> tuple[object, ...]:
         return conclude(full.data, found, SEEDS).next_steps
 
-    enlarge = Enlarge(outlook=NOTHING)
+    enlarge = Enlarge(lacks=LACKS)
     end = OpenEnd(kind="above", edge=32)
     joins = AddN(n=64, settings={"num_generations": [64]}, end=end)
     assert steps(open_at_the_end(full)) == (joins, enlarge)
@@ -217,58 +217,41 @@ def test_what_would_close_an_open_end_comes_first(full: Analysed) -> None:
     last = full.data.plan.budgets[-1]
     go_on = GoOn(n=(64, 128), budget=last)
     assert steps(open_at_the_end(full, missing=(64, 128))) == (go_on, enlarge)
-    # The same n is not named twice.
-    for n, rest in ((64, ()), (128, (Enlarge,))):
-        change = Change(settings="", device_time=1.1, device_hours=3.0, num_generations=n)
-        advice = replace(SEEDS, outlook=replace(NOTHING, change=change))
-        first, *others = conclude(full.data, open_at_the_end(full), advice).next_steps
-        assert (first, tuple(map(type, others))) == (joins, rest)
     # What has fallen was run: nothing more of it is asked for.
     assert steps(open_at_the_end(full, fell=(64,))) == (enlarge,)
 
 
 def on_new_problems(findings: Findings, own: Verdict, verdict: Verdict, added: float) -> Findings:
     """What was found, with its own verdict, and another for further problems than these 100."""
-    view = View(
-        metric="avg",
-        difficulty=None,
-        new_problems=True,
-        num_problems=100,
-        base_reward=0.1,
-        best_reward=0.5,
-        best=8,
-        candidates=(8,),
-        interval=None,
-        verdict=verdict,
-        problem_variance=added,
-    )
-    return replace(findings, saturation=replace(findings.saturation, verdict=own), views=(view,))
+    new = NewProblems(num_problems=100, verdict=verdict, variance=added)
+    return replace(findings, saturation=replace(findings.saturation, verdict=own), new_problems=new)
 
 
 def test_a_verdict_that_new_problems_lack_asks_for_more_of_them(full: Analysed) -> None:
-    price = Change(settings="task.num_eval_problems", device_time=1.1, device_hours=3.0)
+    price = Change(
+        settings="task.num_eval_problems",
+        device_time=1.1,
+        device_hours=3.0,
+        problems=430,
+        samples_per_problem=8,
+        evaluation_before=0.1,
+        evaluation_after=0.2,
+    )
 
     def step(own: Verdict, verdict: Verdict, added: float, most: int = 10**9) -> object:
-        advice = Advice(problems=lambda count: price if count <= most else None, outlook=NOTHING)
+        advice = Advice(problems=lambda count: price if count <= most else None, lacks=LACKS)
         findings = on_new_problems(full.findings, own, verdict, added)
         answer = conclude(full.data, findings, advice)
         other = NotForNewProblems(verdict=verdict, num_problems=100)
         assert (other in answer.caveats) == (own != verdict)
         # Before seeds, which leave that doubt as it is.
-        assert answer.next_steps[-1] == Enlarge(outlook=NOTHING)
+        assert answer.next_steps[-1] == Enlarge(lacks=LACKS)
         return answer.next_steps[-2] if len(answer.next_steps) > 1 else None
 
     # 428 problems add a quarter of what seeds do.
     more = MoreProblems(problems=430, change=price, num_problems=100, added=1.07)
     assert step("constant", "not identified", 1.07) == more
     assert step("constant", "not identified", 1.07, most=400) == replace(more, change=None)
-    # A larger evaluation of fewer problems would be the same again.
-    found = on_new_problems(full.findings, "constant", "not identified", 1.07)
-    for problems, kinds in ((430, [MoreProblems]), (1024, [MoreProblems, Enlarge])):
-        larger = replace(NOTHING, change=replace(price, problems=problems))
-        advice = Advice(problems=lambda _: price, outlook=larger)
-        steps = conclude(full.data, found, advice).next_steps
-        assert list(map(type, steps)) == kinds
     assert step("constant", "constant", 1.07) is None
     # Not the problems keep it from holding, and there is nothing to hold.
     assert step("constant", "not identified", 0.2) is None
@@ -373,8 +356,8 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
     )
     found = find(replace(late, readings=alone), CONFIG)
     assert found.frontier.lost == ()
-    answer = conclude(replace(late, readings=alone), found, Advice(outlook=NOTHING))
-    assert answer.next_steps == (Enlarge(outlook=NOTHING),)
+    answer = conclude(replace(late, readings=alone), found, Advice(lacks=LACKS))
+    assert answer.next_steps == (Enlarge(lacks=LACKS),)
     # Nor where a rule has planned the other n for smaller budgets alone.
     n = late.generations[0]
     few = [r for r in late.readings if r.fallen is None or r.cell.num_generations == n]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.curves import Curve, rescored
+from isosweep.analysis.curves import Curve
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import analyse
 from isosweep.analysis.statistics.findings import Findings, find
@@ -36,7 +36,7 @@ def averaged(line: dict[str, Any]) -> dict[str, Any]:
 
 def findings_of(paths: SweepPaths) -> Findings:
     config = AnalysisConfig(name="default")
-    return find(load_sweep(paths), config, views=True)
+    return find(load_sweep(paths), config, new_problems=True)
 
 
 def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
@@ -46,13 +46,7 @@ def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
         k = before.samples_per_problem
         assert np.allclose(after.reward, (2 * before.successes >= k).mean(axis=1))
         assert after.samples_per_problem == 1
-    again = rescored(plain, "majority")
-    assert [r.reward for r in again.readings] == [r.reward for r in majority.readings]
-    views = {view.metric: view for view in findings_of(paths).views}
-    assert set(views) == set(METRICS) == set(get_args(MetricName))
-    assert views["majority"].base_reward == pytest.approx(
-        float(np.mean([curve.reward[0] for curve in majority.curves]))
-    )
+    assert set(METRICS) == set(get_args(MetricName))
 
 
 @pytest.mark.parametrize("draws", [1, 2, 4])
@@ -126,5 +120,6 @@ def test_means_alone_bear_the_same_verdict_and_are_drawn(tmp_path: Path) -> None
         assert other.interval is not None
         assert one.interval is not None
         assert other.interval.median == pytest.approx(one.interval.median, rel=0.02)
-    assert means.views == ()
+    assert means.new_problems is None
+    assert counted.new_problems is not None
     assert [fit.status for fit in means.fits].count(counted.fits[0].status) > 0

@@ -1,24 +1,19 @@
-"""What a plan could find, the cheapest change that finds more, and what evaluation takes."""
+"""What a plan could find, and what evaluation takes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from isosweep.analysis import outlook
 from isosweep.analysis.outlook import (
-    Change,
     Lack,
     Outlook,
     more_problems,
     outlook_of_variants,
 )
-from isosweep.analysis.simulation.findable import Design, Findable, Odds, findable
+from isosweep.analysis.simulation.findable import Design, findable
 from isosweep.config.evaluation import SIZES
 from isosweep.modes.analyse import _advice
-from isosweep.modes.further import twice_the_largest
-from isosweep.modes.stored import described_findings
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import evaluation_of, resolve
 from isosweep.store.paths import SweepPaths
@@ -27,25 +22,7 @@ from tests.conftest import make_config, plan_of
 
 def seen(*overrides: str) -> Outlook:
     config = make_config(*overrides)
-    return outlook_of_variants(plan_of(config), config, twice_the_largest)
-
-
-def change(*overrides: str) -> Change:
-    found = seen(*overrides).change
-    assert found is not None
-    return found
-
-
-def finds(rule: Callable[[Design], float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the table one in which a design decides that share in either world."""
-
-    monkeypatch.setattr(outlook, "findable", lambda design: decided(rule(design)))
-
-
-def decided(share: float) -> Findable:
-    """What is found where that share is decided surely, in either kind of world."""
-    odds = Odds(surely=share, probably=share, falsely=0.0)
-    return Findable(ends=odds, goes_on=odds)
+    return outlook_of_variants(plan_of(config), config)
 
 
 SEEDS = Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]")
@@ -92,79 +69,6 @@ def test_more_evaluation_and_more_seeds_are_never_told_to_find_less() -> None:
     assert most.decided > one.decided
 
 
-def test_the_cheapest_change_is_the_one_that_gains_most_for_its_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # All that counts is the evaluation; on a GPU it takes next to no time.
-    finds(lambda design: min(1.0, 0.2 + design.problems / 4000), monkeypatch)
-    larger = change("model=qwen-1.5b", "budget=1e20")
-    assert (larger.settings, larger.problems) == ("evaluation=thorough", 3072)
-    assert larger.device_time > 1
-    # All that counts is the number of runs.
-    finds(lambda design: 1 - 1 / design.runs_of_each_n, monkeypatch)
-    more = change()
-    assert (more.settings, more.device_time) == ("grid.seeds=[0,1,2,3,4,5]", 2)
-    # Evaluation gains more than half of what four times the runs would, for a tenth of the time.
-    finds(
-        lambda design: 0.2 + 0.35 * (design.problems > 1000) + 0.6 * (design.runs_of_each_n > 15),
-        monkeypatch,
-    )
-    assert change().settings == "evaluation=large"
-
-
-def test_a_larger_n_is_weighed_beside_evaluation_and_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    finds(lambda design: design.headroom / 4, monkeypatch)
-    own = plan_of(make_config())
-    larger = change()
-    n = 2 * max(run.num_generations for run in own.runs)
-    assert larger.num_generations == n
-    # Exactly what a plan with it takes.
-    wide = plan_of(make_config(larger.settings))
-    assert {run.num_generations for run in wide.runs} - {r.num_generations for r in own.runs} == {n}
-    hours = sum(predicted(run.seconds) for run in wide.runs) / 3600
-    assert larger.device_hours == pytest.approx(hours)
-    assert larger.device_time == pytest.approx(
-        hours * 3600 / sum(predicted(r.seconds) for r in own.runs)
-    )
-    # Ends one and two doublings below the largest n: now one and two quarters.
-    found = seen()
-    assert (found.finds, found.nearer) == (decided(0.5), decided(0.25))
-    assert (larger.finds, larger.nearer) == (decided(0.75), decided(0.5))
-    # One that the grid's rules keep out is no change.
-    most = own.runs[0].problems_per_batch * n - 1
-    assert seen(f"grid.max_completions_per_step={most}").change is None
-    # Where evaluation does as much it comes first: on a GPU it takes next to no time.
-    finds(lambda design: (design.headroom + (design.problems > 1000)) / 5, monkeypatch)
-    assert change("model=qwen-1.5b", "budget=1e20").problems
-
-
-def test_plan_and_report_weigh_a_larger_n(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    finds(lambda design: design.headroom / 4, monkeypatch)
-    study = resolve(make_config())
-    (said,) = (line for line in described_findings(study) if line.startswith("to find more"))
-    assert "(one n more; " in said
-    advice = _advice(study.plan, study.config, SweepPaths(tmp_path, tmp_path))
-    assert advice.outlook is not None
-    assert advice.outlook.change is not None
-    assert advice.outlook.change.num_generations
-    assert advice.problems is not None
-    more = advice.problems(512)
-    assert more is not None
-    assert more.problems == 512
-    # Of a further set no price is known.
-    of_set = replace(study.config, analysis=replace(study.config.analysis, evaluation_set="other"))
-    monkeypatch.setattr(outlook, "outlook", lambda *_: None)
-    assert _advice(study.plan, of_set, SweepPaths(tmp_path, tmp_path)).problems is None
-
-
-def test_a_small_gain_is_not_named_for_costing_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    finds(
-        lambda design: 0.2 + 0.09 * (design.problems > 1000) + design.runs_of_each_n / 30,
-        monkeypatch,
-    )
-    assert change("model=qwen-1.5b", "budget=1e20").settings.startswith("grid.seeds=")
-
-
 def test_twice_the_samples_count_as_twice_the_problems() -> None:
     size = "task.num_eval_problems={}", "evaluation.samples_per_problem={}"
     one, other = (
@@ -172,13 +76,6 @@ def test_twice_the_samples_count_as_twice_the_problems() -> None:
         for values in ((2000, 4), (1000, 8))
     )
     assert one.finds == other.finds != seen().finds
-
-
-def test_a_change_that_the_task_has_no_problems_for_is_not_named() -> None:
-    # Room for 1,250 strings of four digits: `evaluation=thorough` would take 3,072 of them.
-    few = seen("task.sort.levels=[4]")
-    assert few.finds is not None
-    assert few.change is None or few.change.settings != "evaluation=thorough"
 
 
 def test_more_problems_are_priced_by_the_evaluation_that_they_take() -> None:
@@ -197,15 +94,6 @@ def test_more_problems_are_priced_by_the_evaluation_that_they_take() -> None:
     )
     few = make_config("task.num_eval_problems=64", "task.sort.levels=[4]")
     assert more_problems(plan_of(few), few, 5000) is None
-
-
-def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    finds(lambda design: 0.3 + 0.01 * (design.problems > 1000), monkeypatch)
-    assert (seen().change, seen().no_change) == (None, "none gains")
-    finds(lambda design: 0.97, monkeypatch)
-    assert (seen().change, seen().no_change) == (None, "decided")
 
 
 def test_what_the_table_does_not_cover_is_said() -> None:
@@ -244,3 +132,13 @@ def test_evaluations_share_of_flops_is_of_all_that_is_spent() -> None:
     assert evaluation.share_of_flops == pytest.approx(
         evaluation.flops / (evaluation.flops + trained)
     )
+
+
+def test_problems_of_a_further_set_are_not_priced(tmp_path: Path) -> None:
+    study = resolve(make_config())
+    paths = SweepPaths(tmp_path, tmp_path)
+    priced = _advice(study.plan, study.config, paths).problems
+    assert priced is not None
+    assert priced(512) == more_problems(study.plan, study.config, 512)
+    of_set = replace(study.config, analysis=replace(study.config.analysis, evaluation_set="other"))
+    assert _advice(study.plan, of_set, paths).problems is None

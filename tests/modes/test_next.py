@@ -13,7 +13,7 @@ from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.further import further_n, typed_grid
+from isosweep.modes.further import further_n
 from isosweep.modes.proposal import propose_next
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.study import resolve
@@ -125,9 +125,8 @@ def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: s
     config = make_config(*GRID)
     own = plan_of(config)
     added = further_n(own, config, n)
-    typed, said = typed_grid(added.settings), words.line("answer", "add_n", added, own.pricing)
-    assert said.startswith(f"grid.num_generations={grid} (3 runs, 33% more compute, ")
-    assert said.startswith(f"{typed} (")
+    typed, said = f"grid.num_generations={grid}", words.line("answer", "add_n", added, own.pricing)
+    assert said.startswith(f"{typed} (3 runs, 33% more compute, ")
     wide = plan_of(make_config(*GRID[:1], *GRID[2:], typed))
     hours = [math.fsum(predicted(run.seconds) for run in plan.runs) / 3600 for plan in (own, wide)]
     assert added.device_hours == pytest.approx(hours[1] - hours[0])

@@ -102,8 +102,6 @@ CHANGE = Change(
     samples_per_problem=8,
     evaluation_before=0.2,
     evaluation_after=0.36,
-    finds=found(0.6, 0.5),
-    nearer=found(0.3, 0.4),
 )
 OUTLOOKS = (
     Outlook(
@@ -113,7 +111,6 @@ OUTLOOKS = (
         nearest={"below": 3.0},
         judged_by={"margin": 0.02},
         below=("problems",),
-        change=CHANGE,
     ),
     Outlook(
         lacks=(Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]"),),
@@ -126,22 +123,8 @@ OUTLOOKS = (
         sweeps=16,
         nearest={},
         judged_by={},
-        change=replace(
-            CHANGE, settings="grid.num_generations=[32,64,128]", num_generations=128, problems=None
-        ),
     ),
     Outlook(unknown="best", nearest={}, judged_by={}),
-    *(
-        Outlook(
-            finds=found(0.9, 0.9),
-            nearer=found(0.8, 0.9),
-            sweeps=16,
-            nearest={},
-            judged_by={},
-            no_change=why,
-        )
-        for why in ("decided", "none gains", "none fits")
-    ),
 )
 EVALUATION = EvaluationPlan(
     problems=(1024, 2048),
@@ -187,13 +170,11 @@ STEPS = (
     ),
     kinds.MoreProblems(
         problems=1600,
-        change=replace(
-            CHANGE, settings="task.num_eval_problems=1600", problems=1600, finds=None, nearer=None
-        ),
+        change=replace(CHANGE, settings="task.num_eval_problems=1600", problems=1600),
         num_problems=256,
         added=1.55,
     ),
-    kinds.Enlarge(outlook=OUTLOOKS[0]),
+    kinds.Enlarge(lacks=OUTLOOKS[1].lacks),
     kinds.SingleRuns(sweep="from=mine"),
 )
 

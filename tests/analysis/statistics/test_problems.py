@@ -1,11 +1,12 @@
 """What another choice of held-out problems would change is known, where it matters."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import SweepData, rescored
+from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.means import Means
@@ -143,9 +144,13 @@ def test_one_problem_says_nothing_of_others() -> None:
 
 
 def test_where_runs_have_other_problems_nothing_is_said_of_further_ones() -> None:
+    config = AnalysisConfig(name="default")
+    data = sweep(some_gain, 60, 0)
+    new = find(data, config, new_problems=True).new_problems
+    assert new is not None
+    assert new.num_problems == 60
     # By its own step 0 each run has other problems of a difficulty.
-    data = rescored(sweep(some_gain, 60, 0), "avg", (0.1, 0.6))
-    assert len({curve.successes.shape[1] for curve in data.curves}) > 1
-    views = find(data, AnalysisConfig(name="default"), views=True).views
-    assert views
-    assert not any(view.new_problems for view in views)
+    curves = tuple(curve.scored_by("avg", (0.1, 0.6)) for curve in data.curves)
+    assert len({curve.successes.shape[1] for curve in curves}) > 1
+    data = replace(data, curves=curves)
+    assert find(data, config, new_problems=True).new_problems is None
