@@ -48,22 +48,21 @@ class Asked:
     milestone: float | None
 
 
-def study_name(plan: Plan, paths: SweepPaths) -> str:
-    """What the study is called in its storage: by the sweep's directory and its plan."""
-    name = paths.root.name
-    return name if plan.plan_id in name else f"{name}-{plan.plan_id}"
+def study_name(plan: Plan, paths: SweepPaths, config: SearchConfig) -> str:
+    """The study's name in its storage: by the sweep's plan, and in a database, which several sweeps
+    share, by its directory too."""
+    return plan.plan_id if config.storage is None else f"{paths.root.resolve()}-{plan.plan_id}"
 
 
 class SearchStudy:
     """The study of one sweep. Whoever drives the sweep alone writes to it."""
 
     def __init__(self, plan: Plan, paths: SweepPaths, config: SearchConfig) -> None:
-        """Open the study, or begin it. Raises SettingError where its storage cannot be opened, or
-        holds another sweep's study of this name."""
+        """Open the study, or begin it. Raises SettingError where its storage cannot be opened."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._name = study_name(plan, paths)
+        self._name = study_name(plan, paths, config)
         self._distributions = _distributions(plan)
         try:
             if config.storage is None:
@@ -80,20 +79,6 @@ class SearchStudy:
         except Exception as error:
             # What a database's driver raises is its own.
             raise _not_opened(paths, config, error) from error
-        self._own(plan, paths, config.storage)
-
-    def _own(self, plan: Plan, paths: SweepPaths, storage: str | None) -> None:
-        known = self._study.user_attrs.get("sweep_dir")
-        if known == str(paths.root):
-            return
-        # A journal lies in the sweep's own directory, wherever that was copied to.
-        if storage is not None and known is not None and _is_other(Path(known), paths.root):
-            rule = f"has the study {self._name} of another sweep, {known}"
-            nearest = "another name by sweep_dir=DIRECTORY"
-            raise SettingError("search.storage", hidden(storage), rule, nearest)
-        heading = {"sweep_dir": str(paths.root), "plan_id": plan.plan_id, "unit": plan.budget_unit}
-        for name, value in heading.items():
-            self._study.set_user_attr(name, value)
 
     @property
     def asked(self) -> dict[str, Asked]:
@@ -214,18 +199,15 @@ def _read(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | N
         return None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = _storage(paths, config)
-    study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
+    study = optuna.load_study(study_name=study_name(plan, paths, config), storage=storage)
     found = study.get_trials(deepcopy=False)
     asked = [_asked(trial) for trial in found]
-    document: JsonObject = {
+    return {
         "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
         "open": [a.run_id for a in asked if a.told is None],
         "decision": study.user_attrs.get("decision"),
         "trials": _trials_document(found),
     }
-    # A number that is none, as older searches may have written it, is no JSON.
-    plain: JsonObject = json.loads(json.dumps(document), parse_constant=lambda _: None)
-    return plain
 
 
 def _trials_document(trials: "Sequence[FrozenTrial]") -> JsonObject:
@@ -260,11 +242,6 @@ def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
         return storages.RDBStorage(config.storage)
     # Its lock is a symbolic link, which is made with exclusion on network file systems too.
     return storages.JournalStorage(JournalFileBackend(str(paths.search)))
-
-
-def _is_other(known: Path, root: Path) -> bool:
-    """Whether a sweep is there still, and is not the same by another path."""
-    return known.is_dir() and not (root.is_dir() and known.samefile(root))
 
 
 def _mend(journal: Path) -> None:
