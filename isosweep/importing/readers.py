@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -71,28 +72,10 @@ def _ends(*endings: str) -> Callable[[str], bool]:
     return lambda path: path.lower().endswith(endings) and Path(path).is_file()
 
 
-def _csv(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    return read_separated(paths[0], ",", config, notes)
-
-
-def _tsv(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    return read_separated(paths[0], "\t", config, notes)
-
-
-def _json_lines(
-    paths: Sequence[str], config: ImportConfig, notes: list[Note]
-) -> "pandas.DataFrame":
-    return read_json_rows(paths[0], config, notes)
-
-
 def _parquet(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
     import pandas
 
     return with_name_texts(pandas.read_parquet(paths[0]), config)
-
-
-def _mlflow(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    return read_store(paths[0], config, notes)
 
 
 def _trainer_state(
@@ -184,7 +167,7 @@ def _events(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "p
 
 
 READERS: tuple[Reader, ...] = (
-    Reader(name="mlflow", fits=is_store, read=_mlflow, needs="mlflow", names_runs=True),
+    Reader(name="mlflow", fits=is_store, read=read_store, needs="mlflow", names_runs=True),
     Reader(
         name="trainer_state",
         fits=lambda path: Path(path).name == "trainer_state.json",
@@ -198,12 +181,12 @@ READERS: tuple[Reader, ...] = (
         needs="tensorboard",
         run=lambda path: str(Path(path).parent),
     ),
-    Reader(name="csv", fits=_ends(".csv", ".csv.gz"), read=_csv),
-    Reader(name="tsv", fits=_ends(".tsv"), read=_tsv),
+    Reader(name="csv", fits=_ends(".csv", ".csv.gz"), read=partial(read_separated, ",")),
+    Reader(name="tsv", fits=_ends(".tsv"), read=partial(read_separated, "\t")),
     Reader(
         name="jsonl",
         fits=lambda path: _ends(".jsonl", ".ndjson")(path) or is_json_rows(path),
-        read=_json_lines,
+        read=read_json_rows,
     ),
     Reader(name="parquet", fits=_ends(".parquet"), read=_parquet, needs="pyarrow"),
     Reader(name="verl", fits=_is_verl, read=_verl),

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -124,7 +124,9 @@ def _states(files: Iterable[Path]) -> list[tuple[int, int] | None]:
     return [state and (state.st_size, state.st_mtime_ns) for state in found]
 
 
-def read_store(source: str, config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+def read_store(
+    sources: Sequence[str], config: ImportConfig, notes: list[Note]
+) -> "pandas.DataFrame":
     """Runs of one experiment: a row for each step of any metric, with the run's parameters.
 
     Raises SettingError for a database that is none of MLflow's, and for an experiment that is not
@@ -133,7 +135,7 @@ def read_store(source: str, config: ImportConfig, notes: list[Note]) -> "pandas.
     import pandas
 
     rows: list[dict[str, Any]] = []
-    with _opened(source, notes) as experiments:
+    with _opened(sources[0], notes) as experiments:
         name = config.experiment
         listed = ", ".join(sorted(experiments)) or "none"
         if name is not None and name not in experiments:

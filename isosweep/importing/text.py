@@ -10,7 +10,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ def _unzipped(data: bytes) -> bytes:
 
 
 def read_separated(
-    path: str, separator: str, config: ImportConfig, notes: list[Note]
+    separator: str, paths: Sequence[str], config: ImportConfig, notes: list[Note]
 ) -> "pandas.DataFrame":
     """The table in a file of separated values; names of runs are text, whatever they look like.
 
@@ -71,6 +71,7 @@ def read_separated(
     """
     import pandas
 
+    path = paths[0]
     lines = text_lines(path)
     csv.field_size_limit(_LONGEST_FIELD)
     reader = csv.reader(lines, delimiter=separator)
@@ -112,13 +113,16 @@ def _numbered(reader: Any, before: int) -> Iterator[tuple[list[str], int]]:
         before = reader.line_num
 
 
-def read_json_rows(path: str, config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
+def read_json_rows(
+    paths: Sequence[str], config: ImportConfig, notes: list[Note]
+) -> "pandas.DataFrame":
     """The rows of a file with a JSON object on each line, or with one list of objects.
 
     Raises SettingError for what is no JSON object, with its line.
     """
     import pandas
 
+    path = paths[0]
     lines = text_lines(path)
     if any(line.lstrip().startswith("[") for line in lines[:1]):
         rows = list(_listed_rows(path, "".join(lines), notes))
