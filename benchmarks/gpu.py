@@ -244,7 +244,7 @@ def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:
     """
     import torch
 
-    prompts = [list(trainer.prompt_tokens(question.text)) for question in trainer._questions[:B]]
+    prompts = [list(question.tokens) for question in trainer._questions[:B]]
     rows = [prompt for prompt in prompts for _ in range(N)]
     for limit in (1, spec.task.completion_limit):
         completions_of(trainer, limit)

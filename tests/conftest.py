@@ -51,7 +51,7 @@ LONGEST = (
     "tests/slurm/test_nodes.py",
     "tests/training/test_sharded.py",
     "tests/training/test_overlap.py",
-    "tests/training/test_nodes_checkpoints.py",
+    "tests/training/test_unbroken.py",
     "tests/training/test_ranks.py",
     "tests/contract/test_interrupted.py",
     "tests/modes/test_search.py",

@@ -13,8 +13,6 @@ Missing = list[tuple[str, str]]
 
 # What TRL 1.16 supports (trl/import_utils.py).
 _OLDEST, _NEWEST = Version("0.22"), Version("0.31.0")
-# TRL before it generated with the first weights after a sleep (huggingface/trl#5312, #5313).
-_SLEEP_SINCE = Version("1.10.0")
 # Heads of vLLM's attention on a CPU (v1/attention/backends/cpu_attn.py of vLLM 0.31).
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 
@@ -24,7 +22,7 @@ def missing_for_vllm(config: SweepConfig, variants: Sequence[Variant]) -> Missin
     if config.generation.name != "vllm":
         return []
     cpu = config.hardware.device == "cpu"
-    missing = _missing_package(cpu) + _missing_sleep(config)
+    missing = _missing_package(cpu)
     if cpu:
         missing += _missing_heads(variants)
     return missing
@@ -41,14 +39,6 @@ def _missing_package(cpu: bool) -> Missing:
         what = f"{wanted} between {_OLDEST} and {_NEWEST}, which TRL supports (here is {version})"
         return [(what, remedy)]
     return []
-
-
-def _missing_sleep(config: SweepConfig) -> Missing:
-    trl = _version_of("trl")
-    if not config.generation.sleep or trl is None or trl >= _SLEEP_SINCE:
-        return []
-    what = f"trl {_SLEEP_SINCE} or later for generation.sleep=true (here is {trl})"
-    return [(what, "pip install 'isosweep[train]', or set generation.sleep=false")]
 
 
 def _missing_heads(variants: Sequence[Variant]) -> Missing:

@@ -18,9 +18,10 @@ from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import BaseEvaluation
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.progress import Progress
-from isosweep.training.protocols import Decision, Learner, Policy
+from isosweep.training.protocols import Decision, Policy
 from isosweep.training.saving import Saver
 from isosweep.training.sets import EvaluatedSet, pooled
+from isosweep.training.trainer import CountedGRPOTrainer
 from isosweep.training.worker import Session
 
 
@@ -39,7 +40,7 @@ class TrainingLoop:
 
     session: Session
     progress: Progress
-    learner: Learner
+    learner: CountedGRPOTrainer
     evaluator: Evaluator
     recorded: set[int]
     base: BaseEvaluation | None = None

@@ -58,14 +58,6 @@ def ordered(prompts: Sequence[int], completions: Sequence[int], size: int) -> li
     return min(orders, key=padded)
 
 
-def by_prompt(batch: Batch) -> dict[tuple[int, ...], list[int]]:
-    """Places of a batch's rollouts by the tokens of their prompt."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for at, (ids, mask) in enumerate(zip(batch["prompt_ids"], batch["prompt_mask"], strict=True)):
-        found.setdefault(tuple(ids[mask.bool()].tolist()), []).append(at)
-    return found
-
-
 def cut(batch: Batch) -> Batch:
     """`batch` without the columns that pad every one of its rollouts."""
     prompt, completion = (max(1, *lengths) for lengths in lengths_of(batch))

@@ -1,6 +1,5 @@
 """What the loop, the evaluator and the trainer ask of each other and of other people's objects."""
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -40,23 +39,3 @@ class Observer(Protocol):
 
     def saved(self, seconds: float) -> None:
         """`seconds`: wall time that training stood still for a checkpoint."""
-
-
-class Learner(Protocol):
-    """Of the trainer: what the loop uses."""
-
-    @property
-    def model(self) -> Policy:
-        """The policy, as far as this process has it."""
-
-    def follow(self, observer: Observer) -> None:
-        """Let `observer` decide what comes of every step."""
-
-    def whole_policy(self) -> AbstractContextManager[Policy]:
-        """The policy with all its weights in this process, while the context lasts."""
-
-    def write_whole(self, checkpoint: Path) -> None:
-        """Put weights that lie in a checkpoint in parts together, as a model is loaded."""
-
-    def train(self, resume_from_checkpoint: str | None = None) -> Any:
-        """Train until the observer ends it; from a checkpoint's directory, if one is given."""

@@ -1,21 +1,22 @@
 """TRL's GRPOTrainer with isosweep's order of problems, its books, and what recipes add.
 
-Every hook is a small step around TRL's own: the sampling, the updates and, unless the recipe names
-a function, the loss are TRL's.
+What TRL calls is a small step around TRL's own: the updates and, unless the recipe names a
+function, the loss are TRL's.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
+from trl.trainer import grpo_trainer
 
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
 from isosweep.training.beside import Beside
+from isosweep.training.changed import changed
 from isosweep.training.draws import Draws
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -24,7 +25,7 @@ from isosweep.training.loss import load_loss
 from isosweep.training.microbatches import Shape, bearing
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
-from isosweep.training.trl_adapter import TRLTrainer
+from isosweep.training.trl_adapter import TRLTrainer, pad
 from isosweep.training.trl_callback import PART_METRICS
 from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
@@ -102,9 +103,10 @@ class CountedGRPOTrainer(TRLTrainer):
                 spec.task.completion_limit,
             )
 
-    def timing_update(self) -> AbstractContextManager[None]:
-        """Count what runs inside as seconds of training."""
-        return self._ledger.timing("training")
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
+        """TRL's own, counted as seconds of training."""
+        with self._ledger.timing("training"):
+            return super().training_step(model, inputs, num_items_in_batch)
 
     def computed(self, phase: Literal["scoring", "training"], shapes: Sequence[Shape]) -> None:
         """Book what the micro-batches of all processes cost their devices."""
@@ -166,7 +168,10 @@ class CountedGRPOTrainer(TRLTrainer):
                 problems, self._chosen = self._informative(count)
             else:
                 problems = self._drawn_problems()
-            fresh = self.trl_batch(self._rows(problems, count))
+            # TRL's `pad` copies a row at a time.
+            with changed(grpo_trainer, pad=pad):
+                rows = self._rows(problems, count)
+                fresh: Batch = super()._generate_and_score_completions(rows)
             if self._chosen is None:
                 self._note_scores(problems)
             self._chosen = None
@@ -294,9 +299,32 @@ class CountedGRPOTrainer(TRLTrainer):
 
     # What TRL asks for while it makes a batch.
 
-    def prompt_tokens(self, text: str) -> list[int]:
-        """Token ids of a prompt of the task."""
-        return self._tokens_of[text]
+    def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
+        return self.make_batch(len(inputs))
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        return [self._tokens_of[text] for text in prompts], None, {}
+
+    def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
+        made = self.roll_out(prompts)
+        own = made.prompt_ids, made.completion_ids, made.loss_masks, made.texts, made.logprobs
+        # No further columns, and no images of prompts or of tools.
+        return *own, {}, None, []
+
+    def _generate_single_turn(
+        self,
+        prompt_ids: list[list[int]],
+        images: Any,
+        multimodal_fields: Any,
+        num_generations: int,
+        has_tool_images: bool = False,
+    ) -> Completions:
+        return self.sample(prompt_ids, num_generations)
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> Any:
+        return self.score(inputs, completions, completion_ids_list)
 
     def roll_out(self, prompts: list[str]) -> Rollouts:
         """The prompts' rollouts; those chosen already, if the batch was resampled."""
@@ -310,10 +338,10 @@ class CountedGRPOTrainer(TRLTrainer):
         devices = [self.own_device] if self.own_device.type == "cuda" else []
         apart = torch.random.fork_rng(devices, enabled=self.draws is not None)
         with self._ledger.timing("generation"), apart:
-            rollouts = self.trl_rollouts(prompts)
-        self._verify([self._number_of[prompt] for prompt in prompts], rollouts.texts)
+            ids, completions, _, texts, logprobs, *_ = super()._generate(prompts)
+        self._verify([self._number_of[prompt] for prompt in prompts], texts)
         masks = None if self._interruption is None else self._interruption.masks
-        rollouts = replace(rollouts, loss_masks=masks)
+        rollouts = Rollouts(ids, completions, masks, texts, logprobs)
         self._lengths = rollouts.lengths
         self._book_sampled()
         return rollouts
@@ -349,7 +377,8 @@ class CountedGRPOTrainer(TRLTrainer):
             self._rewards = self._chosen.rewards
             return self._rewards
         with self._ledger.timing("reward"):
-            self._rewards = self.trl_rewards(rows, texts, ids)
+            prompts = [row["prompt"] for row in rows]
+            self._rewards = super()._calculate_rewards(rows, prompts, texts, ids)
         self.log_mean("zero_variance_share", 1 - self._varied().float().mean().item())
         if self._spec.task.parts:
             self._log_parts(rows)

@@ -1,13 +1,13 @@
-"""What touches what TRL and transformers do not document: this file and those called trl_*.
+"""What touches what TRL and transformers do not document: this file, those called trl_*, and the
+overrides of trainer.py.
 
-Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
-subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
-it relies on is looked up by tests/training/test_trl_signatures.py, which says what upgrades broke.
+What they rely on is looked up by tests/training/test_trl_signatures.py, which says what upgrades
+broke.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +17,6 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback
 from trl.models import unwrap_model_for_generation
-from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
 
 from isosweep.config.recipe import RecipeConfig
@@ -34,7 +33,7 @@ from isosweep.training.microbatches import (
     with_shares,
 )
 from isosweep.training.protocols import Observer, Policy
-from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
+from isosweep.training.rollouts import Batch, Completions
 from isosweep.training.sampling import Sampler
 from isosweep.training.schedule import share_of_rate
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
@@ -88,37 +87,11 @@ class TRLTrainer(CheckpointedTrainer):
     # The prompt of n rollouts is read once, by transformers as it samples.
     shares_prompts: bool = False
 
-    # Hooks: what a subclass does where TRL asks.
-    make_batch: Callable[[int], Batch]
-    """A generation of which this process samples so many rollouts, ready to train on."""
+    # Hooks: what a subclass does where this class asks.
     settle: Callable[[], None]
     """Called when an update was made: what was to be ready by then is waited for."""
-    prompt_tokens: Callable[[str], list[int]]
-    """The prompt as the model reads it."""
-    roll_out: Callable[[list[str]], Rollouts]
-    """One rollout of each prompt, of which every one comes n times."""
-    sample: Callable[[list[list[int]], int], Completions]
-    """A completion of each prompt, which come as many times each as the number says."""
-    score: Callable[[list[Row], list[str], list[list[int]]], Any]
-    """Rewards of the rollouts of all processes: (n x B, reward functions)."""
-    timing_update: Callable[[], AbstractContextManager[None]]
-    """Entered around the forward and backward pass of a micro-batch."""
     computed: Callable[[Literal["scoring", "training"], Sequence[Shape]], None]
     """Told of the micro-batches that this process computes with."""
-
-    # What TRL does by itself, for hooks to use.
-
-    def trl_batch(self, rows: list[Row]) -> Batch:
-        """TRL's own batch of `rows`: rolled out, scored, with advantages."""
-        # TRL's `pad` copies a row at a time.
-        with changed(grpo_trainer, pad=pad):
-            batch: Batch = super()._generate_and_score_completions(rows)
-        return batch
-
-    def trl_rollouts(self, prompts: list[str]) -> Rollouts:
-        """TRL's own rollouts of the prompts."""
-        prompt_ids, completion_ids, masks, texts, logprobs, *_ = super()._generate(prompts)
-        return Rollouts(prompt_ids, completion_ids, masks, texts, logprobs)
 
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
         """Completions of `prompt_ids` by TRL's engine, or by transformers; one turn each."""
@@ -145,10 +118,6 @@ class TRLTrainer(CheckpointedTrainer):
             shared=self.shares_prompts,
         )
 
-    def trl_rewards(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
-        """TRL's own rewards of the rollouts: (rollouts, reward functions)."""
-        return super()._calculate_rewards(rows, [row["prompt"] for row in rows], texts, ids)
-
     # Overrides: TRL calls them.
 
     def get_train_dataloader(self) -> Any:
@@ -168,11 +137,6 @@ class TRLTrainer(CheckpointedTrainer):
             share = partial(share_of_rate, warmup_steps=self.args.warmup_steps)
             self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
         return self.lr_scheduler
-
-    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
-        """TRL's own, timed."""
-        with self.timing_update():
-            return super().training_step(model, inputs, num_items_in_batch)
 
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         """TRL's own, whose micro-batches are packed anew when a generation is made."""
@@ -288,33 +252,6 @@ class TRLTrainer(CheckpointedTrainer):
             return reserved
         named = int(self.model.config.get_text_config().vocab_size)
         return min(reserved, max(named, len(self.model.get_output_embeddings().weight)))
-
-    def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
-        return self.make_batch(len(inputs))
-
-    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
-        return [self.prompt_tokens(text) for text in prompts], None, {}
-
-    def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
-        made = self.roll_out(prompts)
-        own = made.prompt_ids, made.completion_ids, made.loss_masks, made.texts, made.logprobs
-        # No further columns, and no images of prompts or of tools.
-        return *own, {}, None, []
-
-    def _generate_single_turn(
-        self,
-        prompt_ids: list[list[int]],
-        images: Any,
-        multimodal_fields: Any,
-        num_generations: int,
-        has_tool_images: bool = False,
-    ) -> Completions:
-        return self.sample(prompt_ids, num_generations)
-
-    def _calculate_rewards(
-        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
-    ) -> Any:
-        return self.score(inputs, completions, completion_ids_list)
 
     # Names for what TRL's attributes say.
 

@@ -145,11 +145,6 @@ def test_the_run_ends_by_the_first_rule_of_stop() -> None:
     assert monitor.verdict is None
 
 
-def test_what_stood_at_a_checkpoint_ends_the_run_once_stop_names_it() -> None:
-    monitor, (warning,) = after_health({"reward": 0.0}, HealthConfig(window=WINDOW, stop=[]))
-    assert HealthMonitor(CONFIG, PROBLEMS, monitor.to_json()).verdict == warning
-
-
 def test_a_rule_without_a_threshold_judges_nothing() -> None:
     off = dict.fromkeys(name for rule in RULES for name in rule.thresholds)
     config = HealthConfig(window=WINDOW, stop=["non_finite"], **off)  # type: ignore[arg-type]

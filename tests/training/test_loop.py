@@ -81,7 +81,8 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
     recorded = session.reporter.started(session.start)
     progress = Progress(Ledger(run), ProblemStream(64, 0), session.monitor)
     model, tokenizer = load_policy(run, str(weights(run.model)))
-    return TrainingLoop(session, progress, Still(model), Evaluator(run, tokenizer), recorded)
+    learner: Any = Still(model)
+    return TrainingLoop(session, progress, learner, Evaluator(run, tokenizer), recorded)
 
 
 def generate(loop: "TrainingLoop") -> None:

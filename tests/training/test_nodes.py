@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from isosweep.files import write_json
 from isosweep.job import Place
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -20,11 +22,12 @@ from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_st
 from isosweep.store.submissions import Submission, read_submission, submit
 from isosweep.training import follow, nodes
 from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, PlaceTakenError, Said
+from isosweep.training.ranks import Group, Ranks, free_port
 from isosweep.training.stopping import StopRequest
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
-from tests.runs import log_lines, reproducible, wait_for
-from tests.training.builders import prepared, spec_of, trained
+from tests.runs import log_lines, wait_for
+from tests.training.builders import prepared, spec_of
 
 pytestmark = pytest.mark.train
 SLOWLY = Path(__file__).resolve().parent.parent / "slowly"
@@ -85,28 +88,6 @@ def trains(run: RunPaths, steps: int = 3) -> bool:
     return len(log_lines(run.metrics)) >= steps
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """The same run on one node of two processes, left alone."""
-    return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
-
-
-@pytest.mark.long
-def test_a_signal_to_either_node_leads_to_one_checkpoint(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    submission = submitted(tmp_path, 1e9, 2e9)
-    with both(submission, step_s=1.0) as workers:
-        wait_for(lambda: trains(submission.run), 90)
-        workers[1].send_signal(signal.SIGTERM)
-        assert [worker.wait(60) for worker in workers] == [0, 0]
-    assert end_of(submission) == ("interrupted", "stopped by SIGTERM")
-    # It goes on in one node.
-    again = submitted(tmp_path, 1e9, 2e9)
-    assert node(0, again, of=1).wait(180) == 0
-    assert reproducible(submission.run) == reproducible(straight)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None:
@@ -121,6 +102,45 @@ def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None
         state = read_state(submission.run)
         assert state is not None
         assert state.reason == f"node 1 ({socket.gethostname()}) is gone"
+
+
+def on_nodes(count: int, code: str) -> list[int]:
+    """How a process on each of the nodes ends, which executes `code` once they have met."""
+    met = (
+        "import json, os, pathlib\n"
+        "from accelerate import PartialState\n"
+        "PartialState(cpu=True, backend='gloo')\n"
+    )
+    port = free_port()
+
+    def node(number: int) -> int:
+        group = Group(count=1, world=count, first=number, address="127.0.0.1", port=port)
+        (status,) = Ranks(group, ["-c", met + code]).run(lambda: None)
+        return status
+
+    with ThreadPoolExecutor(count) as nodes:
+        return list(nodes.map(node, range(count)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["", "task.data_seed=7"])
+def test_nodes_that_draw_other_problems_train_nothing(
+    other: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for node, more in enumerate([[], [other] if other else []]):
+        write_json(tmp_path / f"{node}.json", spec_of(*TWO, *more).to_json())
+    code = (
+        "from isosweep.models.weights import weights\n"
+        "from isosweep.plan.spec import RunSpec\n"
+        "from isosweep.training.assembly import require_same_inputs\n"
+        f"own = pathlib.Path({str(tmp_path)!r}) / (os.environ['RANK'] + '.json')\n"
+        "spec = RunSpec.from_json(json.loads(own.read_text()))\n"
+        "require_same_inputs(spec, weights(spec.model), {})\n"
+    )
+    ends = on_nodes(2, code)
+    assert all(ends) == any(ends) == bool(other)
+    said = "has other problems than" in capfd.readouterr().err
+    assert said == bool(other)
 
 
 # The files of the nodes, without processes.

@@ -16,7 +16,7 @@ from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.state import RunState, claim_attempt, read_state
+from isosweep.store.state import RunState, read_state
 from isosweep.store.submissions import (
     Job,
     LauncherName,
@@ -267,18 +267,6 @@ def test_a_worker_amid_a_long_step_lives_and_obeys_a_cancel(tmp_path: Path) -> N
     state = state_of(submission.run)
     assert (state.status, state.reason) == ("cancelled", "cancelled by ada")
     assert state.step in complete_checkpoints(submission.run.attempt_checkpoints(1))
-
-
-@pytest.mark.slow
-def test_an_overtaken_worker_leaves_without_a_word(tmp_path: Path) -> None:
-    submission = submitted(tmp_path, 1e12)
-    process = amid_a_step(submission)
-    saved = complete_checkpoints(submission.run.attempt_checkpoints(1))
-    claim_attempt(submission.run, None)
-    (submission.run.root / "go").touch()
-    assert exit_status(process) == 0
-    assert read_submission(submission.run, 1).end is None
-    assert complete_checkpoints(submission.run.attempt_checkpoints(1)) == saved
 
 
 SCONTROL = """#!/bin/sh
