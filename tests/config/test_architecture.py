@@ -203,26 +203,6 @@ def test_a_file_of_the_hub_gives_the_published_parameters(name: str) -> None:
     assert arch.num_sliding_layers == sliding
 
 
-def test_older_switches_of_sliding_windows_are_read() -> None:
-    document = {
-        "model_type": "qwen2",
-        "vocab_size": 10,
-        "hidden_size": 8,
-        "intermediate_size": 8,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 2,
-        "sliding_window": 16,
-        "use_sliding_window": False,
-        "max_window_layers": 4,
-    }
-    assert architecture_from_config(document).num_sliding_layers == 0
-    assert (
-        architecture_from_config({**document, "use_sliding_window": True}).num_sliding_layers == 2
-    )
-    types = ["sliding_attention", "full_attention"] * 3
-    assert architecture_from_config({**document, "layer_types": types}).num_sliding_layers == 3
-
-
 @pytest.mark.parametrize(
     ("document", "message"),
     [

@@ -36,20 +36,6 @@ def test_a_choice_of_a_recipe_is_what_the_command_with_it_composes() -> None:
     assert not GlobalHydra.instance().is_initialized()
 
 
-def test_choices_of_two_groups_are_composed_together() -> None:
-    made = variants("{recipe:[tiny,grpo],evaluation:[default,small]}", "recipe.temperature=0.8")
-    small = [variant.config for variant in made if variant.axes["evaluation"] == "small"]
-    assert [config.evaluation.temperature for config in small] == [0.8, 0.8]
-    assert [config.task.num_eval_problems for config in small] == [128, 128]
-    assert {variant.config.recipe.name for variant in made} == {"tiny", "grpo"}
-
-
-def test_a_task_brings_its_own_settings_and_no_other_ones() -> None:
-    sort, asked = variants("{task:[sort,math]}")
-    assert asked.config.task == make_config("task=math").task
-    assert asked.config.recipe == sort.config.recipe
-
-
 def test_a_model_keeps_what_was_typed_of_models_and_brings_no_recipe() -> None:
     axes = "{model:[qwen3-0.6b,qwen3-1.7b]}"
     made = variants(axes, "model=qwen3-4b", "model.system_prompt=Think.", "recipe=dapo")
@@ -68,14 +54,6 @@ def test_a_named_variant_is_the_sweep_but_for_what_it_sets() -> None:
     assert (sharp.config.recipe.beta, sharp.config.recipe.temperature) == (0.01, 0.5)
     assert other.config.recipe == make_config("recipe=grpo").recipe
     assert [variant_label(each.axes) for each in (plain, sharp)] == ["plain", "sharp"]
-
-
-def test_axes_of_all_kinds_multiply() -> None:
-    named = "variant:{short:{},long:{task.sort.levels:[7]}}"
-    made = variants(f"{{recipe:[tiny,grpo],recipe.beta:[0.01,0.02],{named}}}")
-    assert len(made) == 8
-    assert {v.config.recipe.beta for v in made} == {0.01, 0.02}
-    assert variant_label(made[-1].axes) == "grpo beta=0.02 long"
 
 
 def test_a_stored_sweep_needs_no_config_files_for_its_variants() -> None:

@@ -1,12 +1,10 @@
 """A mixture's parts and shares: how they are composed, what is derived of them, what is refused."""
 
-import json
 from typing import Any
 
 import pytest
 
 from isosweep.config.axes import combinations
-from isosweep.config.evaluation_sets import on_all, on_sets
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
@@ -45,19 +43,6 @@ def test_numbers_of_problems_are_the_sums_of_the_parts_or_shared_out_as_theirs()
     assert [part.num_eval_problems for part in fewer.parts.values()] == [64, 64]
 
 
-def test_the_longest_answer_of_a_part_holds_for_all() -> None:
-    assert {part.completion_limit for part in parts(*TWO).values()} == {7}
-    assert {p.completion_limit for p in parts(*TWO, "task.max_completion_tokens=9").values()} == {9}
-
-
-def test_a_mixture_s_data_seed_is_added_to_the_parts() -> None:
-    seeds = [
-        p.data_seed
-        for p in parts(*TWO, "task.data_seed=3", "task.mixture.parts.b.data_seed=1").values()
-    ]
-    assert seeds == [3, 4]
-
-
 def test_planned_lengths_are_means_by_the_shares_at_the_end_of_the_schedule() -> None:
     shares = "task.mixture.shares={a:0.75,b:0.25}"
     task = make_config(*TWO, shares).task
@@ -94,20 +79,6 @@ def test_what_changes_the_numbers_of_a_mixture_makes_another_run_and_nothing_els
         "task.mixture.schedule=[{at:0,a:0.5,b:0.5},{at:9,a:0.6,b:0.4}]",
     ]
     assert len({same, *(spec_of(*TWO, each).run_id for each in others)}) == len(others) + 1
-
-
-def test_a_mixture_is_stored_and_read_as_it_is() -> None:
-    spec = spec_of("task=sort_mix")
-    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))).run_id == spec.run_id
-
-
-def test_each_part_is_a_set_that_is_evaluated_as_its_task() -> None:
-    config = make_config(*TWO, "evaluation.sets={cool:{temperature:0.5}}")
-    found = on_all(config)
-    assert [*found] == ["a", "b", "cool"]
-    assert found["b"].task == config.task.parts["b"]
-    assert [*on_sets(config)] == ["cool"]
-    assert found["cool"].task.mixture == config.task.mixture
 
 
 def variants(*overrides: str) -> list[SweepConfig]:

@@ -190,15 +190,6 @@ def test_a_file_of_ones_own_needs_no_word(shared: Callable[..., Path]) -> None:
     _require_trusted(read_sweep(root).config, terminal())
 
 
-def test_optuna_s_own_samplers_are_no_code_of_others(shared: Callable[..., Path]) -> None:
-    search = {"name": "optuna", "kind": "optuna", "sampler": "evil.Sampler"}
-    search["pruner"] = "optuna.pruners.NopPruner"
-    read_sweep(shared(search=search))
-    require_own({"search.pruner": "optuna.pruners.NopPruner"})
-    with pytest.raises(SettingError):
-        require_own({"search.sampler": "evil.Sampler"})
-
-
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
     state = tmp_path / "optimizer" / "__0_0.distcp"
     state.parent.mkdir()

@@ -10,10 +10,7 @@ from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import efficiency
-from isosweep.costs.engine import blocks
-from isosweep.costs.memory import kv_bytes_per_token
 from isosweep.costs.padding import cached_at_most, longest_of
-from isosweep.plan.evaluation import evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.spec import reached
 from tests.conftest import candidates_of, make_config
@@ -76,22 +73,6 @@ def test_launches_grow_with_layers_and_are_those_of_python_with_transformers_alo
     assert reached(make_config()).pass_overhead_s == 0
 
 
-def test_what_is_typed_or_calibrated_goes_before_what_is_expected() -> None:
-    typed = replace(
-        hardware("h100"),
-        training_utilization=0.11,
-        generation_utilization=0.22,
-        pass_overhead_s=0.33,
-        token_overhead_s=0.44,
-        answer_overhead_s=0.0,
-    )
-    found = efficiency(model("qwen-7b"), typed, VLLM)
-    assert (found.training_utilization, found.generation_utilization) == (0.11, 0.22)
-    assert (found.pass_overhead_s, found.token_overhead_s, found.answer_overhead_s) == (
-        *(0.33, 0.44, 0.0),
-    )
-
-
 def test_the_longest_of_more_answers_is_longer_and_never_above_the_limit() -> None:
     lengths = Lengths(prompt=100.0, completion=200.0, longest=2048.0)
     found = longest_of(lengths, np.array([1.0, 2, 8, 64, 512, 1e6]))
@@ -108,23 +89,6 @@ def test_the_longest_of_more_answers_is_longer_and_never_above_the_limit() -> No
     assert longest_of(alike, np.array([1.0, 64.0])) == pytest.approx(2048)
     assert cached_at_most(alike) == pytest.approx(2048)
     assert 100 < cached_at_most(lengths) < 512
-
-
-def test_small_batches_cost_more_a_rollout_and_n_at_the_same_batch_costs_nothing() -> None:
-    (table,) = candidates_of(
-        make_config(
-            *("model=qwen-1.5b", "task=math", "hardware=h100", "budget_unit=rollouts"),
-            *("grid.num_generations=[8,16,32,64]", "grid.problems_per_batch=[8,16,32,64]"),
-            "budget=1e5",
-        )
-    )
-    diagonal = np.diagonal(table.phases.total)
-    assert (np.diff(diagonal) > 0).all()
-    each = diagonal / np.diagonal(table.completions)
-    assert (np.diff(each) < 0).all()
-    # Measured: within 3% at the same n x B.
-    along = np.diagonal(np.fliplr(table.phases.total))
-    assert along.max() < 1.03 * along.min()
 
 
 KL = (
@@ -148,45 +112,3 @@ def test_the_quickest_micro_batch_is_planned() -> None:
     assert (chosen.memory.micro_batch < largest.micro_batch).any()
     assert (chosen.memory.concurrency > 2 * largest.concurrency).any()
     assert (chosen.memory.peak <= chosen.config.hardware.usable_bytes).all()
-
-
-def test_free_memory_goes_to_the_cache_up_to_all_at_their_longest() -> None:
-    config = make_config("model=qwen-0.5b", "hardware=h200", "task=math", "budget=1e18")
-    arch, task = config.model.architecture, config.task
-    fit = planned_memory(config, np.array([64, 4096]), 8)
-    assert fit.engine is not None
-    tokens = task.planned_prompt_tokens + task.completion_limit
-    one = blocks(tokens) * kv_bytes_per_token(arch, "bfloat16")
-    assert fit.engine.cache_bytes[0] == pytest.approx(64 * one)
-    assert (fit.peak <= config.hardware.usable_bytes).all()
-    small = replace(config, hardware=replace(config.hardware, memory_gb=36.0))
-    lean = planned_memory(small, np.array([4096]), 8)
-    assert lean.engine is not None
-    assert lean.concurrency[0] * one > lean.engine.cache_bytes[0] > 0
-    assert lean.peak[0] <= small.hardware.usable_bytes
-
-
-def test_evaluation_takes_less_on_more_devices_and_more_where_engines_hold_less() -> None:
-    one, four = (
-        make_config(
-            *(
-                "model=qwen-1.5b",
-                "hardware=h200",
-                "task=math",
-                "budget=1e20",
-                "evaluation=thorough",
-            ),
-            *(f"hardware.devices_per_run={devices}", f"hardware.sharding={sharding}"),
-        )
-        for devices, sharding in ((1, "ddp"), (4, "fsdp"))
-    )
-    alone, shared = (float(evaluation_seconds(each)[0]) for each in (one, four))
-    assert shared < 0.7 * alone
-    few, many = evaluation_seconds(one, np.array([16, 512]))
-    assert few > 2 * many
-    # Engines hold as many as the smallest batches of training have.
-    (table,) = candidates_of(one)
-    held = table.memory.concurrency
-    i, j = np.unravel_index(np.argmin(np.where(held > 0, held, 9999)), held.shape)
-    assert table.evaluation_seconds[i, j] == evaluation_seconds(one, held[i, j : j + 1])[0]
-    assert table.evaluation_seconds[i, j] > 1.2 * evaluation_seconds(one)[0]

@@ -13,11 +13,9 @@ from isosweep.costs.engine import (
     MAX_NUM_BATCHED_TOKENS,
     MAX_NUM_SEQS,
     EngineBytes,
-    cache_bytes_per_token,
     context_tokens,
     engine_bytes,
     requests_within,
-    weight_bytes,
 )
 from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
@@ -63,17 +61,6 @@ def test_as_many_requests_are_held_as_fit_beside_what_else_is_there() -> None:
             )
             assert found == 0 or held(int(found)) <= room
             assert found == MAX_NUM_SEQS or held(int(found) + 1) > room
-
-
-@pytest.mark.parametrize("devices", [1, 2, 4, 8])
-def test_weights_and_cache_are_divided_but_for_what_every_device_has(devices: int) -> None:
-    arch = make_config("model=qwen-7b").model.architecture
-    whole = 2 * arch.parameters
-    part = weight_bytes(arch, "bfloat16", devices)
-    # Four heads of keys: on eight devices each is there twice.
-    assert whole / devices <= part <= 1.03 * whole / devices
-    cache = kv_bytes_per_token(arch, "bfloat16")
-    assert cache_bytes_per_token(arch, "bfloat16", devices) == cache / min(devices, 4)
 
 
 def test_on_a_cpu_the_cache_has_larger_blocks_and_one_that_is_never_used() -> None:

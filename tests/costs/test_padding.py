@@ -26,14 +26,6 @@ def exponential(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -
     return rng.choice(lengths, size=shape, p=weights)
 
 
-def log_normal(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -> Any:
-    return np.clip(rng.lognormal(np.log(mean) - 0.32, 0.8, shape), 1, longest)
-
-
-def gamma(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -> Any:
-    return np.clip(rng.gamma(2, mean / 2, shape), 1, longest)
-
-
 def simulated(draw: Draw, mean: float, longest: float, rollouts: int, size: int) -> Any:
     """Widths of micro-batches over many generations."""
     lengths = np.sort(draw(np.random.default_rng(0), mean, longest, (800, rollouts)), axis=1)
@@ -63,12 +55,6 @@ def test_widths_are_those_of_simulated_generations(
     first, second = moments(mean, longest, rollouts, size)
     assert first == pytest.approx(widths.mean(), rel=within)
     assert second == pytest.approx((widths**2).mean(), rel=squares_within)
-
-
-@pytest.mark.parametrize("draw", [log_normal, gamma])
-def test_other_distributions_of_lengths_pad_about_as_much(draw: Draw) -> None:
-    widths = simulated(draw, 1500, 16384, 512, 16)
-    assert moments(1500, 16384, 512, 16)[0] == pytest.approx(widths.mean(), rel=0.05)
 
 
 def test_answers_that_are_all_of_one_length_are_not_padded() -> None:

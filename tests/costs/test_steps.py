@@ -1,12 +1,11 @@
 """T from a budget and back, and where a run that is trained for the budget ends."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isosweep.compute import has_reached
-from isosweep.costs.steps import budget_of, steps_for, whole_generations
+from isosweep.costs.steps import budget_of, steps_for
 
 COSTS = st.floats(min_value=1e-3, max_value=1e18)
 UPDATES = st.integers(min_value=1, max_value=16)
@@ -49,14 +48,3 @@ def test_of_two_generations_as_near_the_earlier_counts(
 
 def test_less_than_a_generation_buys_one() -> None:
     assert steps_for(1.0, 100.0, 4) == 4
-
-
-def test_arrays_are_rounded_as_numbers_are() -> None:
-    budgets, costs = np.array([0.1, 10.5, 99.9]), np.array([[1.0], [3.0]])
-    steps = steps_for(budgets, costs, 2)
-    assert steps.tolist() == [[steps_for(b, c, 2) for b in budgets] for (c,) in costs]
-    assert budget_of(steps, costs).tolist() == (steps * costs).tolist()
-
-
-def test_whole_generations_are_rounded_up() -> None:
-    assert [whole_generations(steps, 4) for steps in (1, 4, 4.5, 9)] == [4, 4, 8, 12]

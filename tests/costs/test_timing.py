@@ -134,24 +134,6 @@ def test_nodes_exchange_over_a_card_for_each_device(
     assert slow - fast == pytest.approx(sent / 2e9, rel=1e-5)
 
 
-def test_a_ring_over_nodes_is_as_fast_as_its_slowest_link() -> None:
-    shared = (
-        *("model=qwen-0.5b", "hardware=h100", "budget=1e20", "hardware.sharding=fsdp"),
-        *("hardware.devices_per_run=8", "launcher=slurm", "hardware.devices_per_node=8"),
-    )
-    one, fast, slow = (
-        candidates_of(make_config(*shared, *more))[0].phases.update
-        for more in (
-            (),
-            ("hardware.nodes_per_run=2", "hardware.node_bandwidth=4.5e11"),
-            ("hardware.nodes_per_run=2",),
-        )
-    )
-    # Four cards of 50 GB/s for every node, beside links of 450 GB/s.
-    assert (fast == one).all()
-    assert (slow > one).all()
-
-
 def test_checkpointing_recomputes_the_layers_and_not_the_head() -> None:
     with_it, without = (
         candidates_of(

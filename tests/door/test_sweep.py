@@ -15,11 +15,9 @@ from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
 from isosweep.analysis.tables import FRONTIER
 from isosweep.door.best_n import NAt
-from isosweep.door.columns import RUNS
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
-from isosweep.plan.output import plan_csv
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import (
     Evaluation,
@@ -140,15 +138,6 @@ def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_p
         ]
 
 
-def test_the_plan_is_that_of_its_table(sweep: Sweep) -> None:
-    short = {"num_generations": "n", "problems_per_batch": "B", "num_steps": "T"}
-    rows = of_csv(plan_csv(sweep.stored.plan))
-    for shown, row in zip(sweep.plan.to_dict("records"), rows, strict=True):
-        written = {short.get(name, name): text for name, text in row.items()}
-        assert list(shown) == list(written)
-        assert all(same(shown[name], text) for name, text in written.items())
-
-
 def test_runs_and_records_are_as_the_files_are_now(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=PLAN)
     sweep = isosweep.open(configured(paths))
@@ -224,13 +213,6 @@ def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> No
         sweep.plot("best n")
 
 
-def test_what_runs_wrote_while_they_trained_is_drawn(straight: Path) -> None:
-    (root,) = (straight / "sweeps").glob("*/plan.json")
-    drawn = isosweep.open(root.parent).plot("health")
-    assert drawn.axes[0].get_title() == "Entropy of the policy"
-    assert len(drawn.axes[0].get_lines()) >= 2
-
-
 def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
     whole = isosweep.open(studies / "sweeps" / "studies" / "few_problems")
     few = whole.variant("few_problems")
@@ -243,18 +225,6 @@ def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
             getattr(whole, answer)
     with pytest.raises(SettingError, match=r"variant=many: must be one of few_problems, "):
         whole.variant("many")
-
-
-def test_an_axis_called_like_a_column_leaves_the_column_alone(tmp_path: Path) -> None:
-    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
-    axes = {"reward": "shaped"}
-    runs = tuple(replace(run, axes=axes) for run in PLAN.runs)
-    cells = tuple(replace(cell, axes=axes) for cell in PLAN.cells)
-    write_plan(paths, replace(PLAN, runs=runs, cells=cells))
-    frame = isosweep.open(configured(paths)).runs
-    assert frame.reward.isna().all()
-    assert list(frame.columns) == [*(column.name for column in RUNS), "axis_reward"]
-    assert set(frame.axis_reward) == {"shaped"}
 
 
 def test_without_axes_a_sweep_is_its_only_variant(sweep: Sweep) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isosweep.compute import Compute
-from isosweep.costs.flops import decode_flops, head_flops_per_token, prefill_flops
+from isosweep.costs.flops import decode_flops, prefill_flops
 from isosweep.plan.cells import plan_from_document, predicted
 from isosweep.plan.evaluation import evaluation_flops, evaluation_plan, evaluation_seconds
 from isosweep.plan.memory import planned_memory
@@ -24,22 +24,6 @@ def test_an_evaluation_samples_k_completions_of_every_problem() -> None:
     prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
     one = prefill_flops(arch, prompt) + decode_flops(arch, prompt, completion)
     assert evaluation_flops(config) == pytest.approx(200 * float(one))
-
-
-def test_shared_blocks_of_a_prompt_are_read_once_and_draws_of_training_do_not_count() -> None:
-    config = make_config(
-        *("model=qwen-0.5b", "recipe.zero_variance=resample", "recipe.max_draws=4"),
-        *("recipe.planned_draws=2", "task.num_eval_problems=50"),
-    )
-    assert config.generation.prefix_sharing
-    arch, task, k = config.model.architecture, config.task, config.evaluation.samples_per_problem
-    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
-    read, sampled = prefill_flops(arch, prompt), decode_flops(arch, prompt, completion)
-    shared = 16 * ((prompt - 1) // 16)
-    assert 0 < shared < prompt
-    spared = float(prefill_flops(arch, shared)) - head_flops_per_token(arch)
-    each = k * float(read + sampled) - (k - 1) * spared
-    assert evaluation_flops(config) == pytest.approx(50 * each)
 
 
 def test_runs_are_evaluated_as_often_as_planned() -> None:
@@ -89,29 +73,6 @@ def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> No
     assert seconds(generation_utilization=reached(config).generation_utilization / 2) == (
         pytest.approx(2 * least)
     )
-
-
-def test_devices_share_the_time_of_an_evaluation_and_not_its_flops() -> None:
-    gpu = ("model=qwen-0.5b", "budget=1e18", "hardware.devices_per_run=")
-    # An engine reads the weights at every position, however few answers it holds.
-    for generation, most in (("vllm", 0.85), ("transformers", 0.3)):
-        asked = (f"generation={generation}", "evaluation.batch_size=8")
-        one, four = (make_config(*gpu[:2], f"{gpu[2]}{count}", *asked) for count in (1, 4))
-        assert evaluation_flops(one) == evaluation_flops(four)
-        assert evaluation_seconds(four) < most * evaluation_seconds(one)
-
-
-def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
-    # 99 s beside 300 s of training, on two cores that nothing else kept busy.
-    study = resolve(make_config())
-    evaluation = sum(run.evaluation_seconds for run in study.plan.runs)
-    startup = study.config.hardware.startup * len(study.plan.runs)
-    training = sum(predicted(run.seconds) for run in study.plan.runs) - evaluation - startup
-    assert 1 / 1.5 < (evaluation / training) / (99 / 300) < 1.5
-    assert 1 / 1.5 < evaluation / 99 < 1.5
-    # Twelve times the problems, in batches as large.
-    thorough = evaluation_seconds(make_config("evaluation=thorough"))
-    assert thorough == pytest.approx(12 * evaluation_seconds(study.config), rel=0.01)
 
 
 def test_plan_json_has_the_evaluation_and_an_older_one_is_read() -> None:

@@ -158,15 +158,6 @@ def test_each_variant_leaves_one_part_out() -> None:
     }
 
 
-def test_data_is_reused_as_often_as_in_the_paper() -> None:
-    made = study("data_reuse")
-    sizes = [variant.config.task.num_train_problems for variant in made.variants]
-    assert [51200 / size for size in sizes] == [1, 2, 5, 20, 25, 50, 100]
-    for run in made.plan.runs:
-        assert (run.num_generations, run.problems_per_batch) == (8, 512)
-        assert run.num_steps == 400  # 100 batches in four mini-batches
-
-
 @pytest.mark.parametrize("name", PLAYBOOK)
 def test_the_playbooks_experiments_share_their_sets_as_they_share_runs(name: str) -> None:
     config = study(name).config
@@ -176,14 +167,3 @@ def test_the_playbooks_experiments_share_their_sets_as_they_share_runs(name: str
     aime = found["aime"].task
     assert (aime.num_eval_problems, aime.difficulty) == (30, None)
     assert aime.completion_limit == config.task.completion_limit
-
-
-def test_mixes_are_scored_on_each_of_their_parts() -> None:
-    for variant in study("playbook_mixes").variants:
-        parts = [on.task.difficulty for on in on_sets(variant.config).values()]
-        asked = variant.config.task.difficulty
-        assert {*(asked if isinstance(asked, dict) else [asked])} <= {*map(str, parts)}
-    for variant in study("tiny/playbook_mixes").variants:
-        levels = [on.task.sort.levels for on in on_sets(variant.config).values() if on.task.sort]
-        assert variant.config.task.sort is not None
-        assert all([level] in levels for level in variant.config.task.sort.levels)

@@ -15,7 +15,6 @@ from isosweep.costs.flops import forward_flops
 from isosweep.errors import RecordError, SettingError
 from isosweep.plan.cells import Plan, plan_from_document, predicted
 from isosweep.plan.rules import RULES, fewer_devices
-from isosweep.plan.spec import run_spec
 from isosweep.plan.study import plan_document, resolve
 from tests.conftest import candidates_of, make_config, plan_of
 
@@ -239,31 +238,6 @@ def test_devices_that_share_completions_evenly_fill_their_nodes(
     found = fewer_devices(config, completions)
     assert found.endswith(nearest)
     make_config(*shared, *found.split())
-
-
-def test_a_budget_in_device_hours_follows_the_time_model() -> None:
-    plan = plan_of(make_config("budget_unit=device_hours", "budget=0.05", "grid.tolerance=0.1"))
-    for cell in plan.cells:
-        assert cell.planned_compute == pytest.approx(0.05, rel=0.1)
-        # Evaluation and start-up come on top: they stand outside the budget.
-        assert predicted(cell.device_hours) > cell.planned_compute
-
-
-def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> None:
-    config = make_config()
-
-    def run_id(changed: SweepConfig) -> str:
-        return run_spec(
-            changed, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4
-        ).run_id
-
-    base = run_id(config)
-    assert run_id(replace(config, budget=(1e9,))) == base
-    assert run_id(replace(config, tracking=replace(config.tracking, max_points=3))) == base
-    assert run_id(replace(config, recipe=replace(config.recipe, name="mine"))) == base
-    assert run_id(replace(config, recipe=replace(config.recipe, learning_rate=1e-3))) != base
-    assert run_id(make_config("task.sort.levels=[7]")) != base
-    assert run_id(replace(config, hardware=replace(config.hardware, dtype="bfloat16"))) != base
 
 
 def test_a_plan_of_another_format_is_refused_in_words() -> None:

@@ -99,14 +99,6 @@ def test_csv_is_sorted_by_axes_budget_batch_generations_and_seed() -> None:
     assert places == sorted(places)
 
 
-def test_csv_keeps_commas_quotes_and_line_breaks_of_a_name() -> None:
-    plan = plan_of(make_config(AXES))
-    name = 'a "b",\nc'
-    cells = tuple(replace(cell, axes={"model": name}) for cell in plan.cells)
-    rows = rows_of(replace(plan, cells=cells, rejected=()))
-    assert [row["model"] for row in rows] == [name] * len(cells)
-
-
 @EVERY_SWEEP
 def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
     plan = plan_of(make_config(*overrides))

@@ -29,17 +29,10 @@ from isosweep.tracking.points import MLFLOW_STATUS
 from tests.conftest import make_config, plan_of
 from tests.runs import dead_pid
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-
 
 @cache
 def the_plan() -> Plan:
     return plan_of(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
-
-
-def test_a_plan_without_runs_has_nothing_left(tmp_path: Path) -> None:
-    empty = replace(the_plan(), runs=())
-    assert standing(empty, lambda run_id: RunPaths(tmp_path / run_id), ()).left == 0.0
 
 
 def long_runs() -> list[PlannedRun]:
