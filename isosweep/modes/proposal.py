@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ from isosweep.files import JsonObject, to_json, write_json
 from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
 from isosweep.modes.further import further_n
 from isosweep.modes.sources import one_sweep
-from isosweep.modes.terminal import say, show_json, typed
+from isosweep.modes.terminal import aligned, say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.pricing import Pricing, pricing_from
@@ -55,72 +55,54 @@ _COLUMNS: dict[str, Callable[[JsonObject, Pricing], str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Next:
-    """What to train next, and why: `document` as `format=json` has it, without a command; `study`
-    and `steps`: what a search for these runs is planned of, None of runs that were trained
-    elsewhere."""
-
-    document: JsonObject
-    study: Study | None
-    steps: "tuple[Proposed, ...]"
-
-
 def propose_next(config: SweepConfig, console: Console) -> int:
     """Print which runs to train next, what each is worth, and the command that trains them; 0.
 
-    Nothing is launched: the runs are planned in a sweep of their own, which shares all that was
-    trained. Raises SettingError as `next_of`, and for several sweeps.
-    """
-    sweep = one_sweep(config, "a proposal is for")
-    found = next_of(sweep, config.search)
-    document = found.document
-    if found.steps and found.study is not None:
-        planned = _planned(sweep, found.study, found.steps, document["spent"])
-        document["command"] = f"python -m isosweep mode=resume {typed('sweep_dir', planned)}"
-    if config.format == "json":
-        show_json(console, document)
-    else:
-        say(console, *_lines(sweep.name, document))
-    return 0
-
-
-def next_of(sweep: StoredSweep, search: SearchConfig) -> Next:
-    """What to train next of a sweep, within `search.max_compute`; nothing is written.
-
-    Raises SettingError for a sweep without records, and one that searches cannot go on with.
+    They keep to `search.max_compute`. Nothing is launched: the runs are planned in a sweep of
+    their own, which shares all that was trained. Raises SettingError for several sweeps, for one
+    without records, and for one that searches cannot go on with.
     """
     from isosweep.analysis.load import load_view
 
+    sweep = one_sweep(config, "a proposal is for")
     # On the sweep's own budgets: steps end at them.
     asked = replace(sweep.config.analysis, compute_axis=None)
     views = [load_view(sweep.paths, asked, axes) for axes in sweep.plan.axes]
     spent = _spent(sweep, views)
-    most = search.max_compute or _SHARE * spent
+    most = config.search.max_compute or _SHARE * spent
     first: list[AddN | None] = [None for _ in views]
+    study: Study | None = None
     if sweep.kind == "planned":
         first = [_first(sweep, view, asked) for view in views]
         study = _wide(sweep, views, first)
         plan, store = study.plan, partial(store_plan, study)
     else:
         # Nothing can be planned of what was trained elsewhere but by what it cost there.
-        study, plan = None, _wide_imported(sweep, views, asked)
+        plan = _wide_imported(sweep, views, asked)
         store = partial(_store_imported, plan)
-    found = _proposals(sweep, store, views, asked, most / len(views), search.seed)
+    found = _proposals(sweep, store, views, asked, most / len(views), config.search.seed)
+    steps = tuple(step for each in found for step in each.steps)
+    command = None
+    if steps and study is not None:
+        planned = _planned(sweep, study, steps, spent)
+        command = f"python -m isosweep mode=resume {typed('sweep_dir', planned)}"
     document = {
         "version": NEXT_VERSION,
         "sweep_dir": str(sweep.paths.root),
         "budget_unit": plan.budget_unit,
         "spent": spent,
         "pricing": to_json(asdict(plan.pricing)),
-        "command": None,
+        "command": command,
         "variants": [
             _variant(axes, n, proposal, plan)
             for axes, n, proposal in zip(sweep.plan.axes, first, found, strict=True)
         ],
     }
-    steps = tuple(step for each in found for step in each.steps)
-    return Next(document=document, study=study, steps=steps)
+    if config.format == "json":
+        show_json(console, document)
+    else:
+        say(console, *_lines(sweep.name, document))
+    return 0
 
 
 def _spent(sweep: StoredSweep, views: "list[SweepData]") -> float:
@@ -296,6 +278,5 @@ def _lines(name: str, document: JsonObject) -> list[str]:
 
 
 def _table(steps: list[JsonObject], pricing: Pricing) -> list[str]:
-    columns = [[name, *(read(step, pricing) for step in steps)] for name, read in _COLUMNS.items()]
-    sized = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
-    return ["  " + "  ".join(row) for row in zip(*sized, strict=True)]
+    rows = [[read(step, pricing) for read in _COLUMNS.values()] for step in steps]
+    return [f"  {line}" for line in aligned([list(_COLUMNS), *rows])]

@@ -25,7 +25,7 @@ from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
 from isosweep.modes.sets import require_sets, with_stored_sets
-from isosweep.modes.terminal import say, warn
+from isosweep.modes.terminal import aligned, say, warn
 from isosweep.plan.calibration import planned_times
 from isosweep.plan.cautions import (
     RATE_TIMES_STALENESS,
@@ -167,15 +167,12 @@ def _cell(items: Sequence[Cell | Rejection], letters: dict[str, str]) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]], budgets: Sequence[str], width: int) -> list[str]:
     """The rows under a heading, so many budgets beside one another as `width` takes."""
-    columns = [["n", *(row[0] for row in rows)], ["B", *(row[1] for row in rows)]]
-    columns += [[name, *(row[i + 2] for row in rows)] for i, name in enumerate(budgets)]
-    sized = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
-    room = width - sum(len(column[0]) + 2 for column in sized[:2])
-    most = max(1, room // max(len(column[0]) + 2 for column in sized[2:]))
+    table = [["n", "B", *budgets], *rows]
+    widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
+    most = max(1, (width - sum(widths[:2])) // max(widths[2:]))
     lines = []
-    for begin in range(2, len(sized), most):
-        shown = [*sized[:2], *sized[begin : begin + most]]
-        lines += ["  ".join(row).rstrip() for row in zip(*shown, strict=True)]
+    for begin in range(2, len(widths), most):
+        lines += aligned([[*row[:2], *row[begin : begin + most]] for row in table])
     return lines
 
 

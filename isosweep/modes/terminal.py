@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
@@ -30,7 +30,7 @@ def _escaped(code: int) -> str:
 
 
 def warn(console: Console, *lines: str) -> None:
-    """The same as warnings."""
+    """Print warnings in yellow."""
     say(console, *(f"warning: {line}" for line in lines), style="yellow")
 
 
@@ -38,6 +38,12 @@ def say(console: Console, *lines: str, style: str | None = None) -> None:
     """Print lines as they are: none of them is markup, and a terminal breaks the long ones."""
     for line in lines:
         console.print(line, style=style, markup=False, soft_wrap=True)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines, each column set right and as wide as its longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
 
 
 def show_json(console: Console, document: Mapping[str, Any]) -> None:
