@@ -22,9 +22,7 @@ SMALLEST = {
     "plan": (("--sizes", "10000", "--repeats", "1"), "ratio=0.01"),
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat"), "claimed=-1"),
-    "alone": (("--sweeps", "1", "--worlds", "flat", "--of", "verdicts"), "false=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
-    "proposals": (("--sweeps", "1", "--worlds", "unstable"), "false=-1"),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
@@ -45,13 +43,6 @@ SMALLEST = {
         "evaluation=0",
     ),
     "published": ((), "within=2"),
-    "search_real": (
-        (
-            *("--repetitions", "1", "--seeds", "2"),
-            *("--num-generations", "2", "4", "--budgets", "6.4e9"),
-        ),
-        "compute=-1",
-    ),
     "tracking": (("--runs", "2", "--points", "5"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
@@ -194,16 +185,6 @@ def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path:
     assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
 
 
-@pytest.mark.train
-def test_the_benchmark_of_real_searches_has_a_row_for_each_way(tmp_path: Path) -> None:
-    rows = [
-        line.split(" | ") for line in missed("search_real", tmp_path) if line.startswith("| 200")
-    ]
-    assert [row[1] for row in rows] == ["grid", "search"]
-    assert rows[0][2] == "100%"
-    assert 0 < float(rows[1][2].rstrip("%")) <= 100
-
-
 @pytest.mark.mlflow
 def test_the_tracking_benchmark_times_all_syncs(tmp_path: Path) -> None:
     lines = [line.split() for line in missed("tracking", tmp_path)]
@@ -261,16 +242,3 @@ def test_the_overlap_benchmark_compares_three_runs(tmp_path: Path) -> None:
     _, head, row = missed("overlap", tmp_path)
     assert head.split()[:4] == ["n", "none", "lag", "overlap"]
     assert row.split()[0] == "2"
-
-
-def test_the_benchmark_of_proposals_has_a_row_for_each_way(tmp_path: Path) -> None:
-    _, _, *rows = (line.split(" | ") for line in missed("proposals", tmp_path))
-    assert [row[1] for row in rows] == ["next", "nearest", "random", "seeds"]
-    # One sweep, undecided before.
-    assert {row[2] for row in rows} == {"1"}
-
-
-def test_the_benchmark_of_single_changes_has_a_row_for_each(tmp_path: Path) -> None:
-    lines = missed("alone", tmp_path)
-    changes = [line.split(" | ")[1] for line in lines if line.startswith("| all")]
-    assert changes == ["n_d is judged", "n* is judged"]
