@@ -20,7 +20,6 @@ TINY = ("--model", "tiny", "--backend", "transformers")
 # The least that gives every benchmark a figure, and a goal of each that no machine reaches.
 SMALLEST = {
     "plan": (("--sizes", "10000", "--repeats", "1"), "ratio=0.01"),
-    "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat"), "claimed=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
     "search_speed": (("--repeats", "1"), "choose=0"),
@@ -80,7 +79,7 @@ def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
         assert "    benchmark(measure, GOALS, QUICK" in text, f"{name} has no goals, or no --quick"
 
 
-@pytest.mark.parametrize("name", ["plan", "fits", "coverage", "search", "search_speed"])
+@pytest.mark.parametrize("name", ["plan", "coverage", "search", "search_speed"])
 def test_a_goal_that_is_missed_ends_with_status_1(name: str, tmp_path: Path) -> None:
     missed(name, tmp_path)
 
