@@ -19,13 +19,8 @@ MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include=
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py sharded_vllm.py layouts.py unbroken.py)
 
-<<<<<<< HEAD
-.PHONY: sweep laptop schemas docs test test-system test-vllm test-ray test-long test-all lint
-.PHONY: coverage bench bench-quick bench-gpu studies clean help
-=======
 .PHONY: sweep laptop docs test test-system test-vllm test-ray test-long test-all lint
-.PHONY: coverage bench bench-quick bench-gpu experiments studies clean help
->>>>>>> d8a41c13 (answer.json is the only document of an analysis; no JSON Schemas are shipped)
+.PHONY: coverage bench bench-quick bench-gpu studies clean help
 .PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
