@@ -9,17 +9,13 @@ from shlex import quote
 
 from rich.console import Console
 
-from isosweep.config.checkpoint import Keep
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.modes.directory import StoredSweep, never_launched, read_sweep, sweep_roots
-from isosweep.modes.display_search import as_searched, stored_search
 from isosweep.modes.terminal import say, warn
-from isosweep.plan.tally import Standing
 from isosweep.reserved import RUNS, TRASH
-from isosweep.store.checkpoints import keep_weights, remove, states_of
 from isosweep.store.claims import names
-from isosweep.store.paths import CHECKPOINT, RunPaths, complete_checkpoints
+from isosweep.store.paths import RunPaths
 from isosweep.store.state import view_run
 from isosweep.words.numbers import size
 
@@ -27,27 +23,23 @@ from isosweep.words.numbers import size
 _LISTED = 20
 # Seconds after which nobody is about to launch what a plan was just shown of.
 _PLANNED_S = 3600.0
-# How a run stands that trains no further.
-_ENDED = (Standing.DONE, Standing.DIVERGED, Standing.STOPPED)
 
 
 @dataclass(frozen=True)
 class _Item:
     """What no sweep needs and why. `busy`: why it may not be touched at this moment, None if it
-    may; `remove`: removes what is not worth keeping, None for what is moved."""
+    may."""
 
     path: Path
     why: str
     size: int
     busy: Callable[[Path], str | None]
-    remove: Callable[[Path], None] | None = None
 
 
 def clean_sweeps(config: SweepConfig, console: Console) -> int:
     """List what no sweep in `sweeps_dir` needs; move it to `trash/` where `confirm` says so.
 
-    With `checkpoint.keep` in the command, what ended runs have beyond that is removed. Returns 1
-    where a sweep cannot be read, so that nothing is touched, or something is busy; else 0.
+    Returns 1 where a sweep cannot be read, so that nothing is touched, or one is busy; else 0.
     """
     directory = Path(config.sweeps_dir).resolve()
     sweeps, faults = list[StoredSweep](), list[str]()
@@ -59,9 +51,7 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     if faults:
         warn(console, *faults, "nothing is moved: one of these sweeps may need it")
         return 1
-    keep = config.checkpoint.keep if "checkpoint.keep" in config.given else "all"
     found = [*_mere_plans(sweeps), *_unneeded_runs(directory / RUNS, sweeps)]
-    found += _checkpoints_beyond(keep, sweeps)
     busy = [f"{item.path} stays: {why}" for item in found if (why := item.busy(item.path))]
     warn(console, *busy)
     items = [item for item in found if item.busy(item.path) is None]
@@ -73,7 +63,7 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     trash = directory / TRASH / time.strftime("%Y-%m-%d-%H%M%S")
     left = [why for item in items if (why := _clear(item, directory, trash))]
     warn(console, *left)
-    say(console, f"{len(items) - len(left)} of {len(items)} moved or removed")
+    say(console, f"{len(items) - len(left)} of {len(items)} moved")
     if trash.exists():
         say(console, f"to free the space: rm -r {quote(str(trash))}")
     return 1 if left or busy else 0
@@ -109,48 +99,8 @@ def _occupied(root: Path) -> str | None:
     return view.state.reason if view.state is not None and not view.state.host else None
 
 
-def _checkpoints_beyond(keep: Keep, sweeps: Sequence[StoredSweep]) -> Iterator[_Item]:
-    """Checkpoints, or their optimiser states, that `keep` does not ask for, of runs that have ended
-    for every sweep that was launched."""
-    if keep == "all":
-        return
-    roots, going = set[Path](), set[Path]()
-    for sweep in sweeps:
-        search, planned = stored_search(sweep), never_launched(sweep.paths.root)
-        for run_id, standing in sweep.standing().runs.items():
-            root = sweep.paths.run(run_id).root
-            roots.add(root)
-            over = planned and standing is Standing.TO_EXTEND
-            if as_searched(standing, search) not in _ENDED and not over:
-                going.add(root)
-    for run in map(RunPaths, sorted(roots - going)):
-        # By attempt and step.
-        there: dict[tuple[int, int], Path] = {}
-        complete: dict[tuple[int, int], Path] = {}
-        for number in (int(name) for name in names(run.checkpoints) if name.isdecimal()):
-            attempt = run.attempt_checkpoints(number)
-            complete |= {(number, step): p for step, p in complete_checkpoints(attempt).items()}
-            for name in () if attempt.is_symlink() else names(attempt):
-                if match := CHECKPOINT.fullmatch(name):
-                    there[number, int(match[1])] = attempt / name
-        last = max(complete or there, default=None) if keep != "none" else None
-        for place, path in there.items():
-            why = f"checkpoint.keep={keep}"
-            if place != last:
-                yield _Item(path, why, _bytes_of(path), _occupied_run, remove)
-            elif keep == "weights" and (states := states_of(path)):
-                why = f"its optimiser states, {why}"
-                yield _Item(path, why, sum(map(_bytes_of, states)), _occupied_run, keep_weights)
-
-
-def _occupied_run(checkpoint: Path) -> str | None:
-    return _occupied(checkpoint.parents[2])
-
-
 def _bytes_of(path: Path) -> int:
-    """Bytes of a file, or of all files of a directory; links are not followed."""
-    if path.is_symlink() or not path.is_dir():
-        return path.lstat().st_size
+    """Bytes of all files of a directory; links are not followed."""
     return sum(
         Path(folder, name).lstat().st_size for folder, _, files in os.walk(path) for name in files
     )
@@ -158,7 +108,7 @@ def _bytes_of(path: Path) -> int:
 
 def _show(items: Sequence[_Item], console: Console) -> None:
     if not items:
-        say(console, "nothing to remove: every file belongs to a sweep")
+        say(console, "nothing to move: every file belongs to a sweep")
         return
     say(console, f"no sweep needs these, {size(sum(item.size for item in items))}:")
     for item in sorted(items, key=lambda item: -item.size)[:_LISTED]:
@@ -168,15 +118,13 @@ def _show(items: Sequence[_Item], console: Console) -> None:
 
 
 def _clear(item: _Item, directory: Path, trash: Path) -> str | None:
-    """Move the item from `directory` to `trash`, or remove it; why that could not be done, or None.
+    """Move the item from `directory` to `trash`; why that could not be done, or None.
 
     It is asked again under its new name, which nobody else uses, whether somebody is at it.
     """
     try:
         why = item.busy(item.path)
-        if why is None and item.remove is not None:
-            item.remove(item.path)
-        elif why is None:
+        if why is None:
             target = trash / item.path.relative_to(directory)
             target.parent.mkdir(parents=True, exist_ok=True)
             item.path.rename(target)

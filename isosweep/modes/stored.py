@@ -207,7 +207,7 @@ def described_cautions(study: Study) -> Iterator[str]:
 def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
     """What has been lost of runs that the plan asks for, a line each."""
     commanded = study.config.trainer.name == "command"
-    cause = "trainer.checkpoints" if commanded else "checkpoint.keep, or mode=clean"
+    cause = "trainer.checkpoints" if commanded else "checkpoint.keep, or deleted"
     for run in study.plan.runs:
         files = paths.run(run.run_id)
         try:

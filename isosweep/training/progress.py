@@ -70,7 +70,7 @@ def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
     if not losses and _had_ended(run, attempt):
         losses.append(
             "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, or "
-            "mode=clean)"
+            "deleted)"
         )
     return ResumePoint(0, None, None, _ending(losses, 0))
 
