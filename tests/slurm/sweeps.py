@@ -21,7 +21,6 @@ from isosweep.store.submissions import read_submission
 from tests.conftest import SMALL, make_config
 from tests.runs import reproducible, wait_for
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.sampler import Sampler
 
 ROOT = Path(__file__).resolve().parents[2]
 # In place of 15 s.
@@ -207,15 +206,15 @@ class SlurmSweep:
 
     # -- what is asked after a fault -----------------------------------------------------------
 
-    @contextlib.contextmanager
-    def sampled(self, *, poll_s: float | None = None) -> Iterator[Sampler]:
-        """Compare status with Slurm in the block; at its end there may be no contradiction."""
-        polls = 2 * self.poll_s + 5.0 if poll_s is None else poll_s
-        with Sampler(self.cluster, self.cwd / "sweeps" / "runs", self.statuses, polls) as sampler:
-            yield sampler
-        assert not sampler.errors, sampler.errors
-        assert not sampler.contradictions, "\n".join(sampler.contradictions)
-        assert sampler.samples > 0
+    def assert_one_job_each(self) -> None:
+        """Every run is done by one job, and accounting knows no other of the sweep's."""
+        self.assert_recorded_once()
+        assert [len(self.jobs(run)) for run in self.runs] == [1] * len(self.runs)
+        names = {f"isosweep-{path.name}" for path in self.root.glob("batches/*")}
+        asked = ("sacct", "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID,JobName")
+        shown = [line.partition("|") for line in self.cluster.run(*asked).splitlines()]
+        made = {job for job, _, name in shown if name in names}
+        assert made == {self.jobs(run)[0] for run in self.runs}
 
     def assert_recorded_once(self) -> None:
         """Every run is done, and no attempt has taken a record twice."""

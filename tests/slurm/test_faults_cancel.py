@@ -13,7 +13,6 @@ from isosweep.store.state import view_run
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import as_second_user, ended
-from tests.slurm.sampler import job_states
 from tests.slurm.sweeps import BUDGET, HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -27,14 +26,13 @@ def test_a_cancel_holds_against_the_driver_that_follows(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(2), run_s=300.0) as sweep:
-        with sweep.sampled():
-            driver = sweep.drive()
-            sweep.wait_for_jobs()
-            cancelled = sweep.command("cancel")
-            assert cancelled.returncode == 0, cancelled.stdout
-            assert "4 cancelled" in cancelled.stdout
-            assert sweep.ended(driver) == 1
-            nothing_left(slurm_cluster)
+        driver = sweep.drive()
+        sweep.wait_for_jobs()
+        cancelled = sweep.command("cancel")
+        assert cancelled.returncode == 0, cancelled.stdout
+        assert "4 cancelled" in cancelled.stdout
+        assert sweep.ended(driver) == 1
+        nothing_left(slurm_cluster)
         assert sweep.standings() == {Standing.CANCELLED}
         assert [len(sweep.jobs(run)) for run in sweep.runs] == [1] * 4
         assert "Traceback" not in sweep.output
@@ -45,12 +43,11 @@ def test_a_cancel_holds_against_the_driver_that_follows(
 
 def test_jobs_that_wait_are_cancelled_too(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1)) as sweep:
-        with sweep.sampled():
-            assert sweep.command("launch", HELD).returncode == 0
-            cancelled = sweep.command("cancel")
-            assert cancelled.returncode == 0, cancelled.stdout
-            assert "2 cancelled: 2 pending" in cancelled.stdout
-            nothing_left(slurm_cluster)
+        assert sweep.command("launch", HELD).returncode == 0
+        cancelled = sweep.command("cancel")
+        assert cancelled.returncode == 0, cancelled.stdout
+        assert "2 cancelled: 2 pending" in cancelled.stdout
+        nothing_left(slurm_cluster)
         assert sweep.standings() == {Standing.CANCELLED}
         # Another partition takes them, by a setting of this command.
         again = ("launcher.slurm.partition=high", "launcher.slurm.additional=null")
@@ -77,12 +74,11 @@ def test_a_cancel_that_the_controller_has_not_heard_of_says_so_and_is_obeyed(
             assert "Unable to contact slurm controller" in cancelled.stdout
         # The controller learns what has ended meanwhile only when the node tells it again.
         done = sweep.jobs(running)[-1]
-        wait_for(lambda: done not in (job_states(slurm_cluster) or [done]), 120, 0.5)
-        with sweep.sampled() as sampler:
-            slurm_cluster.run("scontrol", "release", sweep.jobs(waiting)[-1])
-            nothing_left(slurm_cluster)
-            wait_for(lambda: sweep.standings() == {Standing.CANCELLED}, 60, 0.5)
-            wait_for(lambda: sampler.samples > 0, 60, 0.5)
+        shown = ("squeue", "-h", "-r", "-o", "%i")
+        wait_for(lambda: done not in slurm_cluster.run(*shown).split(), 120, 0.5)
+        slurm_cluster.run("scontrol", "release", sweep.jobs(waiting)[-1])
+        nothing_left(slurm_cluster)
+        wait_for(lambda: sweep.standings() == {Standing.CANCELLED}, 60, 0.5)
         assert not view_run(waiting).state
 
 
@@ -140,19 +136,17 @@ def test_a_second_user_sees_the_sweep_and_cannot_cancel_it(
         for _ in range(3):
             job = ("--wrap=sleep 900", "--mem=10", "--output=/dev/null", "--job-name=theirs")
             assert theirs("sbatch", *job).returncode == 0
-        with sweep.sampled() as sampler:
-            driver = sweep.drive()
-            sweep.wait_for_jobs()
-            here = [sys.executable, "-m", "isosweep", f"sweep_dir={sweep.root}"]
-            # Jobs of a new cluster wait for its nodes; what status says of that is sampled anyhow.
-            wait_for(lambda: "2 running" in theirs(*here, "mode=status").stdout, 120, 1.0)
-            shown = theirs(*here, "mode=status")
-            assert shown.returncode == 0, shown.stderr
-            refused = theirs(*here, "mode=cancel")
-            assert refused.returncode != 0
-            assert "Traceback" not in refused.stderr
-            assert sweep.ended(driver) == 0, sweep.output
-        sweep.assert_recorded_once()
-        assert [len(jobs) for jobs in sampler.jobs.values()] == [1, 1]
+        driver = sweep.drive()
+        sweep.wait_for_jobs()
+        here = [sys.executable, "-m", "isosweep", f"sweep_dir={sweep.root}"]
+        # Jobs of a new cluster wait for its nodes.
+        wait_for(lambda: "2 running" in theirs(*here, "mode=status").stdout, 120, 1.0)
+        shown = theirs(*here, "mode=status")
+        assert shown.returncode == 0, shown.stderr
+        refused = theirs(*here, "mode=cancel")
+        assert refused.returncode != 0
+        assert "Traceback" not in refused.stderr
+        assert sweep.ended(driver) == 0, sweep.output
+        sweep.assert_one_job_each()
         assert len(slurm_cluster.run("squeue", "-h", "--name=theirs").splitlines()) == 3
         slurm_cluster.run("scancel", "--name=theirs")

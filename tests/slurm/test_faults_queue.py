@@ -12,20 +12,13 @@ from isosweep.plan.tally import Standing
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import Commands, ended, submit_limit
-from tests.slurm.sweeps import HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
+from tests.slurm.sweeps import HELD, TRIVIAL, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 
 def in_queue(cluster: SlurmCluster) -> str:
     return cluster.run("squeue", "-h", "-r", "-o", "%i %T %r")
-
-
-def one_job_each(sweep: SlurmSweep, jobs: dict[str, set[str]]) -> None:
-    """Every run had one job, by its files, and no other was seen alive."""
-    for run in sweep.runs:
-        assert len(sweep.jobs(run)) == 1, run.run_id
-        assert jobs.get(run.run_id, set()) <= set(sweep.jobs(run))
 
 
 @pytest.mark.long
@@ -36,22 +29,18 @@ def test_what_a_controller_that_is_down_refuses_is_submitted_when_it_is_back(
         with ended(slurm_cluster, "slurmctld"):
             driver = sweep.drive()
             sweep.wait_for(lambda: "Unable to contact slurm controller" in sweep.output)
-        with sweep.sampled() as sampler:
-            assert sweep.ended(driver) == 0, sweep.output
-        sweep.assert_recorded_once()
-        one_job_each(sweep, sampler.jobs)
+        assert sweep.ended(driver) == 0, sweep.output
+        sweep.assert_one_job_each()
 
 
 def test_a_limit_on_submitted_jobs_only_delays(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     with (
         slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(4), run_s=3.0) as sweep,
         submit_limit(slurm_cluster, 3),
-        sweep.sampled() as sampler,
     ):
         assert sweep.ended(sweep.drive()) == 0, sweep.output
         assert "AssocMaxSubmitJobLimit" in sweep.output
-        sweep.assert_recorded_once()
-        one_job_each(sweep, sampler.jobs)
+        sweep.assert_one_job_each()
 
 
 def test_a_bad_partition_is_refused_in_slurms_words_and_another_one_resumes(
@@ -78,10 +67,8 @@ def test_a_job_whose_submission_got_no_answer_is_found_again(
         sweep.environment["PATH"] = commands.path
         words = "Batch job submission failed: Socket timed out on send/recv operation"
         commands.set("sbatch", f"lose {words}")
-        with sweep.sampled() as sampler:
-            assert sweep.ended(sweep.drive()) == 0, sweep.output
-        sweep.assert_recorded_once()
-        one_job_each(sweep, sampler.jobs)
+        assert sweep.ended(sweep.drive()) == 0, sweep.output
+        sweep.assert_one_job_each()
         assert len(commands.calls("sbatch")) == 1
 
 
@@ -89,22 +76,20 @@ def test_jobs_that_were_launched_and_held_are_adopted_by_the_next_driver(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=2.0) as sweep:
-        with sweep.sampled() as sampler:
-            launched = sweep.command("launch", HELD)
-            assert launched.returncode == 0, launched.stdout + launched.stderr
-            shown = sweep.command("status")
-            assert "JobHeldUser" in shown.stdout
-            assert sweep.standings() == {Standing.QUEUED}
-            first = sweep.drive("resume")
-            # The one that launched was the first.
-            sweep.wait_for((sweep.root / "drivers" / "2.json").exists)
-            second = sweep.drive("resume")
-            assert sweep.ended(second) == 0, sweep.output
-            assert f"process {first.pid} of" in sweep.output
-            time.sleep(2 * sweep.poll_s)
-            assert {row.split()[1] for row in in_queue(slurm_cluster).splitlines()} == {"PENDING"}
-            for run in sweep.runs:
-                slurm_cluster.run("scontrol", "release", sweep.jobs(run)[-1])
-            assert sweep.ended(first) == 0, sweep.output
-        sweep.assert_recorded_once()
-        one_job_each(sweep, sampler.jobs)
+        launched = sweep.command("launch", HELD)
+        assert launched.returncode == 0, launched.stdout + launched.stderr
+        shown = sweep.command("status")
+        assert "JobHeldUser" in shown.stdout
+        assert sweep.standings() == {Standing.QUEUED}
+        first = sweep.drive("resume")
+        # The one that launched was the first.
+        sweep.wait_for((sweep.root / "drivers" / "2.json").exists)
+        second = sweep.drive("resume")
+        assert sweep.ended(second) == 0, sweep.output
+        assert f"process {first.pid} of" in sweep.output
+        time.sleep(2 * sweep.poll_s)
+        assert {row.split()[1] for row in in_queue(slurm_cluster).splitlines()} == {"PENDING"}
+        for run in sweep.runs:
+            slurm_cluster.run("scontrol", "release", sweep.jobs(run)[-1])
+        assert sweep.ended(first) == 0, sweep.output
+        sweep.assert_one_job_each()

@@ -15,7 +15,7 @@ from isosweep.plan.tally import Standing
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import Commands, as_second_user, ended, wait_for_nodes
-from tests.slurm.sweeps import HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
+from tests.slurm.sweeps import HELD, TRIVIAL, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -39,11 +39,6 @@ def forget_all(cluster: SlurmCluster) -> None:
         shutil.rmtree(cluster.run_dir / "slurmctld")
         (cluster.run_dir / "slurmctld").mkdir()
     wait_for_nodes(cluster)
-
-
-def one_job_each(sweep: SlurmSweep) -> None:
-    sweep.assert_recorded_once()
-    assert [len(sweep.jobs(run)) for run in sweep.runs] == [1] * len(sweep.runs)
 
 
 def test_another_users_array_with_a_reused_id_survives_a_cancel(
@@ -95,19 +90,18 @@ def test_what_a_user_filters_squeue_by_hides_no_job(
             "SBATCH_TIMELIMIT": "1",
             "SBATCH_PARTITION": "short",
         }
-        with sweep.sampled():
-            driver = sweep.drive()
-            sweep.wait_for_jobs()
-            asked = ("squeue", "-h", "-r", "-o", "%P %l %j", "-j")
-            shown = slurm_cluster.run(*asked, ",".join(sweep.jobs(run)[0] for run in sweep.runs))
-            assert sweep.ended(driver) == 0, sweep.output
+        driver = sweep.drive()
+        sweep.wait_for_jobs()
+        asked = ("squeue", "-h", "-r", "-o", "%P %l %j", "-j")
+        shown = slurm_cluster.run(*asked, ",".join(sweep.jobs(run)[0] for run in sweep.runs))
+        assert sweep.ended(driver) == 0, sweep.output
         (line,) = set(shown.splitlines())
         partition, limit, name = line.split()
         # The site's partition is heeded, and said; its limit is that of the plan and the partition.
         assert (partition, limit) == ("short", "2:00")
         assert name.startswith("isosweep-")
         assert "partition=short comes from SBATCH_PARTITION" in sweep.output
-        one_job_each(sweep)
+        sweep.assert_one_job_each()
 
 
 def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
@@ -122,4 +116,4 @@ def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
         # By its heartbeat alone.
         commands.set("squeue", "empty")
         assert sweep.ended(driver) == 0, sweep.output
-        one_job_each(sweep)
+        sweep.assert_one_job_each()

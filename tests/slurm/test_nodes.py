@@ -63,12 +63,11 @@ def test_two_nodes_train_one_run_and_a_larger_budget_extends_it(
     slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
 ) -> None:
     with slurm_sweep(slurm_cluster, tmp_path, *ON_TWO, step_s=0.1) as sweep:
-        with sweep.sampled():
-            driver = sweep.drive("run", "budget=[6.4e9]")
-            sweep.wait_for_jobs()
-            (run,) = sweep.runs
-            assert len(set(nodes_of(slurm_cluster, sweep.jobs(run)[-1]))) == 2
-            assert sweep.ended(driver) == 0, sweep.output
+        driver = sweep.drive("run", "budget=[6.4e9]")
+        sweep.wait_for_jobs()
+        (run,) = sweep.runs
+        assert len(set(nodes_of(slurm_cluster, sweep.jobs(run)[-1]))) == 2
+        assert sweep.ended(driver) == 0, sweep.output
         larger = replace(sweep, name="larger", drivers=[])
         assert larger.ended(larger.drive()) == 0, larger.output
         sweep.assert_equal_to(undisturbed)
@@ -83,21 +82,20 @@ def test_a_requeue_a_cancel_and_a_warning_reach_both_nodes(
     slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
 ) -> None:
     with slurm_sweep(slurm_cluster, tmp_path, *ON_TWO, step_s=0.5) as sweep:
-        with sweep.sampled(poll_s=45.0):
-            driver = sweep.drive()
-            run = begun(sweep, 1)
-            slurm_cluster.run("scontrol", "requeue", sweep.jobs(run)[-1])
-            begun(sweep, 2)
-            # As before a time limit, to the step.
-            slurm_cluster.run("scancel", "--signal=USR2", sweep.jobs(run)[-1])
-            begun(sweep, 3)
-            assert len(sweep.jobs(run)) == 1
-            cancelled = sweep.command("cancel")
-            assert cancelled.returncode == 0, cancelled.stdout
-            assert sweep.ended(driver) == 1
-            assert sweep.standings() == {Standing.CANCELLED}
-            wait_for(lambda: not slurm_cluster.run("squeue", "-h"), 60, 0.2)
-            assert sweep.ended(sweep.drive("resume")) == 0, sweep.output
+        driver = sweep.drive()
+        run = begun(sweep, 1)
+        slurm_cluster.run("scontrol", "requeue", sweep.jobs(run)[-1])
+        begun(sweep, 2)
+        # As before a time limit, to the step.
+        slurm_cluster.run("scancel", "--signal=USR2", sweep.jobs(run)[-1])
+        begun(sweep, 3)
+        assert len(sweep.jobs(run)) == 1
+        cancelled = sweep.command("cancel")
+        assert cancelled.returncode == 0, cancelled.stdout
+        assert sweep.ended(driver) == 1
+        assert sweep.standings() == {Standing.CANCELLED}
+        wait_for(lambda: not slurm_cluster.run("squeue", "-h"), 60, 0.2)
+        assert sweep.ended(sweep.drive("resume")) == 0, sweep.output
         sweep.assert_equal_to(undisturbed)
         assert (len(sweep.jobs(run)), sweep.attempts(run)) == (2, 4)
 

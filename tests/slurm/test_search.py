@@ -17,14 +17,13 @@ def test_a_search_on_slurm_whose_driver_was_killed_trains_what_a_grid_trains(
 ) -> None:
     search = ("search=frontier", "launcher.max_parallel=2")
     with slurm_sweep(slurm_cluster, tmp_path / "slurm", *search, seeds(1)) as sweep:
-        with sweep.sampled():
-            driver = sweep.drive()
-            sweep.wait_for(lambda: sweep.runs and sweep.jobs(sweep.runs[0]))
-            driver.send_signal(signal.SIGKILL)
-            driver.wait()
-            sweep.drivers.clear()
-            assert "search: 2 of 2 runs were chosen" in sweep.command("status").stdout
-            assert sweep.ended(sweep.drive("resume")) == 0, sweep.output
+        driver = sweep.drive()
+        sweep.wait_for(lambda: sweep.runs and sweep.jobs(sweep.runs[0]))
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        sweep.drivers.clear()
+        assert "search: 2 of 2 runs were chosen" in sweep.command("status").stdout
+        assert sweep.ended(sweep.drive("resume")) == 0, sweep.output
         assert "every run of the plan has been trained as far as it goes" in sweep.output
         # From one budget to the next a run goes on in another job.
         assert [len(sweep.jobs(run)) for run in sweep.runs] == [2] * 2
