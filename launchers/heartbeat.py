@@ -3,7 +3,6 @@
 import socket
 from functools import cached_property
 from pathlib import Path
-from typing import assert_never
 
 from isosweep.files import file_system_time
 from isosweep.launchers.followed import Followed
@@ -50,18 +49,11 @@ def may_have_job(followed: Followed, clock: FileClock) -> bool:
 
 
 def is_elsewhere(followed: Followed, launcher: str) -> bool:
-    """Whether the submission's job cannot be asked for through `launcher`."""
+    """Whether the submission's job cannot be asked for through `launcher`, or not on this host."""
     submission, job = followed.state.submission, followed.state.job
-    if submission.launcher != launcher:
-        return True
-    match submission.launcher:
-        case "local" | "inline":
-            host = job.process.host if job and job.process else submission.by.host
-            return host != socket.gethostname()
-        case "slurm" | "ray" | "none":
-            return False
-        case name:
-            assert_never(name)
+    host = job.process.host if job and job.process else submission.by.host
+    of_a_host = submission.launcher in ("local", "inline")
+    return submission.launcher != launcher or (of_a_host and host != socket.gethostname())
 
 
 def observe_elsewhere(followed: Followed, clock: FileClock) -> Observed:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher
-from isosweep.store.submissions import Process, Submission, SubmissionState
+from isosweep.store.submissions import Process, SubmissionState
 
 # A worker that has said its last word is gone within seconds: what takes longer hangs.
 _GRACE_S = 60.0
@@ -14,11 +14,10 @@ _GRACE_S = 60.0
 
 @dataclass
 class _Left:
-    """Places of a run that is over, or somebody else's to follow; its process may be there."""
+    """Places of a run that is over, whose process may still be there."""
 
     slots: tuple[int, ...]
     state: SubmissionState
-    over: bool
     since: float | None = None
 
 
@@ -67,17 +66,12 @@ class Places:
             heapq.heappush(self._free, slot)
 
     def leave(self, followed: Followed) -> None:
-        """The run is over, or somebody else's to follow."""
+        """The run is over."""
         slots, followed.slots = followed.slots, ()
         if slots and followed.files.view.submission is not None:
-            state = followed.state
-            self._left.append(_Left(slots, state, over=state.end is not None))
+            self._left.append(_Left(slots, followed.state))
         else:
             self.give(slots)
-
-    def holds(self, submission: Submission) -> bool:
-        """Whether a submission that was left to somebody else still has its place."""
-        return any(left.state.submission == submission for left in self._left)
 
     def look(self, now: float) -> None:
         """Free the places whose processes are gone, and end those that hang; `now`: seconds of the
@@ -90,7 +84,7 @@ class Places:
                 self.give(left.slots)
                 continue
             left.since = now if left.since is None else left.since
-            if left.over and now - left.since > _GRACE_S:
+            if now - left.since > _GRACE_S:
                 self._launcher.stop([left.state], kill=True)
                 left.since = now
             still.append(left)

@@ -215,7 +215,7 @@ class RunQueue:
         here = not is_elsewhere(followed, self.launcher.name) and not state.gone
         # Its place may be taken already, for another item of the same run.
         taken = any(other.run_id == followed.run_id for other in self._active)
-        if here and not taken and not self._places.holds(state.submission):
+        if here and not taken:
             followed.slots = self._places.take_those_of(state.submission.devices)
         self._active.append(followed)
 
