@@ -45,12 +45,6 @@ _WRONG: dict[tuple[str, ...], tuple[Any, ...]] = {
     ("successes",): (*_ANYTHING, [-1], [2], [0.5], [True], [None]),
     ("scores",): (*(v for v in _ANYTHING if v != {}), {"majority": [1.0]}),
     ("sets",): (*(v for v in _ANYTHING if v != {}), {"hard": {}}, {"hard": {"mean_reward": 2}}),
-    ("noise",): (
-        *_ANYTHING,
-        {"updates": 0, "num_generations": 4},
-        {"updates": True, "num_generations": 4},
-        {"updates": 1, "num_generations": 4, "gradient": "x"},
-    ),
     ("compute",): (*_ANYTHING, {"training_flops": 1e9}),
     ("compute", "generations"): _COUNT,
     ("compute", "rollouts"): _COUNT,
