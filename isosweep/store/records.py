@@ -322,7 +322,6 @@ def _follow_chain(
 _Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 _Number = Annotated[int, Field(strict=True, ge=1, le=2**53)]
 _Amount = Annotated[float, Field(strict=True, ge=0, le=1e100, allow_inf_nan=False)]
-_Estimate = Annotated[float, Field(strict=True, ge=-1e100, le=1e100, allow_inf_nan=False)]
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 _Time = Annotated[float, Field(strict=True, ge=0, le=253_402_300_799)]
 _Version = Annotated[int, Field(strict=True, ge=1, le=FORMAT_VERSION)]
@@ -360,16 +359,6 @@ class _Measured(TypedDict, total=False):
     standard_error: _Amount | None
 
 
-class _Noise(TypedDict, total=False):
-    """The gradient's noise, which records of earlier versions may have and nothing reads."""
-
-    updates: Required[_Number]
-    num_generations: Required[_Number]
-    gradient: _Estimate | None
-    between_problems: _Estimate | None
-    within_problems: _Estimate | None
-
-
 class _RecordLine(_Measured, total=False):
     """A `Record` as its line has it."""
 
@@ -381,7 +370,6 @@ class _RecordLine(_Measured, total=False):
     unix_time: Required[_Time]
     seconds: _Amount
     sets: dict[str, _Measured]
-    noise: _Noise
 
 
 class _AttemptLine(TypedDict):

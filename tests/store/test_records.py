@@ -232,16 +232,6 @@ def test_a_line_of_format_1_is_read_as_it_was_written(log: Path) -> None:
     assert (read.records, read.problems) == ((_record(4),), ())
 
 
-def test_a_line_with_the_noise_of_gradients_of_earlier_versions_is_read(log: Path) -> None:
-    append_record(log, 1, _record(4))
-    path = attempt_file(log, 1)
-    noise = '"noise": {"updates": 3, "num_generations": 4, "gradient": -0.5, "rollouts": 9.0}'
-    path.write_text(path.read_text().replace('"step": 4', f'{noise}, "step": 4'))
-    assert "noise" in path.read_text()
-    read = read_records(log)
-    assert (read.records, read.problems) == ((_record(4),), ())
-
-
 def test_a_record_keeps_scores_by_name_and_means_without_problems(log: Path) -> None:
     voted = replace(_record(0), scores={"majority": (1.0,) * len(_record(0).successes)})
     mean = replace(_record(4), successes=(), mean_reward=0.25, standard_error=0.01)
