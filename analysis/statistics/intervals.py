@@ -51,11 +51,6 @@ class Interval:
         return cls.of(central_quantiles(draws, confidence))
 
     @classmethod
-    def centrals(cls, draws: FloatArray, confidence: float) -> tuple["Interval", ...]:
-        """One for every column of draws (draws, columns)."""
-        return tuple(map(cls.of, central_quantiles(draws, confidence).T))
-
-    @classmethod
     def student(cls, values: FloatArray, confidence: float) -> "Interval":
         """Student's, of the mean of (values,), of which there are several."""
         from scipy import stats

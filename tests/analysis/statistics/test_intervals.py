@@ -13,7 +13,6 @@ def test_a_central_interval_leaves_as_much_on_either_side() -> None:
     interval = Interval.central(draws, 0.9)
     assert (interval.median, interval.low, interval.high) == pytest.approx((50, 5, 95))
     assert central_ends(draws, 0.9) == (interval.low, interval.high)
-    assert Interval.centrals(np.stack([draws, draws], axis=1), 0.9) == (interval, interval)
 
 
 def test_the_interval_of_a_mean_is_students() -> None:
