@@ -54,21 +54,17 @@ def _least(studies: Sequence[Study], name: str) -> float | None:
 
 
 def left(studies: Sequence[Study]) -> tuple[float, Pricing]:
-    """Predicted device-hours of all that the runs of `studies` have not trained yet, and by what
-    they are priced together: dollars where all are known, and the widest range."""
+    """Predicted device-hours of all that the runs of `studies` have not trained yet, and their
+    pricing: of studies that differ in it no dollars, and the widest range."""
     hours: dict[str, float] = {}
-    dollars: dict[str, float | None] = {}
     for study in studies:
         for run_id, own in _hours_left(study).items():
-            if own >= hours.get(run_id, 0.0):
-                hours[run_id], dollars[run_id] = own, study.plan.pricing.dollars(own)
-    total, (first, *others) = math.fsum(hours.values()), [study.plan.pricing for study in studies]
-    if all(other == first for other in others):
-        return total, first
-    known = [paid for paid in dollars.values() if paid is not None]
-    mean = math.fsum(known) / total if total and len(known) == len(dollars) else None
-    lows, highs = zip(*(each.spread for each in (first, *others)), strict=True)
-    return total, Pricing(dollars_per_hour=mean, spread=(min(lows), max(highs)))
+            hours[run_id] = max(own, hours.get(run_id, 0.0))
+    prices = [study.plan.pricing for study in studies]
+    if len(set(prices)) == 1:
+        return math.fsum(hours.values()), prices[0]
+    lows, highs = zip(*(each.spread for each in prices), strict=True)
+    return math.fsum(hours.values()), Pricing(spread=(min(lows), max(highs)))
 
 
 def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:

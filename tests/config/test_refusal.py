@@ -65,11 +65,9 @@ REFUSED = [
         "trainer=command needs T in advance",
     ),
     # Bounds.
-    ("budget=inf", "budget", "must be a finite number above 0"),
     ("budget=[]", "budget", "must be a finite number above 0"),
     ("budget=[1e10,1e10]", "budget", "lists a value twice"),
     ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
-    ("budget=logspace:1000:1005:9", "budget", "gives a value twice"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
     ("name=runs", "name", "is the name of a file of isosweep's own"),
@@ -175,14 +173,11 @@ REFUSED = [
             ("recipe:[dapoo]", "grid.axes.recipe", "must be one of "),
             ("model:[local]", "grid.axes.model", "must be one of "),
             ("recip:[dapo]", "grid.axes", "an axis is `model` or a setting of model, task"),
-            ("experiment:[a,b]", "grid.axes", "which mode=compare sets side by side"),
             ("variant:[a,b]", "grid.axes", "a name of your own, with named sets of settings"),
-            ("variant:{a:3}", "grid.axes.variant.a", "must be a set of settings"),
             ("variant:{a:{hardware:h100}}", "grid.axes.variant.a", "a variant sets choices"),
             ("variant:{a:{recipe:{beta:1}}}", "grid.axes.variant.a", "its settings have a dot"),
             ("variant:{a:{recipe.betta:1}}", "grid.axes", "no such setting; here are name, "),
             ("variant:{a:{},b:{recipe.beta:-1}}", "recipe.beta", "(where variant=b)"),
-            ("recipe.beta:[0,0.1,0]", "grid.axes.recipe.beta", "lists a value twice"),
             ("task.num_train_problems:[8,200000]", "task.num_train_problems", "has room for"),
             ("variant:{a:{},b:{recipe.beta:0.0}}", "grid.axes", "the same settings as variant=a"),
             ("seed:{a:{}}", "grid.axes", "a name that already distinguishes runs"),
@@ -201,7 +196,6 @@ REFUSED = [
         for typed, setting, rule in [
             ("hard:{task:{sort:{levels:[1]}}}", "hard.task.sort.levels", "or equal to 2"),
             ("hard:{task:{sort:{levles:[6]}}}", "hard.task.sort.levles", "no such setting"),
-            ("hard:{problems:trian}", "hard.problems", "must be 'heldout' or 'train'"),
             (
                 "t:{problems:train,task:{num_eval_problems:64}}",
                 "t.task.num_eval_problems",
@@ -234,13 +228,10 @@ REFUSED = [
         (f"{TWO} task.mixture.{typed}", f"task.mixture.{setting}", rule)
         for typed, setting, rule in [
             ("shares={a:0.75,bb:0.25}", "shares", "has a share of 'bb', and the parts are a, b"),
-            ("shares={a:1}", "shares", "lacks b"),
             ("shares={}", "shares", "lacks a, b"),
             ("shares={a:2,b:-1}", "shares", "has b: -1, which is no finite number, 0 or more"),
-            ("shares={a:0,b:0}", "shares", "add up to 0"),
             ("shares=0.5", "shares", "gives each part its share"),
             ("schedule=[{a:1,b:0}]", "schedule", "lacks at"),
-            ("schedule={at:0,a:1,b:0}", "schedule", "is a list of shares"),
             ("schedule=[{at:9,a:1,b:0}]", "schedule", "has points at 9: whole numbers"),
             ("schedule=[{at:0,a:1,b:0},{at:0,a:0.5,b:0.5}]", "schedule", "which ascend from 0"),
             (
@@ -248,7 +239,6 @@ REFUSED = [
                 "schedule",
                 "replaces task.mixture.shares",
             ),
-            ("parts.b.template=x", "parts.b.template", "must contain {digits}"),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),
             ("parts.b.kind=math", "parts.b.sort", "has no group"),
         ]
@@ -272,10 +262,8 @@ REFUSED = [
         "evaluation.sets.t.task.mixture",
         "the sweep's own mixture or of one task",
     ),
-    (f"{TWO} analysis.evaluation_set=aa", "analysis.evaluation_set", "names none of"),
     # Plans of which nothing is feasible.
     ("grid.max_steps=9 grid.min_steps=5", "budget", "break grid.max_steps. The nearest is n="),
-    ("grid.max_epochs=0.01", "budget", "allowed 0.01"),
     ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "GB more than 90% of 24 GB"),
     (
         "model=qwen-1.5b budget=1e20 hardware.devices_per_run=3",
