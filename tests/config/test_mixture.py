@@ -54,11 +54,11 @@ def test_planned_lengths_are_means_by_the_shares_at_the_end_of_the_schedule() ->
 
 def test_shares_change_evenly_between_the_points_of_a_schedule() -> None:
     mixture = make_config(
-        *TWO, "task.mixture.schedule=[{at:0,a:1,b:0},{at:100,a:0.5,b:0.5},{at:200,a:0.5,b:0.5}]"
+        *TWO, "task.mixture.schedule=[{at:0,a:1,b:0},{at:100,a:0.5,b:0.5},{at:200,a:0.9,b:0.1}]"
     ).task.mixture
     assert mixture is not None
     found = [mixture.shares_at(drawn)["a"] for drawn in (0, 50, 100, 150, 10_000)]
-    assert found == [1, 0.75, 0.5, 0.5, 0.5]
+    assert found == pytest.approx([1, 0.75, 0.5, 0.7, 0.9])
     equal = make_config(*TWO).task.mixture
     assert equal is not None
     assert equal.shares_at(7) == {"a": 0.5, "b": 0.5}

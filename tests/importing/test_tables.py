@@ -163,6 +163,13 @@ REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
 }
 
 
+def test_completions_of_a_step_are_n_of_each_problem() -> None:
+    frame = table()
+    frame["generation_batch_size"] = 8 * frame["n"]
+    runs, _, _ = read(frame.drop(columns="B"))
+    assert [run.problems_per_batch for run in runs] == [8, 8, 8, 8]
+
+
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_table_that_cannot_be_right_is_refused_in_words(kind: str) -> None:
     frame, overrides, setting, rule = REFUSED[kind]

@@ -1,6 +1,7 @@
 """Records survive kills, zombies and torn lines."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,15 @@ def log(tmp_path: Path) -> Path:
     """A log of records that attempt 1 has begun."""
     _start(tmp_path / "records", 1, None, 0)
     return tmp_path / "records"
+
+
+def test_a_record_is_on_the_disk_once_it_is_appended(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    append_record(log, 1, _record(0))
+    assert synced
 
 
 def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(log: Path) -> None:
