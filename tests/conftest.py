@@ -54,7 +54,7 @@ LONGEST = (
     "tests/training/test_unbroken.py",
     "tests/training/test_ranks.py",
     "tests/contract/test_interrupted.py",
-    "tests/modes/test_search.py",
+    "tests/contract/test_search.py",
     "tests/training/test_diverged.py",
     "tests/contract/test_shared_runs.py",
     "tests/launchers/test_forked.py",

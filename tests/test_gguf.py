@@ -109,16 +109,6 @@ def test_a_file_becomes_weights_and_a_tokenizer_that_ends_where_the_file_says(
     assert tokenizer.decode(ids) == text
 
 
-def test_a_file_is_converted_once_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_gguf(tmp_path / "small.gguf")
-    directory = converted(tmp_path / "small.gguf")
-    monkeypatch.setattr(room, "_convert", lambda *_: pytest.fail("converted again"))
-    (tmp_path / "small.gguf").rename(tmp_path / "renamed.gguf")
-    assert converted(tmp_path / "renamed.gguf") == directory
-
-
 def test_a_plan_reads_the_architecture_of_a_file_and_runs_share_by_its_content(
     tmp_path: Path,
 ) -> None:
@@ -141,11 +131,6 @@ def test_a_plan_reads_the_architecture_of_a_file_and_runs_share_by_its_content(
     [
         (lambda file: file.write_bytes(file.read_bytes()[:3000]), "transformers cannot read it"),
         (lambda file: file.write_text("hello"), "not a GGUF file"),
-        (
-            lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\noid"),
-            "it is a Git LFS pointer",
-        ),
-        (lambda file: file.unlink(), "must be a readable file (No such file or directory)"),
         (lambda file: write_gguf(file, merges=False), "with its merges, which are lost"),
         (
             lambda file: write_gguf(file, without="blk.0.ffn_down.weight"),
@@ -164,14 +149,6 @@ def test_an_unusable_file_is_refused_with_its_reason(
     assert (refused.value.setting, refused.value.value) == ("model.path", file)
     assert fragment in refused.value.rule
     assert not list((tmp_path / "assets").rglob("model.safetensors"))
-
-
-def test_without_the_package_that_reads_such_files_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(room, "find_spec", lambda name: None)
-    with pytest.raises(SettingError, match=r"isosweep\[laptop\]"):
-        converted(tmp_path / "small.gguf")
 
 
 SMALL = "HuggingFaceTB/SmolLM2-135M-Instruct"

@@ -36,6 +36,7 @@ __all__ = [
     "document_of",
     "import_rows",
     "isosweep",
+    "jobs_of",
     "records_of",
     "refused",
     "run_ids",
@@ -338,6 +339,12 @@ def runs_of(cwd: Path) -> list[Run]:
 def records_of(cwd: Path) -> dict[str, dict[int, dict[str, Any]]]:
     """The records of every run below `cwd`."""
     return {run.run_id: run.records for run in runs_of(cwd)}
+
+
+def jobs_of(cwd: Path) -> list[str]:
+    """What the scheduler calls the newest job of every run."""
+    files = [run.root / "submissions" / f"{run.jobs}.job.json" for run in runs_of(cwd)]
+    return [str(document_of(file)["job_id"]) for file in files]
 
 
 def document_of(path: Path) -> dict[str, Any]:

@@ -71,14 +71,6 @@ def test_the_values_of_all_metrics_are_no_reward(tmp_path: Path) -> None:
         library.from_frame(long_table("tag", "value"), tmp_path / "f", columns={"reward": "value"})
 
 
-def test_a_long_table_of_one_metric_has_its_values(tmp_path: Path) -> None:
-    frame = long_table("key", "value").query("key == 'eval/reward'")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    for said in ("import.columns={reward:value}", "import.columns={reward:eval/reward}"):
-        _, records = logs.imported(tmp_path, "from=a.csv", said, name=str(len(said)))
-        assert logs.steps_of(records) == ALL
-
-
 def chart(axis: str, scale: int) -> pandas.DataFrame:
     """W&B's export of a chart."""
     columns = {
@@ -129,21 +121,6 @@ def test_seconds_are_not_taken_for_compute(tmp_path: Path, column: str, unit: st
     )
 
 
-def test_hours_are_compute_and_names_with_time_in_a_word_are_no_times(tmp_path: Path) -> None:
-    own = [
-        {**row, "time_step": row["step"], "device_time_hours": 0.01 * row["step"] * row["n"]}
-        for key in logs.RUNS
-        for row in logs.rows(*key)
-    ]
-    write_csv(tmp_path / "a.csv", own)
-    asked = (
-        "import.columns={step:time_step,compute:device_time_hours}",
-        "budget_unit=device_hours",
-    )
-    _, records = logs.imported(tmp_path, "from=a.csv", *asked)
-    assert logs.steps_of(records) == ALL
-
-
 @pytest.mark.parametrize("scale", [1, 1000])
 def test_a_clock_is_not_taken_for_steps(tmp_path: Path, scale: int) -> None:
     own = [
@@ -189,14 +166,6 @@ def test_rewards_that_are_no_numbers_are_named(tmp_path: Path, kind: str, traine
     assert "no number" in {each["kind"] for each in plan["imported"]["notes"]}
 
 
-@pytest.mark.parametrize("at", [0, 4, 10])
-def test_one_blank_reward_in_a_table_is_named(tmp_path: Path, at: int) -> None:
-    own = [{"run": f"n{n}_s{seed}", **row} for n, seed in logs.RUNS for row in logs.rows(n, seed)]
-    own[at]["eval_reward"] = ""
-    write_csv(tmp_path / "a.csv", own)
-    assert f"(n4_s0 from step {10 * at})" in logs.imported(tmp_path, "from=a.csv")[0]
-
-
 def test_rows_that_were_to_have_no_reward_are_no_lost_evaluations(tmp_path: Path) -> None:
     """Training at every step, evaluations of each n at other distances, and one more at the end."""
     for n, seed in logs.RUNS:
@@ -225,23 +194,6 @@ def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
     assert sorted(logs.steps_of(records)) == [(4, 0), (4, 1), (8, 0), (8, 1)]
     files = ",".join(sorted(str(path) for path in source.iterdir()))
     _, records = logs.imported(tmp_path, f"from=[{files}]", name="both")
-    assert logs.steps_of(records) == ALL
-
-
-def test_a_refusal_names_what_was_read_and_what_was_not(tmp_path: Path) -> None:
-    source = tmp_path / "logs"
-    logs.write_json_lines(source)
-    (source / "notes.csv").write_text("who,what\nme,ok\n")
-    said = refused("mode=import", "from=logs", cwd=tmp_path)
-    assert "import.columns.n=null" in said
-    assert "read as csv, not jsonl: n16_s0.jsonl, n16_s1.jsonl, n4_s0.jsonl and 3 more" in said
-    assert "import.reader=jsonl" in said
-    # Also where the file cannot be read at all.
-    (source / "notes.csv").write_text("who,what\nme\nyou,ok\n")
-    said = refused("mode=import", "from=logs", cwd=tmp_path)
-    assert "line 2 and the header differ in their number of fields (1 and 2)" in said
-    assert "read as csv, not jsonl: n16_s0.jsonl" in said
-    _, records = logs.imported(tmp_path, "from=logs", "import.reader=jsonl")
     assert logs.steps_of(records) == ALL
 
 

@@ -1,7 +1,6 @@
 """`mode=import` leaves logs as they are, byte for byte, whether it reads or refuses them."""
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract import logs
-from tests.contract.surface import isosweep, refused
+from tests.contract.surface import refused
 
 NAMED = {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
 
@@ -128,35 +127,3 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path,
             said = refused("mode=import", f"from={address}", *reader, cwd=tmp_path)
             assert "its tables are alembic_version, studies, trials" in said
     assert state(tmp_path) == before
-
-
-def test_a_study_beside_logs_is_none_of_them(tmp_path: Path) -> None:
-    source = tmp_path / "logs"
-    logs.write_csv_logs(source)
-    with closing(sqlite3.connect(source / "study.db")) as study:
-        study.execute("create table studies (study_id integer)")
-    before = state(source)
-    _, records = logs.imported(tmp_path, f"from={source}")
-    assert len(logs.steps_of(records)) == len(logs.RUNS)
-    assert state(source) == before
-
-
-def test_broken_runs_of_mlruns_are_left_out_with_a_note(tmp_path: Path) -> None:
-    source = tmp_path / "mlruns"
-    _mlflow_files(source)
-    runs = sorted(path.parent for path in source.glob("*/*/metrics"))
-    (runs[0] / "meta.yaml").write_text("")
-    (runs[1] / "meta.yaml").unlink()
-    # Killed in a line: the step of this evaluation is not known.
-    with (runs[2] / "metrics" / "eval" / "reward").open("a") as metric:
-        metric.write("1200 0.5 1")
-    printed, records = logs.imported(tmp_path, f"from={source}")
-    assert "2 run files left out: broken or not written whole" in printed
-    assert list(logs.steps_of(records).values()) == [list(logs.STEPS)] * (len(logs.RUNS) - 2)
-
-
-def test_mlruns_is_read_without_the_variable_that_mlflow_asks_for(tmp_path: Path) -> None:
-    _mlflow_files(tmp_path / "mlruns")
-    assert "MLFLOW_ALLOW_FILE_STORE" not in os.environ
-    done = isosweep("mode=import", "from=mlruns", "name=x", cwd=tmp_path, fresh=True)
-    assert "6 runs with n = 4, 8, 16" in done.stdout

@@ -1,7 +1,6 @@
 """Which rows are one training: decided by source and id, and by what a log repeats."""
 
 import json
-import os
 from pathlib import Path
 
 import pandas
@@ -203,20 +202,6 @@ def test_tokens_of_steps_that_a_resumed_run_repeats_are_summed_once(tmp_path: Pa
     assert "20 rows of compute logged again for a step: each step is summed once" in printed
 
 
-def test_the_table_of_the_runs_is_no_log(tmp_path: Path) -> None:
-    for n, seed in logs.RUNS:
-        own = [
-            {"step": row["step"], "eval_reward": row["eval_reward"]} for row in logs.rows(n, seed)
-        ]
-        (tmp_path / "logs").mkdir(exist_ok=True)
-        write_csv(tmp_path / "logs" / f"n{n}_s{seed}.csv", own)
-    names = {(n, seed): f"n{n}_s{seed}.csv" for n, seed in logs.RUNS}
-    logs.write_runs_table(tmp_path / "logs" / "all_runs.csv", names)
-    # By another path to the same file.
-    _, records = logs.imported(tmp_path, "from=logs", "import.runs=./logs/../logs/all_runs.csv")
-    assert logs.steps_of(records) == ALL
-
-
 def test_two_rows_of_a_run_that_differ_are_refused(tmp_path: Path) -> None:
     logs.write_trainer_states(tmp_path / "logs")
     names = {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
@@ -253,28 +238,8 @@ def test_names_of_runs_are_text(tmp_path: Path, ending: str) -> None:
     assert logs.steps_of(again.records) == ALL
 
 
-def test_names_of_directories_are_found_in_the_table_of_the_runs(tmp_path: Path) -> None:
-    for name, (n, seed) in zip(NAMES, logs.RUNS, strict=True):
-        history = [
-            {"step": row["step"], "eval_reward": row["eval_reward"]} for row in logs.rows(n, seed)
-        ]
-        logs.write_state(tmp_path / "logs" / name, history)
-    table = logs.write_runs_table(tmp_path / "runs.csv", dict(zip(logs.RUNS, NAMES, strict=True)))
-    _, records = logs.imported(tmp_path, "from=logs", f"import.runs={table}")
-    assert logs.steps_of(records) == ALL
-
-
 def test_a_row_without_a_run_is_refused(tmp_path: Path) -> None:
     own = [{"run": f"{n}-{seed}", **row} for n, seed in logs.RUNS for row in logs.rows(n, seed)]
     own[3]["run"] = ""
     write_csv(tmp_path / "a.csv", own)
     assert "row 4 has no run" in refused("mode=import", "from=a.csv", cwd=tmp_path)
-
-
-def test_a_file_name_of_any_bytes_is_a_run(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    for n, seed in logs.RUNS:
-        path = write_csv(tmp_path / "logs" / f"n{n}_s{seed}.csv", logs.rows(n, seed))
-        path.rename(path.with_stem(path.stem + os.fsdecode(b"\xe9")))
-    _, records = logs.imported(tmp_path, "from=logs")
-    assert logs.steps_of(records) == ALL

@@ -1,7 +1,5 @@
 """A line that was not written whole ends no import and no run; a broken one is named."""
 
-import gzip
-import json
 import sys
 from pathlib import Path
 
@@ -60,34 +58,6 @@ def test_a_torn_last_line_is_left_out_with_a_note(tmp_path: Path, kind: str, tor
         assert f"the last line of logs/n8_s1.{kind} was not written whole: left out" in printed
 
 
-def test_a_compressed_table_is_read_as_far_as_it_was_written(tmp_path: Path) -> None:
-    path = write(tmp_path / "logs", "csv")
-    whole = path.read_bytes().removesuffix(b"\n")
-    path.unlink()
-    # No end of the stream, and none of the last line.
-    data = gzip.compress(whole[:-30]) + gzip.compress(whole[-30:-3], compresslevel=0)[:-8]
-    path.with_suffix(".csv.gz").write_bytes(data)
-    source = ",".join(sorted(str(each) for each in (tmp_path / "logs").iterdir()))
-    printed, records = logs.imported(tmp_path, f"from=[{source}]")
-    assert logs.steps_of(records) == ALL | {(8, 1): list(logs.STEPS)[:-1]}
-    assert "n8_s1.csv.gz was not written whole" in printed
-
-
-def test_a_json_list_that_was_not_written_whole_ends_before_its_last_row(tmp_path: Path) -> None:
-    for n, seed in logs.RUNS:
-        path = tmp_path / "logs" / f"n{n}_s{seed}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(logs.rows(n, seed), indent=1))
-    whole = path.read_text()
-    path.write_text(whole.removesuffix("\n]") + ',\n {"step": 110, "eval')
-    printed, records = logs.imported(tmp_path, "from=logs")
-    assert logs.steps_of(records) == ALL
-    assert "the last line of logs/n16_s1.json was not written whole" in printed
-    path.write_text(whole.replace('"step": 20,', '"step": 20', 1))
-    said = refused("mode=import", "from=logs", cwd=tmp_path)
-    assert "from=logs/n16_s1.json: line 16 cannot be read as JSON" in said
-
-
 @pytest.mark.parametrize("kind", TORN)
 def test_a_whole_last_line_without_an_end_counts(tmp_path: Path, kind: str) -> None:
     write(tmp_path / "logs", kind)
@@ -96,15 +66,6 @@ def test_a_whole_last_line_without_an_end_counts(tmp_path: Path, kind: str) -> N
     printed, records = logs.imported(tmp_path, *arguments(tmp_path, kind))
     assert logs.steps_of(records) == ALL
     assert "not written whole" not in printed
-
-
-@pytest.mark.parametrize("broken", ["half of a letter", "no rows yet", "empty"])
-def test_a_file_that_has_just_been_begun_is_left_out(tmp_path: Path, broken: str) -> None:
-    write(tmp_path / "logs", "csv")
-    begun = {"half of a letter": b"step,n,B,seed,note\n0,8,64,1,\xc3", "no rows yet": b"step,n,B,"}
-    (tmp_path / "logs" / "n8_s2.csv").write_bytes(begun.get(broken, b""))
-    _, records = logs.imported(tmp_path, "from=logs")
-    assert logs.steps_of(records) == ALL
 
 
 @pytest.mark.parametrize(
@@ -144,13 +105,6 @@ def test_a_log_in_another_encoding_is_refused_with_its_line(
     line = 3 if kind == "jsonl" else 1
     what = "is UTF-16" if encoding == "utf-16" else f"line {line} is not UTF-8"
     assert f"from=logs/n8_s1.{kind}: {what}" in said
-
-
-def test_half_of_a_character_in_a_log_is_refused_with_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "logs", "jsonl")
-    path.write_text('{"run": "\\ud835", "step": 0}\n' + path.read_text())
-    said = refused("mode=import", "from=logs", cwd=tmp_path)
-    assert "line 1 cannot be read as JSON: it has half of a character" in said
 
 
 TRAINER = """

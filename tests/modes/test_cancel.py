@@ -15,7 +15,7 @@ from isosweep.modes.jobs import Asked, Jobs
 from isosweep.plan.tally import Standing
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Process, close, submit
+from isosweep.store.submissions import Process, close
 from tests.modes.looked_after import (
     Scheduled,
     ended,
@@ -164,24 +164,3 @@ def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -
 
     jobs = Finishing({run.run_id: Observed(status="running")})
     assert cancelled(sweep, jobs).startswith("0: 0 cancelled; 1 had finished")
-
-
-def test_a_run_of_another_driver_that_has_no_job_yet_is_waited_for(tmp_path: Path) -> None:
-    """Its submitter, which lives, is about to start it, and sees the request."""
-    sweep = patient(sweep_in(tmp_path), 0.2)
-    assert submit(runs_of(sweep)[0], "local", {}, "somewhere", "b") is not None
-    said = cancelled(sweep)
-    assert said.startswith("1: 0 cancelled; 1 not confirmed")
-    assert "job not known of local" in said
-
-
-def test_a_run_whose_job_cannot_be_known_is_not_called_at_rest(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    run = runs_of(sweep)[0]
-    submitted(run)
-    run.submission(1, "job").write_text("[]")
-    said = cancelled(sweep, Scheduled(), [run.run_id])
-    assert said.startswith("1: ")
-    assert f"{run.run_id}: not confirmed: " in said
-    assert "submissions/1.json" in said
-    assert "not started" not in said

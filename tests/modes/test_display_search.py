@@ -10,8 +10,6 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.display_search import (
     as_asked,
-    described_plan,
-    expected_cost,
     stored_search,
     trial_tags,
 )
@@ -24,21 +22,10 @@ from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy
-from isosweep.words.numbers import short
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import ended, printed, terminal
 
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
-
-
-def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
-    cost = expected_cost()
-    study = resolve(make_config(*SEARCH))
-    *_, line = described_plan(study.plan, study.config)
-    assert f"in {cost['sweeps']} simulated sweeps" in line
-    assert f" ({short(cost['low'] * 2.56e10)} to {short(cost['high'] * 2.56e10)} FLOPs)" in line
-    less = make_config(*SEARCH, "search.max_compute=1e8")
-    assert "more than search.max_compute allows" in described_plan(study.plan, less)[-1]
 
 
 def planned(sweeps: Path, *overrides: str) -> tuple[StoredSweep, SearchStudy]:

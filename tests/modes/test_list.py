@@ -46,7 +46,7 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
 
 
 @pytest.mark.parametrize("file", ["plan.json", "config.json"])
-@pytest.mark.parametrize("content", ["{garbage", "[]", '{"version": 2}', '{"version": 77}'])
+@pytest.mark.parametrize("content", ["{garbage", '{"version": 77}'])
 def test_a_broken_sweep_is_a_line_of_the_list(
     file: str, content: str, tmp_path: Path, two: tuple[StoredSweep, StoredSweep]
 ) -> None:

@@ -140,11 +140,6 @@ def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
     assert hours_left(one) == pytest.approx(whole - spared)
 
 
-def test_jobs_that_share_runs_count_them_once() -> None:
-    small, large = (study(*LLM, f"budget={budget}") for budget in ("1e19", "[1e19,2e19]"))
-    assert hours_left(small, large) == pytest.approx(hours_left(large))
-
-
 LIMIT = "launcher.max_device_hours"
 
 

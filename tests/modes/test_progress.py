@@ -1,6 +1,5 @@
 """Progress is told from what has changed, and its end by the time model."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,22 +97,6 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
     assert one.endswith(" left")
     assert f"{counted}{second.num_generations}" in two
     assert ": failed (planted (tried 3 times)), about " in two
-
-
-def test_a_long_silence_is_broken_and_the_next_one_is_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = Watched(tmp_path)
-    with watched.progress() as progress:
-        watched.goes(progress, 0.25)
-        assert watched.text == ""
-        began = time.monotonic()
-        for seconds in (14, 16, 30, 45, 47, 100, 107):
-            monkeypatch.setattr(time, "monotonic", lambda at=seconds: began + at)
-            progress.update([(watched.first, view_run(watched.run))], {})
-    lines = watched.text.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith(f"1 running: 0/{watched.total} runs, ")
 
 
 def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from isosweep.launchers.launcher import Observed
 from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
-from isosweep.modes.status import run_document, show_status, status_document
+from isosweep.modes.status import show_status, status_document
 from isosweep.plan.tally import Standing
 from isosweep.store.submissions import close, request_cancel
 from tests.commands import in_process
@@ -68,18 +68,6 @@ def test_a_live_submission_stands_as_its_scheduler_says(
     assert told in sights[0].note
     assert [sight.standing for sight in sights[1:]] == [Standing.NOT_BEGUN] * (len(sights) - 1)
     assert jobs.asked == 1
-
-
-@pytest.mark.parametrize(("window", "told"), [(3, ""), (10**6, "health not judged: fewer than")])
-def test_a_run_too_short_to_be_judged_is_not_said_to_be_healthy(
-    window: int, told: str, tmp_path: Path
-) -> None:
-    sweep = sweep_in(tmp_path, f"health.window={window}")
-    ended(sweep)
-    sights = look(sweep, Scheduled({}))
-    assert sights[0].standing is Standing.DONE
-    assert sights[0].note[:29] == told
-    assert run_document(sights[0], sweep, ())["health_judged"] == (not told)
 
 
 def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import in_process
-from tests.conftest import SMALL, isosweep
+from tests.conftest import SMALL
 from tests.modes.sweeps import QUIET, write_records
 
 VARIANTS = (
@@ -52,20 +52,6 @@ def test_every_variant_keeps_a_report_of_its_own(analysed: tuple[Path, str]) -> 
     # Its settings are those of the variant: GRPO's own KL term, where the sweep has none.
     cells = re.findall(r"<td[^>]*>recipe\.(name|beta)</td><td[^>]*>([^<]*)</td>", own)
     assert dict(cells) == {"name": "grpo", "beta": "0.04"}
-
-
-@pytest.mark.long
-@pytest.mark.train
-def test_a_twin_of_a_published_comparison_ends_in_one_report(tmp_path: Path) -> None:
-    small = ("budget=[768,1024]", "grid.seeds=[0]", *SMALL[3:])
-    done = isosweep("+experiment=tiny/scalerl_off_policy", *small, *QUIET, cwd=tmp_path)
-    (report,) = tmp_path.glob("sweeps/*/analysis/report.html")
-    for name in ("pipeline_8", "pipeline_1", "ppo_off_policy_8"):
-        assert re.search(rf"At \S+ rollouts, {name} reaches 0\.\d+", done.stdout)
-        assert name in report.read_text()
-    # One (n, B): nothing is said of n.
-    assert "Its verdict" not in report.read_text()
-    assert "figure-comparison_best_n" not in report.read_text()
 
 
 def test_variants_with_problems_of_their_own_are_not_called_better(tmp_path: Path) -> None:

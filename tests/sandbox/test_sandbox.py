@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -118,18 +117,6 @@ def test_what_a_program_tries_is_refused(name: str, sandbox: Sandbox, tmp_path: 
     assert sandbox.passes("print(1)", {"pairs": [["", "1"]]}, LIMITS)
     assert processes() == {sandbox.pid}
     assert time.monotonic() - began < LIMITS.seconds
-
-
-@pytest.mark.parametrize("name", in_ci(ATTEMPTS, "read a file", "connect by TCP", "fork"))
-def test_what_a_program_tries_would_harm_elsewhere(name: str, tmp_path: Path) -> None:
-    with World(tmp_path) as world:
-        program = ATTEMPTS[name].format(**world.names())
-        with (tmp_path / "input").open("w+") as given:
-            command = [sys.executable, "-c", program]
-            ran = subprocess.run(
-                command, stdin=given, capture_output=True, text=True, cwd=tmp_path, check=False
-            )
-    assert ran.stdout.strip() == "harm"
 
 
 # One of each way to be ended: by time, whatever it catches, by size, by the kernel.
@@ -314,13 +301,6 @@ def test_the_time_is_that_of_all_tests_together(sandbox: Sandbox) -> None:
     assert sandbox.passes(program, {"pairs": [["", "1"]]}, LIMITS)
 
 
-def test_input_and_output_may_be_long(sandbox: Sandbox) -> None:
-    text = "1234567 " * 10**6
-    assert sandbox.passes("print(input())", {"pairs": [[text, text]]}, LIMITS)
-    # Nobody reads it.
-    assert sandbox.passes("print(1)", {"pairs": [[text, "1"]]}, LIMITS)
-
-
 def test_the_server_never_meets_programs_inputs_and_answers(sandbox: Sandbox) -> None:
     words = [f"{word}-{os.getpid()}-7391" for word in ("program", "input", "answer")]
     program, given, wanted = words
@@ -357,23 +337,6 @@ def test_programs_end_with_their_server() -> None:
     os.kill(sandbox.pid, signal.SIGKILL)
     sandbox.close()
     deadline = time.monotonic() + LIMITS.seconds
-    while processes() != before:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def test_programs_end_with_who_judges_them() -> None:
-    code = (
-        "import os, threading, time\nfrom isosweep.sandbox.judging import Limits, Sandbox\n"
-        "sandbox = Sandbox()\nlimits = Limits(seconds=300.0, memory_bytes=2**30)\n"
-        "program = 'import time\\ntime.sleep(300)'\n"
-        "tests = {'pairs': [['', '']]}\n"
-        "threading.Thread(target=sandbox.passes, args=(program, tests, limits)).start()\n"
-        "time.sleep(1)\nos.kill(os.getpid(), 9)"
-    )
-    before = processes()
-    subprocess.run([sys.executable, "-c", code], check=False)
-    deadline = time.monotonic() + 20
     while processes() != before:
         assert time.monotonic() < deadline
         time.sleep(0.05)
