@@ -116,7 +116,7 @@ WRONG = [
     # The launcher.
     (SIXTEEN + "launcher=local", "launcher=local", "and a run takes 2 nodes x 8 devices"),
     ("launcher.max_retries=-1", "launcher.max_retries=-1", "greater than or equal to 0"),
-    ("launcher.max_device_hours=0", "launcher.max_device_hours=0", "must be greater than 0"),
+    ("launcher.confirm_above=0", "launcher.confirm_above=0", "must be greater than 0"),
     ("launcher.slurm.mem_gb=0", "launcher.slurm.mem_gb=0", "must be greater than 0"),
     (
         "launcher=slurm launcher.slurm.additional={job-name:x}",
