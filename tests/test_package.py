@@ -40,7 +40,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     shipped = set(zipfile.ZipFile(wheel).namelist())
     pages = [path for path in (ROOT / "analysis" / "pages").iterdir() if path.is_file()]
-    assert {path.suffix for path in pages} == {".py", ".css", ".js"}
+    assert {path.suffix for path in pages} == {".py", ".css"}
     assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
     words = [path for path in (ROOT / "isosweep" / "words").iterdir() if path.is_file()]
     assert {path.suffix for path in words} == {".py", ".j2", ".html"}
