@@ -151,6 +151,24 @@ def test_a_plan_whose_runs_would_lie_elsewhere_is_not_believed(name: str) -> Non
         plan_from_document(document)
 
 
+def test_a_plan_names_what_its_costs_are_computed_from() -> None:
+    (model,) = written()["cost_models"]
+    task = make_config().task
+    assert model["prompt_tokens"] == task.planned_prompt_tokens
+    assert model["completion_tokens"] == task.planned_completion_tokens
+    described = {"axes", "model", "architecture", "passes", "hardware", "generation", "nodes"}
+    lengths = {"prompt_tokens", "completion_tokens"}
+    assert model.keys() == described | lengths | {"flops_per_rollout"}
+
+
+def test_a_plan_says_which_share_of_its_compute_evaluation_takes() -> None:
+    document = written()
+    evaluation, runs = document["evaluation"], document["runs"]
+    training = sum(run["planned_flops"] for run in runs)
+    share = evaluation["flops"] / (evaluation["flops"] + training)
+    assert evaluation["share_of_flops"] == pytest.approx(share)
+
+
 def test_a_plan_has_the_factors_that_correct_its_times() -> None:
     config = make_config()
     factors = MeasuredTimes(runs=4, generation=2.0)
