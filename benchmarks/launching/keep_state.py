@@ -2,9 +2,10 @@
 
     python benchmarks/launching/keep_state.py -u -m isosweep.training SUBMISSION.json [INDEX]
 
-It takes the place of an interpreter (`launcher.slurm.python`). The submission is found, its job
-told, an attempt claimed, two records taken, and all ended as ever. ISOSWEEP_BENCH_SECONDS: a JSON
-file of how long each run takes, by its id; without, no time.
+It takes the place of an interpreter (`launcher.slurm.python`, or of one that forks local runs).
+The submission is found, its job told, an attempt claimed, two records taken, and all ended as ever.
+ISOSWEEP_BENCH_SECONDS: a JSON file of how long each run takes, by its id; without, no time.
+ISOSWEEP_BENCH_PYTHON: what executes this script, for local runs.
 """
 
 import json
@@ -17,6 +18,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from isosweep.compute import Compute
+from isosweep.launchers import fork_server
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from isosweep.store.state import claim_attempt, read_state
@@ -52,8 +54,11 @@ def _record(step: int, spent: Compute) -> Record:
 
 
 if __name__ == "__main__":
-    if "isosweep.training" not in sys.argv:
-        sys.exit("keeps the state of runs, and does nothing else")
+    if fork_server.__name__ in sys.argv:
+        # Each run that it forks executes this script anew, in the place of an interpreter.
+        sys.executable = os.environ["ISOSWEEP_BENCH_PYTHON"]
+        fork_server.main(int(sys.argv[sys.argv.index(fork_server.__name__) + 1]), warm=False)
+        sys.exit()
     # In the place of `isosweep.training.worker`, which validates specs and imports the stack.
     worker: Any = ModuleType("isosweep.training.worker")
     worker.run_attempt = run_attempt

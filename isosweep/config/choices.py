@@ -1,9 +1,7 @@
 """The choice or setting nearest to a name that there is none of."""
 
 import difflib
-import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from isosweep.errors import SettingError
 
@@ -26,8 +24,6 @@ _ELSEWHERE = {
     **dict.fromkeys(("output_dir",), "sweeps_dir"),
     **dict.fromkeys(("reward", "reward_funcs"), "task=custom task.custom.function"),
 }
-# What a model or a data set is called elsewhere.
-_SOURCE = re.compile(r"^ *(?:source|dataset): (\S+)", re.MULTILINE)
 # What takes any model of a disk, and any problems.
 _ANY = {
     "model": "model=local model.path=DIRECTORY",
@@ -84,18 +80,18 @@ def nearest_setting(name: str, names: Sequence[str]) -> str:
     return meant(leaf, [*leaves]) and leaves[meant(leaf, [*leaves])]
 
 
-def nearest_choices(group: str, given: str, options: Sequence[str], folder: Path) -> list[str]:
-    """At most three of a group's `options`, as they are typed: those whose name, or the source that
-    their file in `folder` names, is like `given` or holds it; else what takes any model or task."""
+def nearest_choices(
+    group: str, given: str, options: Sequence[str], sources: Mapping[str, str]
+) -> list[str]:
+    """At most three of a group's `options`, as they are typed: those whose name or source is like
+    `given` or holds it; else what takes any model or task.
+
+    sources: the option that each model or data set on a hub is, by its name in lower case.
+    """
     word = given.casefold()
-    sources = {option: option for option in options}
-    for option in options if group in _ANY else ():
-        path = folder / f"{option}.yaml"
-        found = _SOURCE.findall(path.read_text(encoding="utf-8")) if path.is_file() else ()
-        # Several choices may be of one source: the first is the plainest.
-        sources = {source.casefold(): option for source in found} | sources
-    holding = [sources[name] for name in sources if len(word) > 2 and word in name]
+    names = {**sources, **{option: option for option in options}}
+    holding = [names[name] for name in names if len(word) > 2 and word in name]
     # Another device is no slip.
-    slip = difflib.get_close_matches(word, sources, n=1, cutoff=_SLIP if group != "hardware" else 1)
-    likest = [*dict.fromkeys(holding)][:3] or [sources[name] for name in slip]
+    slip = difflib.get_close_matches(word, names, n=1, cutoff=_SLIP if group != "hardware" else 1)
+    likest = [*dict.fromkeys(holding)][:3] or [names[name] for name in slip]
     return [f"{group}={each}" for each in likest] or [*filter(None, [_ANY.get(group)])]

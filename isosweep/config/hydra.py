@@ -42,7 +42,9 @@ _BROUGHT = ("task", "recipe", "evaluation", "generation", "grid")
 _NOT_A_CHOICE = "local"
 # A name as it is typed, with the signs that Hydra has before one.
 _TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOTALL)
-# What of Hydra's words says which name it found no place for, and which value two meanings.
+# What a model or a data set is called elsewhere.
+_SOURCE = re.compile(r"^ *(?:source|dataset): (\S+)", re.MULTILINE)
+# Hydra's messages for a name without a place, and for a value with two meanings.
 _NO_PLACE = re.compile(
     r"(?:Could not (?:override|delete from config\.) '|Error merging override )([^'=]+)"
 )
@@ -301,7 +303,7 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         options = sorted({*error.options, *choices_of(config_directory(), group)})
         sign = given[group]["sign"] if group in given else ""
         options = [option for option in options if not option.startswith("_")]
-        likely = nearest_choices(group, choice, options, config_directory() / group)
+        likely = nearest_choices(group, choice, options, _sources(group, options))
         rule = f"must be one of {', '.join(options)}"
         nearest = ", or ".join(sign + each for each in likely)
         return SettingError(f"{sign}{group}", choice, rule, nearest)
@@ -318,6 +320,16 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         nearest = name if name in known or _is_group(name) else nearest_setting(name, known)
         return SettingError(name, value, rule, nearest and _compared(nearest, value.strip(",")))
     return SettingError("overrides", shlex.join(overrides), words)
+
+
+def _sources(group: str, options: Sequence[str]) -> dict[str, str]:
+    """The first option of each model or data set that the group's files name, in lower case."""
+    sources: dict[str, str] = {}
+    for option in options:
+        path = config_directory() / group / f"{option}.yaml"
+        for source in _SOURCE.findall(path.read_text(encoding="utf-8")) if path.is_file() else ():
+            sources.setdefault(source.casefold(), option)
+    return sources
 
 
 def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) -> SettingError:
@@ -346,7 +358,7 @@ def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) 
         nearest = seed_lists(value)
     elif _is_group(nearest):
         options = choices_of(config_directory(), nearest)
-        likely = nearest_choices(nearest, value, options, config_directory() / nearest)
+        likely = nearest_choices(nearest, value, options, _sources(nearest, options))
         nearest = ", or ".join(likely)
     elif nearest:
         nearest = f"{nearest}={shell_quoted(value) or 'VALUE'}"
