@@ -43,7 +43,11 @@ LAG = "recipe.rollout_lag=3"
 
 
 def vllm(*cell: str, long: bool = True) -> object:
-    marks = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+    marks = [
+        pytest.mark.vllm,
+        pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+        pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
+    ]
     return pytest.param(*cell, "vllm", marks=[*marks, pytest.mark.long] if long else marks)
 
 
