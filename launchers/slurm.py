@@ -181,10 +181,10 @@ class SlurmLauncher(Launcher):
         arrays: Sequence[str],
         file: Path | None = None,
     ) -> str:
-        """The script of an array of `tasks`, each of which has a link in `logs`; or of a single job
+        """Return the script of an array of `tasks`, each with a link in `logs`, or of a single job
         for the submission `file`, which prints there.
 
-        `arrays`: those that were submitted with it before."""
+        `arrays`: arrays submitted before it in the same pass."""
         most = self._config.launcher.max_parallel
         # What comes after `%` is replaced in a pattern (sbatch(1)).
         pattern = Path(str(logs.absolute()).replace("%", "%%"))

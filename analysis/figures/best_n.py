@@ -27,8 +27,7 @@ _OFF_EDGE = 1.16
 
 @dataclass(frozen=True, kw_only=True)
 class _Named:
-    """How an n is called, and what it looks like. `aside`: the factor of compute by which it is
-    drawn beside its budget."""
+    """Name and look of one of the two n. `aside`: factor on the budget at which it is drawn."""
 
     symbol: str
     words: str

@@ -19,8 +19,7 @@ def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict
 
 
 def _looks(entries: Sequence[Entry]) -> list[tuple[Entry, str, float]]:
-    """Of each: its colour, and the factor of compute by which it is shifted, so that intervals do
-    not hide each other."""
+    """The colour of each entry, and the factor on its compute that keeps intervals apart."""
     named = (BLUE, RED, GREEN)
     colors = named if len(entries) <= len(named) else sequential(len(entries))
     middle = (len(entries) - 1) / 2

@@ -1,4 +1,4 @@
-"""The verdict for further problems of the same kind, of which the held-out ones are a choice."""
+"""The verdict for new problems of the same kind as the held-out ones."""
 
 from dataclasses import dataclass
 

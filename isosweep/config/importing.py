@@ -66,5 +66,5 @@ def columns_of(config: ImportConfig) -> dict[str, Any]:
 
 
 def columns_typed(quantity: str, column: str) -> str:
-    """The setting that gives a quantity its column, as it is typed."""
+    """Return the override that reads `quantity` from `column`, as it is typed."""
     return f"import.columns={typed({quantity: column})}"

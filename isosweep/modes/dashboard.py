@@ -93,7 +93,7 @@ def _show(url: str, config: SweepConfig, console: Console) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Server:
-    """An MLflow server, which answers nobody without `token`."""
+    """An MLflow server that answers only requests with `token`."""
 
     process: "subprocess.Popen[bytes]"
     log: IO[str]
@@ -101,7 +101,7 @@ class _Server:
     token: str
 
     def answers(self, signals: Signals) -> bool:
-        """Whether the server answers, before it ends or somebody wants that."""
+        """Return whether the server answers before it ends or a signal arrives."""
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and self.process.poll() is None and not signals.asked:
             try:

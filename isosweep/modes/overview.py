@@ -122,7 +122,7 @@ def _add_readings(
     view: SweepPaths,
     plan: Plan,
 ) -> None:
-    """Add each run's reward at the plan's budgets, and by which compute it had collapsed."""
+    """Add each run's reward at the plan's budgets, and the compute at which it collapsed."""
     from isosweep.tracking.points import budget_metric
 
     names = {_rounded(budget): budget_metric(budget, plan.budgets) for budget in plan.budgets}

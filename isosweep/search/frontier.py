@@ -79,7 +79,7 @@ def _all_over(asked: Question) -> str:
 
 
 def _ended(reason: str, considered: tuple[Step, ...] = ()) -> Decision:
-    """Nothing more is asked for."""
+    """Return the decision to stop, for `reason`."""
     return Decision(steps=(), considered=considered, stop=reason)
 
 

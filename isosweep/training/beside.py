@@ -93,8 +93,8 @@ class Beside:
     def __init__(
         self, rank: Rank, work: JsonObject, environment: Mapping[str, str], patience_s: float
     ) -> None:
-        """Start the process, in the first. `work`: what it is told to do; `environment`: further
-        variables, its devices among them; `patience_s`: how long a generation may take."""
+        """Start the generator, on rank 0. `work`: its job; `environment`: variables, such as
+        its devices; `patience_s`: the longest a generation may take."""
         self._rank, self._patience = rank, patience_s
         self._trainer: TRLTrainer
         self._loaded = self.asked = False
@@ -122,9 +122,9 @@ class Beside:
             self._weights = SharedWeights(trainer.model, self._memory)
 
     def ask(self, count: int, state: JsonObject) -> None:
-        """Begin a generation, of `count` rollouts a process that trains, by the policy as it is.
+        """Begin sampling `count` rollouts for each training rank with the current policy.
 
-        `state`: of the sampling, as `CountedGRPOTrainer` gives it.
+        `state`: the sampling state of `CountedGRPOTrainer`.
         """
         self._begin({"count": count * self._rank.count, "state": state})
         self.asked = True

@@ -17,8 +17,8 @@ class SavingError(OSError):
 
 @contextmanager
 def writing(checkpoint: Path) -> Iterator[None]:
-    """Raise SavingError where the block cannot write `checkpoint`, of which nothing is left then:
-    it would only take the room that records need."""
+    """Raise SavingError if the block fails to write `checkpoint`, and remove what it wrote: records
+    need that room."""
     try:
         yield
     except Exception as error:
