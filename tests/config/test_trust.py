@@ -261,3 +261,12 @@ def test_an_access_list_counts_as_others(file: Path, monkeypatch: pytest.MonkeyP
     file.chmod(0o664)
     monkeypatch.setattr(os, "listxattr", lambda path: ["system.posix_acl_access"])
     assert "has an access list" in str(others_may_write(file))
+
+
+def test_optuna_s_own_samplers_are_no_code_of_others(shared: Callable[..., Path]) -> None:
+    search = {"name": "optuna", "kind": "optuna", "sampler": "evil.Sampler"}
+    search["pruner"] = "optuna.pruners.NopPruner"
+    read_sweep(shared(search=search))
+    require_own({"search.pruner": "optuna.pruners.NopPruner"})
+    with pytest.raises(SettingError):
+        require_own({"search.sampler": "evil.Sampler"})

@@ -192,3 +192,22 @@ def test_inverses_round_trip(
 def test_a_budget_below_one_token_is_reported() -> None:
     with pytest.raises(ValueError, match="one token after a prompt of 8 costs"):
         completion_tokens_for(shipped(), 1.0, 8.0, Passes())
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    # 2N a token forward and 6N in all (Kaplan et al., arXiv 2001.08361, section 2.1) leave
+    # attention out; N as the model cards give it, embeddings aside.
+    [("qwen-7b", 6.53e9), ("qwen-32b", 31.0e9), ("qwen3-8b", 6.95e9), ("llama-8b", 6.98e9)],
+)
+def test_training_costs_6n_a_token_plus_attention(model: str, parameters: float) -> None:
+    arch = make_config(f"model={model}").model.architecture
+    body = arch.parameters - (1 if arch.tie_word_embeddings else 2) * arch.embedding_weights
+    assert body == pytest.approx(parameters, rel=0.01)
+    tokens = 4096.0
+    training = float(rollout_flops(arch, 0.0, tokens, Passes()).training) / tokens
+    # The head is no embedding: it counts, and the known rest is attention, half the square of
+    # PaLM's 12 L H Q T (arXiv 2204.02311, appendix B).
+    attention = 12 * arch.num_layers * arch.num_heads * arch.head_dim * (tokens + 1) / 2
+    assert training == pytest.approx(6 * arch.active_parameters + attention, rel=1e-9)
+    assert training == pytest.approx(6 * (body + arch.embedding_weights), rel=0.16)

@@ -188,3 +188,21 @@ def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes(draw
     }
     for name, times in causes.items():
         assert seconds(**none | {name: 2.0}) - least == pytest.approx(2 * times), name
+
+
+def test_a_ring_over_nodes_is_as_fast_as_its_slowest_link() -> None:
+    shared = (
+        *("model=qwen-0.5b", "hardware=h100", "budget=1e20", "hardware.sharding=fsdp"),
+        *("hardware.devices_per_run=8", "launcher=slurm", "hardware.devices_per_node=8"),
+    )
+    one, fast, slow = (
+        candidates_of(make_config(*shared, *more))[0].phases.update
+        for more in (
+            (),
+            ("hardware.nodes_per_run=2", "hardware.node_bandwidth=4.5e11"),
+            ("hardware.nodes_per_run=2",),
+        )
+    )
+    # Four cards of 50 GB/s for every node, beside links of 450 GB/s.
+    assert (fast == one).all()
+    assert (slow > one).all()

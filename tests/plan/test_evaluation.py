@@ -134,3 +134,16 @@ def test_a_sets_longest_answers_have_room_in_memory_and_in_the_engine() -> None:
     one = {"num_generations": 2, "problems_per_batch": 2, "seed": 0, "micro_batch": 1}
     specs = [run_spec(make_config(*sampled, *more), **one) for more in ((), (long,))]
     assert 1 <= specs[1].evaluation_batch < specs[0].evaluation_batch
+
+
+def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
+    # 99 s beside 300 s of training, on two cores that nothing else kept busy.
+    study = resolve(make_config())
+    evaluation = sum(run.evaluation_seconds for run in study.plan.runs)
+    startup = study.config.hardware.startup * len(study.plan.runs)
+    training = sum(predicted(run.seconds) for run in study.plan.runs) - evaluation - startup
+    assert 1 / 1.5 < (evaluation / training) / (99 / 300) < 1.5
+    assert 1 / 1.5 < evaluation / 99 < 1.5
+    # Twelve times the problems, in batches as large.
+    thorough = evaluation_seconds(make_config("evaluation=thorough"))
+    assert thorough == pytest.approx(12 * evaluation_seconds(study.config), rel=0.01)
