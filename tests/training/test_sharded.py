@@ -1,12 +1,19 @@
 """FSDP2 on two gloo processes, sampling by transformers: the run that DDP would have been."""
 
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from isosweep.costs.memory import state_bytes
+from isosweep.files import write_json
 from isosweep.models.weights import weights
-from tests.conftest import in_ci
+from isosweep.training.ranks import Group, Ranks
+from tests.conftest import in_ci, make_config
 from tests.training.sharded import (
+    LAYOUTS,
+    TWO,
     as_replicated,
     last_checkpoint,
     let_in,
@@ -50,3 +57,21 @@ def test_a_sharded_run_in_parts_is_the_replicated_one_with_its_weights(
     assert theirs.keys() == ours.keys()
     assert all(torch.allclose(theirs[name], ours[name], atol=1e-5) for name in theirs)
     assert not (last_checkpoint(runs[0]) / "pytorch_model_fsdp_0").exists()
+
+
+def test_each_process_holds_what_is_planned_and_sums_gradients_in_float32(tmp_path: Path) -> None:
+    layouts = ("kl", "bfloat16", "bfloat16 weights", "lora")
+    files = [tmp_path / f"spec-{number}.json" for number in range(len(layouts))]
+    for file, layout in zip(files, layouts, strict=True):
+        write_json(file, sharded(layout).to_json())
+    words = ["-m", "tests.training.sharded_states", str(tmp_path), *map(str, files)]
+    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    for layout, *found in zip(layouts, *ranks, strict=True):
+        config = make_config(*TWO, *LAYOUTS[layout])
+        hardware = replace(config.hardware, device="cuda", sharding="fsdp")
+        planned = state_bytes(config.model.architecture, config.recipe, hardware)
+        for name, most in asdict(planned).items():
+            measured = max(rank[name] for rank in found)
+            assert measured == pytest.approx(most, rel=0.1), (layout, name)
+        assert {rank["summed in"] for rank in found} == {"torch.float32"}, layout
