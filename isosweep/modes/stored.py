@@ -127,9 +127,6 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     for rule in rules:
         one = next(r for r in plan.rejected if r.rule == rule)
         say(console, words.line("plan", "rejected", letters[rule], counts[rule], rule, one))
-    if plan.mends:
-        rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
-        say(console, words.line("plan", "mend", rule, count, mend))
 
 
 def _plan_rows(plan: Plan, letters: dict[str, str]) -> list[list[str]]:

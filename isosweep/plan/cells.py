@@ -191,11 +191,6 @@ class Plan:
     """The training runs. Cells that differ only in budget are read off one run."""
     rejected: tuple[Rejection, ...]
     """The candidates that are not planned, each with a reason."""
-    mends: dict[RuleName, tuple[PositiveInt, Annotated[str, MinLen(1)]]] = field(
-        default_factory=dict
-    )
-    """For each setting that alone rejects candidates: how many (a count of candidates), and a
-    change with which the nearest of them would be planned."""
     pricing: Pricing = field(default_factory=Pricing)
     """What device-hours cost, and how far the predicted ones may be off; nothing is known of either
     in plans of earlier versions, and of runs that were trained elsewhere."""
@@ -250,7 +245,6 @@ def plan_from_document(document: dict[str, Any]) -> Plan:
             Rejection(**{**rejection, "rules": tuple(rejection["rules"])})
             for rejection in document["rejected"]
         ),
-        mends={rule: (count, mend) for rule, (count, mend) in document["mends"].items()},
         pricing=pricing_from(document.get("pricing")),
     )
     _require_whole(plan, document)

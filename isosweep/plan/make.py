@@ -1,5 +1,6 @@
 """The iso-compute plan: every (n, B, T) that spends a budget, and the runs that serve them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,17 +9,13 @@ import numpy as np
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes, run_bytes, written
+from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.spread import spread
+from isosweep.costs.steps import whole_generations
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
-from isosweep.plan.rules import (
-    RULES,
-    budget_that_works,
-    memories_that_work,
-    nearest,
-    rules_of,
-)
+from isosweep.plan.rules import RULES, Rule, rules_of
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.pricing import Pricing
 
@@ -40,7 +37,6 @@ def make_plan(config: SweepConfig, tables: Sequence[Candidates]) -> tuple[Plan, 
         cells=tuple(parts.cells),
         runs=tuple(parts.runs),
         rejected=tuple(parts.rejected),
-        mends=_mends(config, tables),
         pricing=Pricing(
             dollars_per_hour=config.hardware.dollars_per_hour, spread=spread(config.hardware)
         ),
@@ -171,26 +167,9 @@ def _run(
     )
 
 
-def _mends(config: SweepConfig, tables: Sequence[Candidates]) -> dict[str, tuple[int, str]]:
-    """For each rule: how many candidates it alone rejects, and what would free the nearest."""
-    mends = {}
-    seeds = len(config.grid.seeds)
-    for bit, rule in enumerate(RULES):
-        count, remedy = 0, ""
-        for table in tables:
-            alone = table.listed[..., None] & (table.broken == 1 << bit)
-            count += int(alone.sum()) * seeds
-            if alone.any() and not remedy:
-                place = nearest(table, rule, alone)
-                remedy = rule.remedy(table, place)
-        if count:
-            mends[rule.setting] = (count, remedy)
-    return mends
-
-
 def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> SettingError:
     """The rule that rejects most, and what the candidate that breaks the fewest breaks; with the
-    budget and the memory that would free it, where these would."""
+    budget or the memory that would free it, where these would."""
     seeds = len(config.grid.seeds)
     counts = {
         rule.setting: seeds * sum(int((t.broken[t.listed] >> bit & 1).sum()) for t in tables)
@@ -199,10 +178,6 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     worst = max(counts, key=lambda setting: counts[setting])
     table, place = _least_broken(tables)
     rules = rules_of(int(table.broken[place]))
-    memory = [rule for rule in rules if rule.setting == "hardware.memory_gb"]
-    steps = [rule for rule in rules if rule.steps is not None]
-    budget = budget_that_works(table, place) if steps else ""
-    works = memories_that_work(table, place) if memory else ("",)
     total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)
     candidate = table.at(place)
     reasons = [rule.reason(candidate) for rule in rules]
@@ -212,25 +187,51 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
         f"none of {total} candidates is feasible; {counts[worst]} break {worst}. The nearest is "
         f"n={candidate.num_generations}, B={candidate.problems_per_batch} at "
         f"{candidate.budget:g}: {'; '.join(reasons)}",
-        ", or ".join(f"{memory} {budget}".strip() for memory in works)
-        if len(memory) + len(steps) == len(rules)
-        else "",
+        _settings_that_work(table, place, rules),
     )
 
 
 def _least_broken(tables: Sequence[Candidates]) -> tuple[Candidates, Place]:
-    """The candidate that breaks the fewest rules, and of those the nearest to keeping one."""
-    numbers = [_broken_count(table) for table in tables]
-    fewest = min(int(number.min()) for number in numbers)
-    table, number = next(
-        pair for pair in zip(tables, numbers, strict=True) if pair[1].min() == fewest
-    )
-    where = number == fewest
-    bit = next(bit for bit in range(len(RULES)) if (table.broken[where] >> bit & 1).any())
-    return table, nearest(table, RULES[bit], where & ((table.broken >> bit & 1) == 1))
+    """The candidate that breaks the fewest rules; of several the one whose T comes nearest to what
+    is allowed, and of these the first, which has the smallest n and B."""
+    best: tuple[float, float] = (math.inf, math.inf)
+    for table in tables:
+        rules: Any = sum((table.broken >> bit & 1) for bit in range(len(RULES)))
+        grid = table.config.grid
+        allowed = np.clip(table.steps, grid.min_steps, grid.max_steps)
+        off = np.abs(np.log(table.steps / allowed))
+        for place in table.places(np.broadcast_to(table.listed[..., None], off.shape)):
+            if (found := (float(rules[place]), float(off[place]))) < best:
+                best, nearest = found, (table, place)
+    return nearest
 
 
-def _broken_count(table: Candidates) -> Any:
-    """How many rules each candidate breaks, (N, M, K); more than all for those not listed."""
-    number = sum((table.broken >> bit & 1) for bit in range(len(RULES)))
-    return np.where(table.listed[..., None], number, len(RULES) + 1)
+def _settings_that_work(table: Candidates, place: Place, rules: Sequence[Rule]) -> str:
+    """With which memory and budget this pair of n and B keeps `rules`; "" where these do not
+    suffice."""
+    hardware, settings = table.config.hardware, []
+    if any(rule.setting == "hardware.memory_gb" for rule in rules):
+        usable = min(1 - hardware.memory_reserve, MAX_VLLM_SHARE)
+        needed = float(table.memory.needed[place[:2]]) / usable
+        settings.append(f"hardware.memory_gb={math.ceil(needed / 1e9)}")
+    if any(rule.bounds_steps for rule in rules):
+        settings.append(_budget_that_works(table, place))
+    others = [r for r in rules if not r.bounds_steps and r.setting != "hardware.memory_gb"]
+    return "" if others or "" in settings else " ".join(settings)
+
+
+def _budget_that_works(table: Candidates, place: Place) -> str:
+    """The nearest budget whose steps keep all limits of the grid, in the fewest digits that buy
+    them; "" where the limits leave no number of steps."""
+    grid, updates = table.config.grid, table.config.recipe.updates_per_generation
+    # From so many steps on, rounding to whole generations stays within the tolerance.
+    least = whole_generations(max(grid.min_steps, 0.5 * updates / grid.tolerance), updates)
+    generations = math.floor(grid.max_epochs / table.epochs(place, updates))
+    most = min(grid.max_steps // updates, generations) * updates
+    if least > most:
+        return ""
+    exact = table.budget_at(place, min(max(int(table.steps[place]), least), most))
+    texts = (f"{exact:.{digits}g}" for digits in range(4, 17))
+    steps = table.steps_to(place, exact)
+    fewest = (text for text in texts if table.steps_to(place, float(text)) == steps)
+    return f"budget={next(fewest, repr(exact))}"
