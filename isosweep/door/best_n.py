@@ -10,7 +10,7 @@ from isosweep.door.columns import BEST_N
 from isosweep.door.display import markdown
 from isosweep.door.frames import frame, rows_of
 from isosweep.errors import SettingError
-from isosweep.words.numbers import UNITS, amount, few, interval, short
+from isosweep.words.numbers import UNITS, amount, interval, short
 
 if TYPE_CHECKING:
     import pandas
@@ -52,12 +52,6 @@ class NAt:
         return interval(
             self.median, self.low, self.high, below=self.open_below, above=self.open_above
         )
-
-    @property
-    def latex(self) -> str:
-        r"""The same in LaTeX: 76 (54--128+); 4 ($\le$4--7) where n may be smaller."""
-        low = (r"$\le$" if self.open_below else "") + few(self.low)
-        return f"{few(self.median)} ({low}--{few(self.high)}{'+' if self.open_above else ''})"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

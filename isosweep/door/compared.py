@@ -10,7 +10,6 @@ from isosweep.config.choices import one_of
 from isosweep.door.columns import COMPARED
 from isosweep.door.display import markdown
 from isosweep.door.frames import frame, rows_of
-from isosweep.door.latex import number, reward, table, text
 from isosweep.door.sweep import Sweep
 from isosweep.door.sweep import open as open_sweep
 from isosweep.errors import SettingError
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from isosweep.analysis.figures.canvas import Figure
     from isosweep.analysis.statistics.compare import AtBudget, Comparison
     from isosweep.analysis.statistics.entries import Entry
-    from isosweep.analysis.statistics.optima import Range
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -66,30 +64,6 @@ class ComparedSweeps:
 
         one_of("figure", name, self.figures)
         return to_matplotlib(self._figures[name])
-
-    def to_latex(self) -> str:
-        """A LaTeX table of `frontier` at planned budgets, by the package booktabs."""
-        unit = UNITS[self.answer.unit]
-        runs = (run for entry in self.entries for run in entry.data.plan.runs)
-        planned = {budget for run in runs for budget in run.milestones}
-        return table(
-            ("sweep", f"compute ({unit})", "$n$", "$B$", "$n^*$", "$n_d$", "held-out reward"),
-            [
-                (
-                    text(at.entry),
-                    number(at.budget),
-                    f"{at.best_n}",
-                    f"{at.best_batch}",
-                    *(_latex(at.budget, found) for found in (at.n_star, at.n_d)),
-                    reward(at.reward, at.interval),
-                )
-                for at in self.answer.frontiers
-                if at.budget in planned
-            ],
-            caption="The best rollouts per problem $n$ and problems per batch $B$ of each sweep, "
-            "with medians and intervals.",
-            label="tab:comparison",
-        )
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())
@@ -172,9 +146,3 @@ def _entries(opened: list[Sweep]) -> "list[Entry]":
 
 def _shown_row(at: "AtBudget") -> tuple[str, ...]:
     return at.entry, short(at.budget), f"{at.best_n}", f"{at.best_batch}", f"{at.reward:.3f}"
-
-
-def _latex(budget: float, found: "Range | None") -> str:
-    from isosweep.door.best_n import NAt
-
-    return number(None) if found is None else NAt.of(budget, found).latex

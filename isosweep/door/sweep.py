@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from isosweep.analysis.curves import SweepData
     from isosweep.analysis.recommend import Recommendation
     from isosweep.analysis.statistics.findings import Findings
-    from isosweep.door.paper import PaperTable
     from isosweep.door.verdict import Verdict
 
 
@@ -253,20 +252,6 @@ class Sweep:
             }
             for figure in REPORT_FIGURES
         }
-
-    def to_latex(self, table: "PaperTable" = "frontier") -> str:
-        r"""A LaTeX table for a paper, by the package booktabs, one row a planned budget.
-
-        `frontier`: n* and n_d with intervals, and the reward to expect. `settings`: n, B, T and
-        learning rate to set. Raises SettingError for another name.
-
-        >>> print(small.to_latex())
-        \begin{table}
-        ...
-        """
-        from isosweep.door.paper import to_latex
-
-        return to_latex(table, self.name, self.data, self.findings, self.analysis.margin)
 
     def plot(self, name: str) -> "matplotlib.figure.Figure":
         """A figure of the report, drawn now. Raises SettingError for a name that is none of

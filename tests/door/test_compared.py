@@ -53,7 +53,6 @@ def test_a_comparison_is_that_of_the_command_line(
     assert compared.plot("comparison_reward").get_suptitle()
     with pytest.raises(SettingError, match=r"figure=reward: must be one of comparison_reward"):
         compared.plot("reward")
-    assert compared.to_latex().count("rising & ") == len(PLAN.budgets)
 
 
 def test_all_are_analysed_as_the_first_or_as_asked(directory: Path) -> None:

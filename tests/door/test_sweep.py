@@ -294,15 +294,10 @@ def test_n_is_a_number_with_its_interval_at_every_budget(sweep: Sweep) -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "above", "text", "latex"),
-    [
-        (False, True, "76 (54 to 128+)", "76 (54--128+)"),
-        (True, False, "4.36 (4 or less to 7.54)", r"4.36 ($\le$4--7.54)"),
-    ],
+    ("below", "above", "text"),
+    [(False, True, "76 (54 to 128+)"), (True, False, "4.36 (4 or less to 7.54)")],
 )
-def test_an_open_interval_is_written_as_one(
-    below: bool, above: bool, text: str, latex: str
-) -> None:
+def test_an_open_interval_is_written_as_one(below: bool, above: bool, text: str) -> None:
     n = (76.1, 54.2, 128.0) if above else (4.36, 4.0, 7.54)
     at = NAt(
         budget=1e9,
@@ -310,7 +305,7 @@ def test_an_open_interval_is_written_as_one(
         open_below=below,
         open_above=above,
     )
-    assert (str(at), at.latex) == (text, latex)
+    assert str(at) == text
 
 
 def test_the_report_and_the_files_of_figures_are_found(sweep: Sweep, tmp_path: Path) -> None:
@@ -326,28 +321,3 @@ def test_the_report_and_the_files_of_figures_are_found(sweep: Sweep, tmp_path: P
     assert own.figures["best_n"]["dark_png"].name == "best_n-dark.png"
     assert own.view(metric="best").report_path is None
     assert own.select(n=2).report_path is None
-
-
-def test_tables_for_a_paper_have_what_the_frames_have(sweep: Sweep) -> None:
-    head, *rows = rows_of_latex(sweep.to_latex())
-    assert len(rows) == len(PLAN.budgets)
-    assert {len(row) for row in (head, *rows)} == {4}
-    n_star = sweep.verdict.n_star
-    assert n_star is not None
-    assert [row[1] for row in rows] == [at.latex for at in n_star.estimates]
-    head, *rows = rows_of_latex(sweep.to_latex("settings"))
-    frontier = sweep.frontier
-    shown = [tuple(map(int, row[1:4])) for row in rows]
-    assert shown == list(zip(frontier.n, frontier.B, frontier["T"], strict=True))
-    assert {row[4] for row in rows} == {"0.0001"}
-    with pytest.raises(SettingError, match=r"table=setting: .*works: table=settings$"):
-        sweep.to_latex("setting")  # type: ignore[arg-type]
-
-
-def rows_of_latex(text: str) -> list[list[str]]:
-    """Cells of a table's head and rows."""
-    assert text.count("{") == text.count("}")
-    for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}"):
-        assert text.count(rule) == 1
-    lines = [line.strip() for line in text.splitlines()]
-    return [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"\\")]
