@@ -112,7 +112,7 @@ def find_columns(
 def _named(quantity: str, asked: Column, names: Sequence[str]) -> str | float:
     """The column, or the number. Raises SettingError for a name that no column has."""
     if isinstance(asked, str) and asked not in names:
-        rule = f"no column is called so; there are {_few(names)}"
+        rule = f"no column is called so; there are {first_names(names, _LISTED)}"
         likest = close(asked, names, 1)[0]
         nearest = columns_typed(quantity, likest) if quantity else likest
         setting = f"import.columns.{quantity}" if quantity else "import.sets"
@@ -181,7 +181,7 @@ def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:
     )
     for any_of, what in needs:
         if not any(name in found for name in any_of):
-            rule = f"no column has a usual name of {what}; there are {_few(names)}"
+            rule = f"no column has a usual name of {what}; there are {first_names(names, _LISTED)}"
             number = ", or a number that all share" if any_of[0] in ("n", "B") else ""
             raise SettingError(
                 f"import.columns.{any_of[0]}",
@@ -204,6 +204,7 @@ def _require_no_times(found: Mapping[str, str | float]) -> None:
             raise SettingError(f"import.columns.{quantity}", found[quantity], rule, nearest)
 
 
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+def first_names(names: Sequence[str], number: int) -> str:
+    """The first few of several names, and how many more there are."""
+    more = len(names) - number
+    return ", ".join(names[:number]) + (f" and {more} more" if more > 0 else "")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.config.importing import ImportConfig, columns_of
 from isosweep.errors import SettingError
-from isosweep.importing.columns import FILE, USUAL
+from isosweep.importing.columns import FILE, USUAL, first_names
 from isosweep.importing.shapes import with_metric_columns
 from isosweep.importing.stores import (
     foreign_database,
@@ -289,12 +289,13 @@ def _reader_of(
     if not by_reader:
         has = sorted(_below(str(each), path) for each in path.rglob("*") if each.is_file())
         rule = f"is read by none of {', '.join(reader.name for reader in tried)}"
-        rule += f"; it has {_first(has)}" if has else ""
+        rule += f"; it has {first_names(has, _NAMED)}" if has else ""
         raise SettingError("from", source, rule, "a CSV file with a row for each evaluation")
     (name, paths), *others = by_reader.items()
     if others:
         listed = "; ".join(
-            f"{other}: {_first([_below(each, path) for each in left])}" for other, left in others
+            f"{other}: {first_names([_below(each, path) for each in left], _NAMED)}"
+            for other, left in others
         )
         number = sum(len(left) for _, left in others)
         example = f"read as {name}, not {listed}"
@@ -322,11 +323,6 @@ def _files_within(
                 found.setdefault(reader.name, []).append(path)
                 taken.add(place)
     return found
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _below(run: str, root: Path) -> str:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from isosweep.config.importing import ImportConfig
 from isosweep.errors import SettingError
-from isosweep.importing.columns import FILE, Columns
-from isosweep.importing.text import name_text
+from isosweep.importing.columns import Columns, first_names
+from isosweep.importing.table import Table
 from isosweep.plan.document import Note
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class ForeignRun:
     sets: dict[str, Floats] = field(default_factory=dict)
 
     @property
-    def label(self) -> str:
-        """n, B and seed, on one line."""
-        return f"n={self.num_generations} B={self.problems_per_batch} seed={self.seed}"
+    def pair(self) -> tuple[int, int]:
+        """n and B."""
+        return self.num_generations, self.problems_per_batch
 
     @property
     def digest(self) -> str:
@@ -95,18 +95,18 @@ def read_runs(
 
     Raises SettingError for values that cannot be what their column is said to be.
     """
-    frame = frame.reset_index(drop=True)
-    table = _Table(frame, columns, config)
+    table = Table(frame, columns, config)
     notes: list[Note] = []
-    kept = _merged_steps(table, notes)
-    runs = [_make_run(table, code, rows, notes, least) for code, rows in enumerate(kept)]
+    _require_steps(table)
+    kept = _evaluations(table, notes)
+    runs = [_make_run(table, code, own, notes, least) for code, own in enumerate(kept)]
     found = [run for run in runs if run is not None and run.num_generations > 1]
     if lone := [run for run in runs if run is not None and run.num_generations == 1]:
         notes.append(Note(kind="lone n", count=len(lone), example=lone[0].name))
     if empty := [table.names[code] for code, run in enumerate(runs) if run is None]:
         notes.append(Note(kind="no reward", count=len(empty), example=empty[0]))
     if not found:
-        _refuse_all(table, [code for code, rows in enumerate(kept) if len(rows) >= least])
+        _refuse_all(table, [code for code, own in enumerate(kept) if len(own) >= least])
     _require_one_unit(found, columns)
     if columns.found.get(table.scored) == "reward" and "reward" in columns.guessed:
         notes.append(Note(kind="training reward"))
@@ -114,257 +114,79 @@ def read_runs(
     return _with_seeds(found, notes), notes
 
 
-def _refuse_all(table: "_Table", rewarded: list[int]) -> NoReturn:
+def _refuse_all(table: Table, rewarded: list[int]) -> NoReturn:
     """Raise SettingError about a table without one run. `rewarded`: those with enough rewards."""
     given = table.columns.found
     if not rewarded:
         raise SettingError(
             f"import.columns.{table.scored}", given[table.scored], "no run has two rewards by it"
         )
-    if table.compute is None or not np.isnan(table.compute[table.codes == rewarded[0]]).all():
+    spent = table.rows.groupby("run")["compute"].any()
+    if "compute" not in given or spent[rewarded[0]]:
         raise SettingError("import.columns.n", given["n"], "every run with two rewards has n = 1")
-    spent = np.unique(table.codes[~np.isnan(table.compute)])
     rule = f"{len(rewarded)} runs have rewards and no compute ({table.names[rewarded[0]]})"
-    if len(spent):
-        rule += f", {len(spent)} have compute and no two rewards ({table.names[spent[0]]})"
+    if spent.any():
+        others = f"{spent.sum()} have compute and no two rewards"
+        rule += f", {others} ({table.names[spent.argmax()]})"
     nearest = "logs with both in each run, or budget_unit=rollouts, which are n x B x step"
     raise SettingError("import.columns.compute", given["compute"], rule, nearest)
 
 
-class _Table:
-    """The table as numbers: what every row has of each quantity."""
-
-    def __init__(self, frame: "pandas.DataFrame", columns: Columns, config: ImportConfig) -> None:
-        self.frame, self.columns, self.config = frame, columns, config
-        self.notes: list[Note] = []
-        self.scored = "successes" if columns.has("successes") else "reward"
-        self.names, self.codes = self._runs()
-        self.seeds = self._seeds()
-        numbers = ("n", "B", "completions", "problems", "samples")
-        constant = {name: self._of_run(name) for name in numbers if columns.has(name)}
-        self.constant = constant
-        self.step = self.numbers("step") if columns.has("step") else None
-        self.compute = self.numbers("compute") if columns.has("compute") else None
-        self.reward = self.numbers("reward") if columns.has("reward") else None
-        self.infinite = np.zeros(len(frame), dtype=bool)
-        if self.reward is not None:
-            self.infinite = np.isinf(self.reward)
-            self.reward[self.infinite] = np.nan
-        self.error = self.numbers("standard_error") if columns.has("standard_error") else None
-        self.sets = {
-            name: self.numbers_of("import.sets", column)
-            for name, column in (config.sets or {}).items()
-        }
-
-    def _is_column(self, quantity: str) -> bool:
-        return isinstance(self.columns.found.get(quantity), str)
-
-    def numbers(self, quantity: str) -> Floats:
-        """What every row has of it: (rows,), nan where nothing."""
-        given = self.columns.found[quantity]
-        if not isinstance(given, str):
-            return np.full(len(self.frame), float(given))
-        return self.numbers_of(f"import.columns.{quantity}", given)
-
-    def numbers_of(self, setting: str, column: str) -> Floats:
-        """A column as numbers. Raises SettingError for a value that is none."""
-        import pandas
-
-        values = self.frame[column]
-        if not isinstance(values, pandas.Series):
-            raise SettingError(setting, column, "is the name of two columns")
-        read = pandas.to_numeric(values, errors="coerce")
-        text = values.astype(str).str.strip().str.lower()
-        blank = values.isna() | text.isin(("", "null", "none", "nan"))
-        for row in np.flatnonzero(read.isna() & ~blank)[:1]:
-            shown = str(values.iloc[row])
-            percent = shown.strip().endswith("%")
-            nearest = (
-                "the column without % signs, and import.reward_range=[0,100]" if percent else ""
-            )
-            raise SettingError(setting, column, f"row {row + 1} has {shown!r}, no number", nearest)
-        # A copy: compute is completed in its place.
-        found = np.array(read, dtype=np.float64)
-        for row in np.flatnonzero(np.isinf(found))[: setting != "import.columns.reward"]:
-            raise SettingError(setting, column, f"row {row + 1} has {found[row]}")
-        return found
-
-    def _runs(self) -> tuple[list[str], Ints]:
-        """Names of the runs, and which one each row is of."""
-        keys = []
-        if self._is_column("run"):
-            named = self.columns.found["run"]
-            keys = [named, FILE] if FILE in self.frame and named != FILE else [named]
-        else:
-            keys = [
-                self.columns.found[q]
-                for q in ("n", "B", "completions", "seed")
-                if self._is_column(q)
-            ]
-        keys = list(dict.fromkeys(keys))
-        if not keys:
-            return ["all rows"], np.zeros(len(self.frame), dtype=np.int64)
-        for key in keys:
-            if key in (FILE, self.columns.found.get("run")):
-                texts = self.frame[key].map(name_text)
-                self.frame = self.frame.assign(**{str(key): texts.where(texts != "")})
-        lacking = self.frame[keys].isna().any(axis=1)
-        for row in np.flatnonzero(lacking)[:1]:
-            rule = (
-                f"row {row + 1} has no {' or '.join(map(str, keys))}, so that its run is not known"
-            )
-            raise SettingError(
-                "import.columns.run",
-                self.columns.found.get("run", "null"),
-                rule,
-                "import.columns={run:COLUMN}",
-            )
-        grouped = self.frame.groupby(keys, sort=True, observed=True)
-        codes = np.asarray(grouped.ngroup(), dtype=np.int64)
-        ways = list(grouped.indices)
-        alone = self._is_column("run")
-        names = []
-        for way in ways:
-            parts = way if isinstance(way, tuple) else (way,)
-            shown = (
-                map(str, parts) if alone else (f"{k}={v}" for k, v in zip(keys, parts, strict=True))
-            )
-            names.append(" ".join(dict.fromkeys(shown)))
-        return names, codes
-
-    def _of_run(self, quantity: str) -> Floats:
-        """The one value that every run has: (runs,), nan where none has one."""
-        setting, given = f"import.columns.{quantity}", self.columns.found[quantity]
-        values = self.numbers(quantity)
-        known = np.flatnonzero(~np.isnan(values))
-        found = np.full(len(self.names), np.nan)
-        found[self.codes[known]] = values[known]
-        for row in known[values[known] != found[self.codes[known]]][:1]:
-            code = self.codes[row]
-            rule = f"run {self.names[code]} has both {values[row]:g} and {found[code]:g}"
-            raise SettingError(
-                setting, given, rule, "import.columns={run:COLUMN} that tells runs apart"
-            )
-        for code in np.flatnonzero(~np.isnan(found)):
-            if not float(found[code]).is_integer() or found[code] < 1:
-                rule = f"run {self.names[code]} has {found[code]:g}, no count"
-                raise SettingError(setting, given, rule)
-        return found
-
-    def _seeds(self) -> Ints:
-        """Every run's seed: (runs,), -1 where none is told; seeds that are text are numbered."""
-        seeds = np.full(len(self.names), -1, dtype=np.int64)
-        if not self.columns.has("seed"):
-            return seeds
-        if not self._is_column("seed"):
-            return np.full(len(self.names), int(self.numbers("seed")[0]), dtype=np.int64)
-        column = self.frame[self.columns.found["seed"]]
-        told = column.groupby(self.codes).agg(["first", "nunique"])
-        for code in np.flatnonzero(told["nunique"] > 1)[:1]:
-            self.refuse(
-                "seed",
-                int(code),
-                "has several",
-                "import.columns={run:COLUMN} that tells runs apart",
-            )
-        known = {str(each) for each in told["first"].dropna()}
-        digits = all(re.fullmatch(r"\d+(\.0)?", each) for each in known)
-        number = {each: int(float(each)) if digits else k for k, each in enumerate(sorted(known))}
-        if not digits:
-            self.notes.append(Note(kind="text seeds", count=len(known), example=min(known)))
-        for code, each in told["first"].dropna().items():
-            seeds[code] = number[str(each)]
-        return seeds
-
-    def sizes(self, code: int) -> tuple[int, int]:
-        """n and B of a run. Raises SettingError where they are not known, or contradict."""
-        n = self.constant["n"][code]
-        if np.isnan(n):
-            self.refuse("n", code, "has none")
-        if "B" in self.constant and not np.isnan(B := self.constant["B"][code]):
-            return int(n), int(B)
-        if "completions" not in self.constant or np.isnan(self.constant["completions"][code]):
-            self.refuse("B" if "B" in self.constant else "completions", code, "has none")
-        completions = self.constant["completions"][code]
-        if completions % n:
-            self.refuse("completions", code, f"has {completions:g}, no multiple of its n={n:g}")
-        return int(n), int(completions / n)
-
-    def refuse(self, quantity: str, code: int, rule: str, nearest: str = "") -> NoReturn:
-        """Raise SettingError about one run."""
-        given = self.columns.found[quantity]
-        raise SettingError(
-            f"import.columns.{quantity}", given, f"run {self.names[code]} {rule}", nearest
-        )
-
-    def scored_rows(self) -> NDArray[np.bool_]:
-        """Which rows are evaluations: (rows,)."""
-        if self.scored == "successes":
-            return np.asarray(self.frame[self.columns.found["successes"]].notna())
-        assert self.reward is not None
-        return ~np.isnan(self.reward)
-
-
-def _merged_steps(table: _Table, notes: list[Note]) -> list[Ints]:
-    """Rows of every run that are evaluations, one a step, by step; steps and compute are completed.
-
-    Raises SettingError for steps that are none, and compute that falls.
-    """
-    if table.step is None:
+def _require_steps(table: Table) -> None:
+    """Complete steps by rollouts where no column has them. Raises SettingError for what is none."""
+    if not table.columns.has("step"):
         # Every rollout is counted, so that a step is n x B of them.
         if table.columns.unit != "rollouts":
             rule = "no column has a usual name of optimiser steps"
             raise SettingError("import.columns.step", "null", rule, "import.columns={step:COLUMN}")
-        sizes = np.array([np.prod(table.sizes(code)) for code in range(len(table.names))])
-        assert table.compute is not None
-        table.step = np.round(table.compute / sizes[table.codes])
-    bad = (table.step < 0) | (table.step != np.floor(table.step)) | (table.step >= _CLOCK)
-    for row in np.flatnonzero(~np.isnan(table.step) & bad)[:1]:
+        sizes = np.array([np.prod(table.size(code)) for code in range(len(table.names))])
+        table.rows["step"] = np.round(table.rows["compute"] / sizes[table.run])
+    steps = table.rows["step"].dropna()
+    for row, step in steps[(steps < 0) | (steps % 1 != 0) | (steps >= _CLOCK)].items():
         given = table.columns.found.get("step", "null")
-        what = "a time in seconds" if table.step[row] >= _CLOCK else "no count of steps"
-        raise SettingError(
-            "import.columns.step", given, f"row {row + 1} has {table.step[row]:g}, {what}"
-        )
-    order = np.lexsort((np.arange(len(table.step)), table.step, table.codes))
-    bounds = np.searchsorted(table.codes[order], np.arange(len(table.names) + 1))
-    scored = table.scored_rows() & ~np.isnan(table.step)
-    kept: list[Ints] = []
-    repeats: Counter[str] = Counter()
-    filled: Counter[str] = Counter()
-    twice: Counter[str] = Counter()
+        what = "a time in seconds" if step >= _CLOCK else "no count of steps"
+        raise SettingError("import.columns.step", given, f"row {row + 1} has {step:g}, {what}")
+
+
+def _evaluations(table: Table, notes: list[Note]) -> list["pandas.DataFrame"]:
+    """Rows of every run that are evaluations, one a step, by step, with what it had spent there.
+
+    Raises SettingError for compute that falls.
+    """
+    kept = []
+    repeats, filled, twice = Counter[str](), Counter[str](), Counter[str]()
     back: dict[int, str] = {}
     untold = not (table.columns.has("run") or table.columns.has("seed"))
     for code, name in enumerate(table.names):
-        rows = order[bounds[code] : bounds[code + 1]]
-        if table.compute is not None:
-            filled[name], twice[name] = _complete_compute(table, code, rows, scored)
-        own = np.sort(rows[scored[rows]])
-        valid = valid_rows(table.step[own])
+        rows = table.rows[(table.run == code) & table.rows["step"].notna()]
+        if table.columns.has("compute"):
+            spent, filled[name], twice[name] = _compute_spent(table, code, rows)
+            rows = rows.assign(compute=spent)
+        own = rows[rows["scored"]]
+        valid = valid_rows(own["step"].to_numpy())
         if not valid.all():
-            to = int(table.step[own[~valid]].min())
-            back[code] = f"{name} from step {int(table.step[own[~valid]].max())} to {to}"
+            lost = own["step"][~valid]
+            back[code] = f"{name} from step {int(lost.max())} to {int(lost.min())}"
         own = own[valid | untold]
-        own = own[np.argsort(table.step[own], kind="stable")]
-        # A run that was resumed has logged steps again: the last row counts.
-        last = np.append(table.step[own][1:] != table.step[own][:-1], True)[: len(own)]
-        repeats[name] += int(len(own) - last.sum())
-        kept.append(own[last])
+        kept.append(_last_of_steps(own))
+        repeats[name] = len(own) - len(kept[-1])
     if untold:
         _require_runs_apart(repeats.total(), sum(map(len, kept)), [*back.values()])
     for kind, of in (("repeated", repeats), ("interpolated", filled), ("summed once", twice)):
-        if total := sum(of.values()):
-            example = of.most_common(1)[0][0]
-            notes.append(Note(kind=kind, count=total, example=example))
-    if back:
-        notes.append(Note(kind="went back", count=len(back), example=_few([*back.values()])))
-    if lost := _lost_evaluations(table, kept, back):
-        notes.append(Note(kind="no number", count=len(lost), example=_few(lost)))
+        if total := of.total():
+            notes.append(Note(kind=kind, count=total, example=of.most_common(1)[0][0]))
+    for kind, texts in (
+        ("went back", [*back.values()]),
+        ("no number", _lost_evaluations(table, kept, back)),
+    ):
+        if texts:
+            notes.append(Note(kind=kind, count=len(texts), example=first_names(texts, _NAMED)))
     return kept
 
 
-def _few(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _last_of_steps(rows: "pandas.DataFrame") -> "pandas.DataFrame":
+    """The rows by step; of several of one step, as a resumed run logs them, the last."""
+    return rows.sort_values("step", kind="stable").drop_duplicates("step", keep="last")
 
 
 def valid_rows(steps: Floats) -> NDArray[np.bool_]:
@@ -389,36 +211,34 @@ def valid_rows(steps: Floats) -> NDArray[np.bool_]:
     return valid
 
 
-def _lost_evaluations(table: _Table, kept: list[Ints], back: Collection[int]) -> list[str]:
+def _lost_evaluations(
+    table: Table, kept: list["pandas.DataFrame"], back: Collection[int]
+) -> list[str]:
     """Runs with rows that have no number as reward where an evaluation was due, and the step from
     which on; but for those that went `back`, whose rows are partly of another start."""
-    assert table.step is not None
-    logged, scored = [], []
-    for code, rows in enumerate(kept):
-        steps = table.step[table.codes == code]
-        scored.append(table.step[rows])
-        logged.append(np.unique(steps[~np.isnan(steps)]))
+    rows = table.rows
+    scored = [own["step"].to_numpy() for own in kept]
+    logged = [np.unique(rows["step"][table.run == code].dropna()) for code in range(len(kept))]
     every = np.concatenate(scored)
-    dense = sum(map(len, scored)) > _DENSE * sum(map(len, logged))
+    dense = len(every) > _DENSE * sum(map(len, logged))
     lost = []
-    for code, name in enumerate(table.names):
-        steps, own = logged[code], scored[code]
+    for code, (steps, own) in enumerate(zip(logged, scored, strict=True)):
         if not len(own) or code in back:
             continue
         due = steps[~np.isin(steps, own)]
-        elsewhere = np.isin(due, every)
+        elsewhere, gaps = np.isin(due, every), np.diff(own)
         if dense:
             due = due[elsewhere | ((due > own[0]) & (len(due) > 1))]
-        elif len(gaps := np.diff(own)):
+        elif len(gaps):
             usual = np.median(gaps)
             regular = (gaps == usual).mean() >= _REGULAR
             beside = np.isin(due, own + usual) | (due == own[0] - usual)
             due = due[(due > own[-1] + 2 * gaps.max()) | (elsewhere & beside & regular)]
         else:
             due = due[:0]
-        infinite = table.step[table.infinite & (table.codes == code)]
-        if len(due := np.append(due, infinite[~np.isin(infinite, own)])):
-            lost.append(f"{name} from step {int(due.min())}")
+        infinite = rows["step"][rows["infinite"] & (table.run == code)]
+        if len(due := np.append(due, infinite[~infinite.isin(own)])):
+            lost.append(f"{table.names[code]} from step {int(due.min())}")
     return lost
 
 
@@ -441,163 +261,135 @@ def _require_runs_apart(repeated: int, kept: int, back: list[str]) -> None:
     )
 
 
-def _complete_compute(
-    table: _Table, code: int, rows: Ints, scored: NDArray[np.bool_]
-) -> tuple[int, int]:
-    """Work out what the run had spent at its evaluations; at how many between rows that say it, and
-    how many rows of a sum were of steps that were logged again."""
-    compute, step = table.compute, table.step
-    assert compute is not None
-    assert step is not None
-    known = np.sort(rows[~np.isnan(compute[rows]) & ~np.isnan(step[rows])])
-    if (compute[known] < 0).any():
-        table.refuse("compute", code, f"has {compute[known].min():g}")
-    valid = valid_rows(step[known])
-    last = known[valid][np.argsort(step[known[valid]], kind="stable")]
-    # Of rows of one step the last counts, as of rewards.
-    last = last[np.append(step[last][1:] != step[last][:-1], True)[: len(last)]]
-    spent = compute[last]
+def _compute_spent(
+    table: Table, code: int, rows: "pandas.DataFrame"
+) -> tuple["pandas.Series[float]", int, int]:
+    """What the run had spent at each row, nan beyond the last that says it; at how many evaluations
+    that is between rows that say it, and how many rows of a sum were of steps logged again."""
+    known = rows[rows["compute"].notna()]
+    if (known["compute"] < 0).any():
+        table.refuse("compute", code, f"has {known['compute'].min():g}")
+    valid = known[valid_rows(known["step"].to_numpy())]
+    last = _last_of_steps(valid)
+    steps, spent = last["step"].to_numpy(), last["compute"].to_numpy()
+    told = valid["compute"]
     if table.config.per_step:
         spent = np.cumsum(spent)
-        compute[known] = np.nan
-    compute[known[~valid]] = np.nan
-    compute[last] = spent
-    falls = np.flatnonzero(np.diff(spent) < 0)
-    for k in falls[:1]:
-        rule = (
-            f"falls from {spent[k]:g} to {spent[k + 1]:g} at step {step[last[k + 1]]:g}: it can "
-            "only grow"
-        )
+        told = last["compute"].cumsum()
+    for k in np.flatnonzero(np.diff(spent) < 0):
+        fall = f"falls from {spent[k]:g} to {spent[k + 1]:g} at step {steps[k + 1]:g}"
+        rule = f"{fall}: it can only grow"
         table.refuse("compute", code, rule, "import.per_step=true, if each row has its own")
     twice = len(known) - len(last) if table.config.per_step else 0
-    lacking = rows[scored[rows] & np.isnan(compute[rows])]
-    if not lacking.size or not last.size:
-        return 0, twice
-    inside = step[lacking] <= step[last[-1]]
-    at = step[last]
-    between = inside & (step[lacking] > 0) & ~np.isin(step[lacking], at)
-    if at[0] > 0:
-        at, spent = np.append(0.0, at), np.append(0.0, spent)
-    compute[lacking[inside]] = np.interp(step[lacking[inside]], at, spent)
-    return int(between.sum()), twice
+    told = told.reindex(rows.index)
+    if not len(last):
+        return told, 0, twice
+    at = rows["step"]
+    between = rows["scored"] & (at > 0) & (at <= steps[-1]) & ~at.isin(steps)
+    if steps[0] > 0:
+        steps, spent = np.append(0.0, steps), np.append(0.0, spent)
+    told = told.where(told.notna(), np.interp(at, steps, spent, right=np.nan))
+    return told, int(between.sum()), twice
 
 
 def _make_run(
-    table: _Table, code: int, rows: Ints, notes: list[Note], least: int
+    table: Table, code: int, own: "pandas.DataFrame", notes: list[Note], least: int
 ) -> ForeignRun | None:
-    """The run of these rows; None where fewer than `least` tell a reward."""
-    if len(rows) < least:
+    """The run of these evaluations; None where fewer than `least` tell a reward."""
+    if len(own) < least:
         return None
-    n, B = table.sizes(code)
-    assert table.step is not None
-    steps = table.step[rows].astype(np.int64)
-    if table.compute is None:
-        if table.columns.unit != "rollouts":
-            rule = f"no column has a usual name of {table.columns.unit}"
-            raise SettingError(
-                "import.columns.compute",
-                "null",
-                rule,
-                "import.columns={compute:COLUMN} or budget_unit=rollouts",
-            )
-        compute = steps.astype(np.float64) * n * B
-    else:
-        compute = table.compute[rows]
-        lost = np.isnan(compute)
-        if lost.any():
-            notes.append(Note(kind="no compute", count=int(lost.sum()), example=table.names[code]))
-            rows, steps, compute = rows[~lost], steps[~lost], compute[~lost]
+    (n, B), unit, name = table.size(code), table.columns.unit, table.names[code]
+    if not table.columns.has("compute"):
+        if unit != "rollouts":
+            nearest = "import.columns={compute:COLUMN} or budget_unit=rollouts"
+            rule = f"no column has a usual name of {unit}"
+            raise SettingError("import.columns.compute", "null", rule, nearest)
+        own = own.assign(compute=own["step"] * n * B)
+    if lost := int(own["compute"].isna().sum()):
+        notes.append(Note(kind="no compute", count=lost, example=name))
+        own = own.dropna(subset="compute")
+    steps, compute = own["step"].to_numpy(dtype=np.int64), own["compute"].to_numpy()
     if len(steps) and steps[0] == 0 and compute[0] > 0:
         # Steps are then counted from 0, and 0 is the first update.
         steps = steps + 1
-        notes.append(Note(kind="counted from zero", count=1, example=table.names[code]))
-    spends = (compute > 0) | (steps == 0)
-    if not spends.all():
-        table.refuse("compute", code, f"has {compute[~spends][0]:g} at step {steps[~spends][0]}")
-    grows = np.append(True, np.diff(compute) > 0)[: len(compute)]
-    if not grows.all():
-        rule = f"is the same at steps {steps[~grows][0]} and before: it can only grow"
+        notes.append(Note(kind="counted from zero", count=1, example=name))
+    for k in np.flatnonzero((compute <= 0) & (steps > 0)):
+        table.refuse("compute", code, f"has {compute[k]:g} at step {steps[k]}")
+    for k in np.flatnonzero(np.diff(compute) <= 0):
+        rule = f"is the same at steps {steps[k + 1]} and before: it can only grow"
         table.refuse("compute", code, rule, "import.per_step=true, if each row has its own")
     if len(steps) < least:
         return None
     rollouts = steps[-1] * n * B
-    if table.columns.unit == "tokens" and compute[-1] < rollouts:
+    if unit == "tokens" and compute[-1] < rollouts:
         rule = f"has {compute[-1]:g} tokens at step {steps[-1]}, after {rollouts:,} rollouts"
         table.refuse("compute", code, rule, "all tokens, of prompts and completions, so far")
-    run = ForeignRun(
-        name=table.names[code],
+    sets = table.sets.loc[own.index]
+    read = _counts if table.scored == "successes" else _rewards
+    return ForeignRun(
+        name=name,
         num_generations=n,
         problems_per_batch=B,
         seed=int(table.seeds[code]),
         steps=steps,
         compute=compute,
-        rewards=np.zeros(0),
-        sets={name: _shares(table, "sets", code, of[rows]) for name, of in table.sets.items()},
+        sets={str(of): _shares(table, "sets", code, sets[of].to_numpy()) for of in sets},
+        **read(table, code, own),
     )
-    if table.scored == "successes":
-        return replace(run, **_counts(table, code, rows))
-    return replace(run, **_rewards(table, code, rows))
 
 
-def _rewards(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
+def _rewards(table: Table, code: int, own: "pandas.DataFrame") -> dict[str, Any]:
     """Rewards and their errors: those told, a binomial's, or None."""
-    assert table.reward is not None
-    rewards = _shares(table, "reward", code, table.reward[rows])
+    rewards = _shares(table, "reward", code, own["reward"].to_numpy())
     low, high = table.config.reward_range or (0.0, 1.0)
-    if table.error is not None:
-        errors = table.error[rows] / (high - low)
+    if table.columns.has("standard_error"):
+        errors = own["standard_error"].to_numpy() / (high - low)
         if (errors < 0).any():
             table.refuse("standard_error", code, f"has {np.nanmin(errors):g}")
         return {"rewards": rewards, "errors": None if np.isnan(errors).any() else errors}
-    if {"problems", "samples"} <= table.constant.keys():
-        count = table.constant["problems"][code] * table.constant["samples"][code]
-        # With one success and one failure added, as records that count have it.
-        rate = (rewards * count + 1) / (count + 2)
-        if not np.isnan(count):
-            return {"rewards": rewards, "errors": np.sqrt(rate * (1 - rate) / count)}
-    return {"rewards": rewards}
+    samples = table.sizes["problems"][code] * table.sizes["samples"][code]
+    if np.isnan(samples):
+        return {"rewards": rewards}
+    # With one success and one failure added, as records that count have it.
+    rate = (rewards * samples + 1) / (samples + 2)
+    return {"rewards": rewards, "errors": np.sqrt(rate * (1 - rate) / samples)}
 
 
-def _shares(table: _Table, quantity: str, code: int, values: Floats) -> Floats:
+def _shares(table: Table, quantity: str, code: int, values: Floats) -> Floats:
     """Rewards as shares of their range. Raises SettingError for one beyond it."""
     low, high = table.config.reward_range or (0.0, 1.0)
     shares = (values - low) / (high - low)
-    beyond = (shares < -_ROUNDING) | (shares > 1 + _ROUNDING)
-    if beyond.any():
-        _refuse_range(table, quantity, code, float(values[beyond][0]))
+    for k in np.flatnonzero((shares < -_ROUNDING) | (shares > 1 + _ROUNDING)):
+        _refuse_range(table, quantity, code, float(values[k]))
     return np.clip(shares, 0.0, 1.0)
 
 
-def _refuse_range(table: _Table, quantity: str, code: int, value: float) -> NoReturn:
+def _refuse_range(table: Table, quantity: str, code: int, value: float) -> NoReturn:
     low, high = table.config.reward_range or (0.0, 1.0)
-    every = table.reward if table.reward is not None else np.array([value])
-    least, most = float(np.nanmin(every)), float(np.nanmax(every))
+    every = table.rows["reward"].fillna(value)
+    least, most = every.min(), every.max()
     usual = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0), (-100.0, 100.0))
     fits = next((r for r in usual if r[0] <= least and most <= r[1]), (least, most))
     # Of several columns only the first is what is beyond.
     given = table.columns.found.get(quantity, ", ".join((table.config.sets or {}).values()))
-    per_run = [every[table.codes == each] for each in range(len(table.names))]
-    tops = [float(np.nanmax(of)) for of in per_run if not np.isnan(of).all()]
-    mixed = fits == (0.0, 100.0) and min(tops) <= 1
     rule = f"run {table.names[code]} has {value:g}, and a reward lies from {low:g} to {high:g}"
     nearest = f"import.reward_range=[{fits[0]:g},{fits[1]:g}]"
-    if mixed:
+    if fits == (0.0, 100.0) and table.rows.groupby("run")["reward"].max().min() <= 1:
         rule += "; other runs have shares up to 1, so that percentages and shares seem mixed"
         nearest = "all runs in one unit"
     raise SettingError(f"import.columns.{quantity}", given, rule, nearest)
 
 
-def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
+def _counts(table: Table, code: int, own: "pandas.DataFrame") -> dict[str, Any]:
     """Successes of every problem, and of how many samples."""
     column = table.columns.found["successes"]
-    if "samples" not in table.constant or np.isnan(table.constant["samples"][code]):
+    if np.isnan(table.sizes["samples"][code]):
         rule = "counts successes, and of how many samples each is not known"
-        raise SettingError(
-            "import.columns.successes", column, rule, "import.columns={samples:COLUMN}, or a number"
-        )
-    samples = int(table.constant["samples"][code])
+        nearest = "import.columns={samples:COLUMN}, or a number"
+        raise SettingError("import.columns.successes", column, rule, nearest)
+    samples = int(table.sizes["samples"][code])
     found = []
-    for value, row in zip(table.frame[column].iloc[rows], rows, strict=True):
+    for row, value in table.frame[column].loc[own.index].items():
         try:
             counts = list(json.loads(value) if isinstance(value, str) else value)
             whole = all(float(each).is_integer() and 0 <= each <= samples for each in counts)
@@ -608,9 +400,8 @@ def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
             raise SettingError("import.columns.successes", column, rule)
         found.append(tuple(int(each) for each in counts))
     if len({len(each) for each in found}) > 1:
-        table.refuse(
-            "successes", code, f"has lists of {len(found[0])} and of other numbers of problems"
-        )
+        rule = f"has lists of {len(found[0])} and of other numbers of problems"
+        table.refuse("successes", code, rule)
     rewards = np.array([sum(each) / (len(each) * samples) for each in found])
     return {"rewards": rewards, "successes": tuple(found), "samples": samples}
 
@@ -639,47 +430,38 @@ def _require_one_unit(runs: list[ForeignRun], columns: Columns) -> None:
 def _with_seeds(runs: list[ForeignRun], notes: list[Note]) -> list[ForeignRun]:
     """The runs by n, B and seed. Of several with the same seed (-1: not told) the later ones are
     given the next that is free: they are runs of their own all the same."""
-    taken: dict[tuple[int, int], set[int]] = {}
-    for run in runs:
-        pair = (run.num_generations, run.problems_per_batch)
-        taken.setdefault(pair, set()).update({run.seed} - {-1})
-    given: set[tuple[int, int, int]] = set()
+    pairs = Counter(run.pair for run in runs)
+    told = {(run.pair, run.seed) for run in runs}
+    given: set[tuple[tuple[int, int], int]] = set()
     found, same = [], []
     for run in runs:
-        n, B = run.num_generations, run.problems_per_batch
-        if run.seed < 0 or (n, B, run.seed) in given:
-            same += [run] if run.seed >= 0 else []
-            seed = next(each for each in count() if each not in taken[n, B])
-            taken[n, B].add(seed)
-            run = replace(run, seed=seed)
-        given.add((n, B, run.seed))
-        found.append(run)
+        seed = run.seed
+        if seed < 0 or (run.pair, seed) in given:
+            same += [run] if seed >= 0 else []
+            seed = next(k for k in count() if (run.pair, k) not in told | given)
+        given.add((run.pair, seed))
+        found.append(replace(run, seed=seed))
     if same:
         notes.append(Note(kind="same seed", count=len(same), example=same[0].name))
-    pairs = Counter((run.num_generations, run.problems_per_batch) for run in runs)
     # Of a pair's only run its number says nothing.
-    numbered = [
-        run
-        for run in runs
-        if run.seed < 0 and pairs[run.num_generations, run.problems_per_batch] > 1
-    ]
-    if numbered:
-        notes.append(Note(kind="no seeds", count=len(numbered)))
-    return sorted(found, key=lambda r: (r.num_generations, r.problems_per_batch, r.seed))
+    if numbered := sum(run.seed < 0 and pairs[run.pair] > 1 for run in runs):
+        notes.append(Note(kind="no seeds", count=numbered))
+    return sorted(found, key=lambda run: (run.pair, run.seed))
 
 
-def _other_settings(table: _Table, runs: list[ForeignRun]) -> list[Note]:
+def _other_settings(table: Table, runs: list[ForeignRun]) -> list[Note]:
     """Settings by which runs of one (n, B) differ, so that they are no seeds of one another."""
-    names = [str(name) for name in table.frame.columns]
-    known = {run.name: (run.num_generations, run.problems_per_batch) for run in runs}
+    pairs = {run.name: run.pair for run in runs}
     notes = []
-    for column in (name for name in names if re.split(r"[./]", name)[-1] in _SETTINGS):
+    for column in map(str, table.frame.columns):
+        if re.split(r"[./]", column)[-1] not in _SETTINGS:
+            continue
+        told = table.frame[column].groupby(table.run).agg(["first", "nunique"])
         values: dict[tuple[int, int], set[str]] = {}
-        first = table.frame[column].groupby(table.codes).agg(["first", "nunique"])
-        for code, name in enumerate(table.names):
+        for name, value, different in zip(table.names, told["first"], told["nunique"], strict=True):
             # Of what changes in a run, as a learning rate does, there is no one value.
-            if name in known and first["nunique"].iloc[code] == 1:
-                values.setdefault(known[name], set()).add(str(first["first"].iloc[code]))
-        if several := [pair for pair, of in values.items() if len(of) > 1]:
-            notes.append(Note(kind="settings differ", count=len(several), example=column))
+            if name in pairs and different == 1:
+                values.setdefault(pairs[name], set()).add(str(value))
+        if several := sum(len(of) > 1 for of in values.values()):
+            notes.append(Note(kind="settings differ", count=several, example=column))
     return notes
