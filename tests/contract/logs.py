@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+import pytest
 
 import isosweep as library
 from tests.conftest import isosweep
@@ -48,6 +49,12 @@ def steps_of(records: pandas.DataFrame) -> dict[tuple[int, int], list[int]]:
     return {key: own["step"].tolist() for key, (_, own) in zip(keys, by_run, strict=True)}
 
 
+def require_rewards(records: pandas.DataFrame) -> None:
+    """Every evaluation has the reward that was logged there."""
+    keys = zip(records["n"], records["seed"], records["step"], strict=True)
+    assert records["reward"].tolist() == pytest.approx([reward(*key) for key in keys])
+
+
 def write_runs_table(path: Path, names: Mapping[tuple[int, int], str]) -> Path:
     """A table of n, B and seed with a row for each run's name."""
     return write_csv(
@@ -87,7 +94,8 @@ def write_consoles(root: Path) -> None:
     root.mkdir()
     for n, seed in RUNS:
         lines = [
-            f"(TaskRunner pid=7) step:{s} - actor/entropy:0.2 - val-core/gsm8k/reward/mean@8:{r}\n"
+            f"(TaskRunner pid=7) step:{s} - actor/entropy:0.2 - val-core/gsm8k/reward/mean@8:"
+            f"{f'np.float64({r})' if seed else r}\n"
             for s, r in _logged(rows(n, seed))
         ]
         (root / f"n{n}_s{seed}.log").write_text("".join(lines))

@@ -53,10 +53,7 @@ def test_a_long_table_is_read_by_its_metrics(
     again = library.from_frame(frame, tmp_path / "f", sweeps_dir=str(tmp_path / "s")).records
     for read in (records, again):
         assert logs.steps_of(read) == ALL
-        rewards = [
-            logs.reward(*key) for key in zip(read["n"], read["seed"], read["step"], strict=True)
-        ]
-        assert read["reward"].tolist() == pytest.approx(rewards)
+        logs.require_rewards(read)
         assert read["spent"].tolist() == (6400 * read["n"] * read["step"]).tolist()
 
 
@@ -101,6 +98,7 @@ def test_the_axis_of_a_chart_over_time_is_not_taken_for_steps(
     chart("Step", 1).to_csv(tmp_path / "b.csv", index=False)
     _, records = logs.imported(tmp_path, "from=b.csv", f"import.runs={table}")
     assert logs.steps_of(records) == ALL
+    logs.require_rewards(records)
 
 
 @pytest.mark.parametrize(

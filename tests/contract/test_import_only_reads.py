@@ -64,6 +64,7 @@ def test_a_source_is_as_it_was_after_an_import(kind: str, tmp_path: Path) -> Non
     before = state(source)
     _, records = logs.imported(cwd, f"from={source / inside}", *more)
     assert logs.steps_of(records) == {key: list(logs.STEPS) for key in logs.RUNS}
+    logs.require_rewards(records)
     said = refused(
         "mode=import", f"from={source / inside}", "import.columns={reward:nothing}", cwd=cwd
     )
