@@ -44,7 +44,6 @@ class FakeTracker(Tracker):
 
 
 FAILED = "tracking: http://store: it does not answer; the runs go on, and the view catches up later"
-WORKS = "tracking: http://store: it works again and is up to date"
 
 
 def test_background_syncs_repeat_and_one_more_ends_the_sweep() -> None:
@@ -66,16 +65,6 @@ def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
         "mode=analyse sweep_dir=X completes it"
     ]
     assert tracker.finished == []
-
-
-def test_a_store_that_works_again_is_told_once() -> None:
-    tracker, said = FakeTracker(failing=True), list[str]()
-    background = BackgroundTracker(tracker, 0.01, said.append)
-    assert tracker.called.wait(10)
-    tracker.failing = False
-    wait_for(lambda: len(said) == 2)
-    background.close("FINISHED", [], None)
-    assert said == [FAILED, WORKS]
 
 
 def test_a_store_that_hangs_holds_up_no_end() -> None:

@@ -1,8 +1,10 @@
 """The MLflow copy of a sweep: a real store, synthetic runs."""
 
-import ast
+import resource
 import shutil
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.backend import StoreError, fault
-from isosweep.tracking.mlflow import SENT_TAG
 from isosweep.tracking.points import (
     FinalStatus,
     Shape,
@@ -23,7 +24,6 @@ from isosweep.tracking.points import (
     held_out_points,
 )
 from isosweep.tracking.tracker import Overview, run_name
-from tests.runs import dead_pid
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     EVALUATION_S,
@@ -102,15 +102,6 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
     assert [value for _, _, value in histories["parent", "sweep/best_run_reward"]] == [20 / 160]
 
 
-def test_what_is_sent_again_after_a_kill_is_there_once(sweep: Sweep) -> None:
-    sweep.tracker().sync()
-    before = sweep.histories()
-    # As a sync leaves it that was killed before it had noted what it sent.
-    sweep.client().delete_tag(sweep.child().info.run_id, SENT_TAG)
-    sweep.tracker().sync()
-    assert sweep.histories() == before
-
-
 STATUSES: tuple[tuple[RunStatus, int, str, str], ...] = (
     ("running", 20, "RUNNING", "running"),
     ("finished", 40, "FINISHED", "done"),
@@ -132,6 +123,9 @@ def test_status_of_a_run(sweep: Sweep) -> None:
         assert (child.data.tags["status"], child.data.tags["reason"]) == (word, "out of memory")
         if in_mlflow not in ("RUNNING", "SCHEDULED"):
             assert child.info.end_time == state.updated * 1000
+    set_state(sweep.runs[0], "running", 20, attempt=9)
+    tracker.sync()
+    assert sweep.child().data.tags["reason"] == "", "what is no longer so is emptied"
 
 
 def test_a_run_that_waits_is_made_once_it_has_begun(sweep: Sweep) -> None:
@@ -168,24 +162,6 @@ def test_a_run_that_collapsed_is_not_shown_as_finished(sweep: Sweep) -> None:
         child = sweep.child()
         assert (child.info.status, child.data.tags["status"]) == shown
         assert sweep.stored()["parent"].info.status == "KILLED", "the other run has not begun"
-
-
-def test_a_dead_owner_is_killed_then_running_again_then_finished(sweep: Sweep) -> None:
-    tracker = sweep.tracker()
-    set_state(sweep.runs[0], "running", 20, pid=dead_pid(), reason="out of memory")
-    tracker.sync()
-    assert sweep.child().data.tags["reason"]
-    assert sweep.child().info.status == "KILLED"
-    assert sweep.child().data.tags["status"] == "interrupted"
-    set_state(sweep.runs[0], "running", 20, attempt=2)
-    sweep.tracker().sync()
-    tracker.sync()
-    assert sweep.child().info.status == "RUNNING"
-    assert sweep.child().data.tags["reason"] == "", "what is no longer so is emptied"
-    state = set_state(sweep.runs[0], "finished", 40, attempt=2)
-    tracker.sync()
-    assert sweep.child().info.status == "FINISHED"
-    assert sweep.child().info.end_time == state.updated * 1000
 
 
 def test_warnings_are_reported_by_rule_and_step(sweep: Sweep) -> None:
@@ -357,6 +333,48 @@ def test_a_store_that_fails_is_named_in_its_own_words_and_completed_afterwards(
     assert capfd.readouterr() == ("", "")
 
 
+@contextmanager
+def locked(database: Path) -> Iterator[None]:
+    """While another process writes to the database, or hangs in that."""
+    with closing(sqlite3.connect(database)) as other:
+        other.execute("begin exclusive")
+        yield
+
+
+@contextmanager
+def full(database: Path) -> Iterator[None]:
+    """While no file may become larger than the database is."""
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (database.stat().st_size, most[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+
+
+@pytest.mark.parametrize(
+    ("away", "said"),
+    [
+        # MLflow waits 20 s for the lock.
+        pytest.param(locked, "database is locked", marks=pytest.mark.slow),
+        pytest.param(full, "disk I/O error"),
+    ],
+)
+def test_a_store_that_takes_nothing_is_named_and_completed_afterwards(
+    sweep: Sweep, away: Callable[[Path], AbstractContextManager[None]], said: str
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    write_steps(sweep.runs[0], range(21, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    with away(sweep.root / "mlflow.db"), pytest.raises(StoreError, match=rf"mlflow\.db: .*{said}"):
+        tracker.sync()
+    tracker.sync()
+    assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
+    assert sweep.steps("train/loss") == list(range(2, 41, 2))
+    assert sweep.child().info.status == "FINISHED"
+
+
 def test_a_fault_is_the_cause_s_first_line_without_a_password() -> None:
     error = RuntimeError("no\nmore")
     error.__cause__ = OSError("postgresql://me:secret@db/mlflow is away\nand so on")
@@ -402,25 +420,3 @@ def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path:
     copied.config = replace(copied.config, experiment=f"isosweep in {copied.root}")
     assert copied.steps("heldout/avg_at_k") == list(EVAL_STEPS)
     assert copied.store.find()
-
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def _imported(path: Path) -> Iterator[str]:
-    """Dotted names of all that a source imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{name.name}" for name in node.names)
-
-
-def test_of_mlflow_only_public_names_are_imported() -> None:
-    folders = ("isosweep", "analysis", "launchers")
-    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    naming = (path for path in sources if "mlflow" in path.read_text())
-    imported = {name for path in naming for name in _imported(path)}
-    of_mlflow = {name for name in imported if name.split(".")[0] == "mlflow"}
-    assert {"mlflow", "mlflow.entities.Metric"} <= of_mlflow
-    assert not {n for n in of_mlflow if n.startswith("mlflow.store.") or "._" in n}
