@@ -11,6 +11,7 @@ from isosweep.errors import StorageError
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
 from isosweep.plan.study import resolve
+from isosweep.search import frontier
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Question
 from isosweep.search.steps import Decision, Step
@@ -65,6 +66,22 @@ def test_as_much_is_asked_for_as_there_is_place_for(tmp_path: Path) -> None:
     search._next_look = 0.0
     search._decide = None  # type: ignore[assignment]
     assert search.next({}) == ()
+
+
+def test_a_driver_killed_after_any_write_asks_for_the_same(tmp_path: Path) -> None:
+    straight = opened(tmp_path, places=2, decide=frontier.decide)
+    straight.next({})
+    asked = {run.run_id: run.milestones for run in straight.runs}
+    assert len(asked) == 2
+    (journal,) = tmp_path.glob("*/search.journal")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for count in range(len(lines)):
+        # The last line that it wrote may be half there.
+        journal.write_bytes(b"".join(lines[:count]) + lines[count][:-9])
+        again = opened(tmp_path, places=2, decide=frontier.decide)
+        again.next({})
+        assert {run.run_id: run.milestones for run in again.runs} == asked
+        assert len(again._study.asked) == 2
 
 
 def test_what_is_given_up_frees_a_place_and_is_not_asked_for_again(tmp_path: Path) -> None:

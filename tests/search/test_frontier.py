@@ -211,12 +211,6 @@ def test_a_budget_between_is_offered_where_it_is_read() -> None:
     assert belief.offered[belief.budgets.index(rung)].all()
 
 
-def test_a_search_ends_when_every_run_has_been_trained() -> None:
-    decision = choose(EVERYWHERE)
-    assert not decision.steps
-    assert "every run" in (decision.stop or "")
-
-
 def test_a_search_whose_runs_collapsed_does_not_say_that_they_were_trained_to_the_end() -> None:
     readings = tuple(
         replace(r, reward=None, fallen=0.0) if r.cell.budget == BUDGETS[2] else r
