@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
+from typing import Any
 
 import numpy as np
 
@@ -226,40 +227,23 @@ def further_plan(plan: Plan, generations: Iterable[int], seeds: int) -> Plan:
     """
     costs = [c.cost_of_step / (c.num_generations * c.problems_per_batch) for c in plan.cells]
     cost = float(np.median(costs))
-    own = {(r.num_generations, r.problems_per_batch, r.seed): r for r in plan.runs}
-    known = sorted({run.seed for run in plan.runs})
+    own = {(r.num_generations, r.problems_per_batch, r.seed): r.run_id for r in plan.runs}
+    grid, batches, known = (sorted(set(each)) for each in zip(*own, strict=True))
     every = [*known, *range(known[-1] + 1, known[-1] + 1 + seeds)]
-    grid = sorted({run.num_generations for run in plan.runs} | set(generations))
     cells, runs = [], []
-    for n in grid:
-        for B in sorted({run.problems_per_batch for run in plan.runs}):
-            for seed in every:
-                name = f"new-n{n}-b{B}-s{seed}"
-                if (run := own.get((n, B, seed))) is not None:
-                    name = run.run_id
-                mine = [_further_cell(name, n, B, seed, budget, cost) for budget in plan.budgets]
-                cells += mine
-                runs.append(
-                    PlannedRun(
-                        run_id=name,
-                        num_generations=n,
-                        problems_per_batch=B,
-                        seed=seed,
-                        milestones=plan.budgets,
-                        num_steps=mine[-1].num_steps,
-                    )
-                )
+    for n, B, seed in product(sorted({*grid, *generations}), batches, every):
+        name = own.get((n, B, seed), f"new-n{n}-b{B}-s{seed}")
+        shared: dict[str, Any] = {
+            "num_generations": n,
+            "problems_per_batch": B,
+            "seed": seed,
+            "run_id": name,
+        }
+        of_step = cost * n * B
+        steps = [steps_for(budget, of_step, 1) for budget in plan.budgets]
+        cells += [
+            Cell(**shared, num_steps=at, budget=budget, planned_compute=at * of_step)
+            for budget, at in zip(plan.budgets, steps, strict=True)
+        ]
+        runs.append(PlannedRun(**shared, milestones=plan.budgets, num_steps=steps[-1]))
     return replace(plan, cells=tuple(cells), runs=tuple(runs))
-
-
-def _further_cell(name: str, n: int, B: int, seed: int, budget: float, cost: float) -> Cell:
-    steps = steps_for(budget, cost * n * B, 1)
-    return Cell(
-        num_generations=n,
-        problems_per_batch=B,
-        num_steps=steps,
-        seed=seed,
-        budget=budget,
-        planned_compute=steps * cost * n * B,
-        run_id=name,
-    )

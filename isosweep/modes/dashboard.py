@@ -1,6 +1,5 @@
 """`mode=dashboard`: MLflow's own pages of a sweep, on this machine or where its server is."""
 
-import html
 import os
 import secrets
 import signal
@@ -11,11 +10,9 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from rich.console import Console
@@ -61,13 +58,13 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
         own = f" tracking.uri={store.name}" if config.tracking.uri else ""
         raise SettingError("tracking.uri", store.name, rule, f"{analyse}{own}, which makes it")
     if store.served:
-        _show(store.link_at(store.name), config, console)
+        say(console, f"dashboard: {store.link_at(store.name)}")
         return 0
     say(console, "starting MLflow's pages: about 10 s, longer while this machine trains")
     console.file.flush()
     with Signals() as signals, _mlflow_ui(store.uri) as server:
         if server.answers(signals):
-            _show(store.link_at(server.address, server.token), config, console)
+            say(console, f"dashboard: {store.link_at(server.address, server.token)}")
             say(console, "shown until Ctrl-C; runs are not affected")
             console.file.flush()
         while not signals.asked:
@@ -76,19 +73,6 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
                 raise SettingError("tracking.uri", store.name, rule, analyse)
             signals.sleep(1.0)
     return 0
-
-
-def _show(url: str, config: SweepConfig, console: Console) -> None:
-    """Print the address, and open it where there is a display."""
-    say(console, f"dashboard: {url}")
-    display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
-    if not (sys.stdout.isatty() and display):
-        return
-    # Others see what a browser is started with, and no file of a directory of one's own.
-    page = Path(tempfile.mkdtemp(prefix="isosweep-"), "link.html")
-    page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
-    with suppress(webbrowser.Error):
-        webbrowser.open(page.as_uri())
 
 
 @dataclass(frozen=True, kw_only=True)

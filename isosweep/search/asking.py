@@ -282,10 +282,7 @@ def _known(datas: list[SweepData]) -> JsonObject:
     readings = [reading for data in datas for reading in data.readings]
     return {
         "cells": sum(reading.reward is not None for reading in readings),
-        "compute": _spent(datas),
+        "compute": math.fsum(
+            float(c.compute[-1]) for data in datas for c in data.curves if c.compute.size
+        ),
     }
-
-
-def _spent(datas: list[SweepData]) -> float:
-    """Compute of all runs together."""
-    return math.fsum(float(c.compute[-1]) for d in datas for c in d.curves if c.compute.size)

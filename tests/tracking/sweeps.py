@@ -231,7 +231,6 @@ def set_state(
     status: RunStatus,
     step: int,
     *,
-    pid: int | None = None,
     attempt: int = 1,
     reason: str | None = None,
 ) -> RunState:
@@ -239,7 +238,7 @@ def set_state(
         status=status,
         attempt=attempt,
         host=socket.gethostname(),
-        pid=os.getpid() if pid is None else pid,
+        pid=os.getpid(),
         job_id=None,
         step=step,
         compute=record(step).compute,
