@@ -95,8 +95,9 @@ def _occupied(root: Path) -> str | None:
     view = view_run(RunPaths(root))
     if view.occupied:
         return "it has a live submission, or a worker"
-    # Nothing that cannot be read is taken for an ended run.
-    return view.state.reason if view.state is not None and not view.state.host else None
+    # Nothing that cannot be read is taken for an ended run; an imported one has no host, too.
+    unread = view.state is not None and not view.state.host and view.state.status == "failed"
+    return view.reason if unread else None
 
 
 def _bytes_of(path: Path) -> int:
