@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Letters of one field, such as a list of successes: more than the csv module takes by default.
 _LONGEST_FIELD = 1 << 30
+# What separates values, in words.
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 
 
 def text_lines(path: str) -> list[str]:
@@ -67,7 +69,8 @@ def read_separated(
 ) -> "pandas.DataFrame":
     """The table in a file of separated values; names of runs are text, whatever they look like.
 
-    Raises SettingError for a row with more or fewer fields than the header.
+    Raises SettingError for another separator, and for a row with more or fewer fields than the
+    header.
     """
     import pandas
 
@@ -78,6 +81,8 @@ def read_separated(
     header = next(reader, [])
     if not header:
         return pandas.DataFrame()
+    if len(header) == 1:
+        _require_separator(separator, path, header[0])
     names = {k: name for k, name in enumerate(header) if is_run_name(name, config)}
     texts: dict[int, list[str]] = {k: [] for k in names}
     end, shortest = len(lines), 0
@@ -103,6 +108,17 @@ def read_separated(
     for k, name in names.items():
         frame[name] = pandas.Series(texts[k], dtype=object)
     return frame
+
+
+def _require_separator(separator: str, path: str, header: str) -> None:
+    """Raise SettingError where something else separates the names of a header."""
+    for other in _SEPARATORS.keys() - separator:
+        if other in header:
+            found, wanted = _SEPARATORS[other], _SEPARATORS[separator]
+            rule = f"its header is separated by {found}, and values are read between {wanted}"
+            python = f"pandas.read_csv(FILE, sep={other!r})"
+            nearest = f"the same table with {wanted}, or isosweep.from_frame({python}, ...)"
+            raise SettingError("from", path, rule, nearest)
 
 
 def _numbered(reader: Any, before: int) -> Iterator[tuple[list[str], int]]:

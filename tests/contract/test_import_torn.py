@@ -107,6 +107,17 @@ def test_a_log_in_another_encoding_is_refused_with_its_line(
     assert f"from=logs/n8_s1.{kind}: {what}" in said
 
 
+@pytest.mark.parametrize(
+    ("kind", "other", "name"), [("csv", ";", "semicolons"), ("tsv", ",", "commas")]
+)
+def test_another_separator_is_named(tmp_path: Path, kind: str, other: str, name: str) -> None:
+    path = write(tmp_path / "logs", kind)
+    path.write_text(path.read_text().replace({"csv": ",", "tsv": "\t"}[kind], other))
+    said = refused("mode=import", f"from={path}", cwd=tmp_path)
+    assert f"its header is separated by {name}, and values are read between " in said
+    assert f"sep='{other}'" in said
+
+
 TRAINER = """
 import argparse, pathlib, time
 parser = argparse.ArgumentParser()
