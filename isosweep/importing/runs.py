@@ -155,6 +155,8 @@ def _evaluations(table: Table, notes: list[Note]) -> list["pandas.DataFrame"]:
     """
     kept = []
     repeats, filled, twice = Counter[str](), Counter[str](), Counter[str]()
+    # Of rows that are the same the first counts: no start that only repeats them replaces others.
+    same = Counter[str]()
     back: dict[int, str] = {}
     untold = not (table.columns.has("run") or table.columns.has("seed"))
     for code, name in enumerate(table.names):
@@ -162,7 +164,8 @@ def _evaluations(table: Table, notes: list[Note]) -> list["pandas.DataFrame"]:
         if table.columns.has("compute"):
             spent, filled[name], twice[name] = _compute_spent(table, code, rows)
             rows = rows.assign(compute=spent)
-        own = rows[rows["scored"]]
+        own = rows[rows["scored"] & ~rows["again"]]
+        same[name] = int((rows["scored"] & rows["again"]).sum())
         valid = valid_rows(own["step"].to_numpy())
         if not valid.all():
             lost = own["step"][~valid]
@@ -172,7 +175,11 @@ def _evaluations(table: Table, notes: list[Note]) -> list["pandas.DataFrame"]:
         repeats[name] = len(own) - len(kept[-1])
     if untold:
         _require_runs_apart(repeats.total(), sum(map(len, kept)), [*back.values()])
-    for kind, of in (("repeated", repeats), ("interpolated", filled), ("summed once", twice)):
+    for kind, of in (
+        ("repeated", repeats + same),
+        ("interpolated", filled),
+        ("summed once", twice),
+    ):
         if total := of.total():
             notes.append(Note(kind=kind, count=total, example=of.most_common(1)[0][0]))
     for kind, texts in (
@@ -269,7 +276,8 @@ def _compute_spent(
     known = rows[rows["compute"].notna()]
     if (known["compute"] < 0).any():
         table.refuse("compute", code, f"has {known['compute'].min():g}")
-    valid = known[valid_rows(known["step"].to_numpy())]
+    valid = known[~known["again"]]
+    valid = valid[valid_rows(valid["step"].to_numpy())]
     last = _last_of_steps(valid)
     steps, spent = last["step"].to_numpy(), last["compute"].to_numpy()
     told = valid["compute"]

@@ -25,8 +25,9 @@ class Table:
 
     `names`: of the runs; `sizes`: a row for each run, with the numbers that it has one of; `rows`:
     a row for each row of the table, with the place of its run among `names` (`run`), what it has of
-    each quantity, whether it is an evaluation (`scored`) and whether its reward was `infinite`;
-    `sets`: rewards on further evaluation sets; `seeds`: of each run, -1 where none is known.
+    each quantity, whether it is an evaluation (`scored`), whether its reward was `infinite`, and
+    whether a row before it has the same of everything (`again`); `sets`: rewards on further
+    evaluation sets; `seeds`: of each run, -1 where none is known.
     """
 
     def __init__(self, frame: "pandas.DataFrame", columns: Columns, config: ImportConfig) -> None:
@@ -50,6 +51,8 @@ class Table:
             {name: self._column("import.sets", of) for name, of in (config.sets or {}).items()},
             index=self.frame.index,
         )
+        every = pandas.concat([self.rows, self.sets, told.map(str)], axis=1)
+        self.rows["again"] = every.duplicated()
 
     def refuse(self, quantity: str, code: int, rule: str, nearest: str = "") -> NoReturn:
         """Raise SettingError about one run."""

@@ -8,7 +8,7 @@ import pytest
 
 import isosweep as library
 from tests.contract import logs
-from tests.contract.surface import refused, write_csv
+from tests.contract.surface import isosweep, refused, write_csv
 
 ALL = {key: list(logs.STEPS) for key in logs.RUNS}
 
@@ -161,12 +161,42 @@ def test_rows_that_are_out_of_order_replace_nothing(tmp_path: Path) -> None:
     assert "went back" not in printed
 
 
+@pytest.mark.parametrize("twice", [logs.STEPS, (0, 10, 20, 30), (50,)])
+@pytest.mark.parametrize("seeds", [True, False])
+def test_a_row_that_is_there_twice_counts_once(
+    tmp_path: Path, twice: tuple[int, ...], seeds: bool
+) -> None:
+    """No evaluation after it is left out."""
+    runs = logs.RUNS if seeds else logs.RUNS[::2]
+    own = [row for key in runs for steps in (logs.STEPS, twice) for row in logs.rows(*key, steps)]
+    dropped = () if seeds else ("seed",)
+    write_csv(tmp_path / "a.csv", [{k: row[k] for k in row if k not in dropped} for row in own])
+    printed, records = logs.imported(tmp_path, "from=a.csv")
+    assert logs.steps_of(records) == {key: list(logs.STEPS) for key in runs}
+    logs.require_rewards(records)
+    assert f"{len(runs) * len(twice)} evaluations repeated at one step" in printed
+    assert "went back" not in printed
+
+
+def test_runs_of_an_import_that_grew_are_moved_to_the_trash(tmp_path: Path) -> None:
+    for last in (81, 101):
+        own = [row for key in logs.RUNS for row in logs.rows(*key, range(0, last, 10))]
+        write_csv(tmp_path / "a.csv", own)
+        logs.imported(tmp_path, "from=a.csv")
+    assert len([*tmp_path.glob("sweeps/runs/*")]) == 2 * len(logs.RUNS)
+    listed = isosweep("mode=clean", cwd=tmp_path).stdout
+    assert listed.count("(no sweep's plan names it)") == len(logs.RUNS)
+    assert "6 of 6 moved" in isosweep("mode=clean", "confirm=true", cwd=tmp_path).stdout
+    assert len([*tmp_path.glob("sweeps/trash/*/runs/*")]) == len(logs.RUNS)
+    assert logs.steps_of(library.open(tmp_path / "sweeps" / "x").records) == ALL
+
+
 def test_rows_that_go_back_are_refused_where_nothing_tells_runs_apart(tmp_path: Path) -> None:
     own = [
         {k: v for k, v in row.items() if k != "seed"}
         for n in (4, 8, 16)
-        for steps in (range(0, 101, 10), range(0, 31, 10))
-        for row in logs.rows(n, 0, steps)
+        for seed, steps in enumerate((range(0, 101, 10), range(0, 31, 10)))
+        for row in logs.rows(n, seed, steps)
     ]
     write_csv(tmp_path / "a.csv", own)
     said = refused("mode=import", "from=a.csv", cwd=tmp_path)
