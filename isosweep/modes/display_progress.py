@@ -1,7 +1,7 @@
 """The progress of a sweep: a line for each run that is over, below them on a terminal a picture."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -55,13 +55,14 @@ class Progress:
         """`stop`: health rules that end a run, which then has nothing left to spend; `places`: runs
         at once, None: all; `steps`: the runs go as far as a search has asked, which may ask for
         more."""
-        self._plan, self._stop, self._paths = plan, stop, paths
+        self._unit, self._stop, self._paths = plan.budget_unit, stop, paths
         self._console, self._places = console, places
         self._live = Live(console=console, refresh_per_second=2, transient=True)
         self._shown = console.is_terminal
         self._drawn = 0.0
         self._said, self._silence = time.monotonic(), _SILENCE_S
-        self._runs = {run.run_id: run for run in plan.runs}
+        self._estimate = Estimate(places)
+        self._runs: dict[str, PlannedRun] = {}
         self._standings: dict[str, Standing] = {}
         self._behind: dict[str, float] = {}
         self._views: dict[str, RunView] = {}
@@ -70,30 +71,42 @@ class Progress:
         self._steps = steps
         # Steps of a search that are over, of runs that are asked for more since.
         self._before = 0
-        for run in plan.runs:
-            self._saw(run, view_run(paths.run(run.run_id)))
-        behind = {run.run_id: self._behind[run.run_id] / run.milestones[-1] for run in plan.runs}
-        self._estimate = Estimate(plan.runs, behind, places or len(plan.runs))
-        # What was over before is told by nobody.
-        self._told |= {name for name, standing in self._standings.items() if standing.ended}
-        self._spent = sum(self._behind.values())
-        self._total = sum(run.milestones[-1] for run in plan.runs)
+        self.extend(plan.runs)
+
+    def extend(self, runs: Iterable[PlannedRun]) -> None:
+        """Show further runs, and larger milestones of those that are shown: what such a run has
+        done is told, and goes on to count."""
+        now = time.monotonic()
+        for run in runs:
+            known = self._runs.get(run.run_id)
+            if known is not None:
+                if known.milestones[-1] >= run.milestones[-1]:
+                    continue
+                self._left(run.run_id, None, now - self._since.pop(run.run_id, now))
+                self._before += self._has_passed(known)
+            self._runs[run.run_id] = run
+            self._saw(run, view_run(self._paths.run(run.run_id)))
+            self._estimate.add(run, self._behind[run.run_id] / run.milestones[-1])
+            # What was over before is told by nobody.
+            self._told.discard(run.run_id)
+            if self._standings[run.run_id].ended:
+                self._told.add(run.run_id)
 
     def _saw(self, run: PlannedRun, view: RunView) -> None:
-        unit = self._plan.budget_unit
         self._views[run.run_id] = view
-        self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
+        self._standings[run.run_id] = run_standing(run, view, self._unit, self._stop)
         files = self._paths.run(run.run_id)
-        self._behind[run.run_id] = compute_behind(run, files, view, unit, self._stop)
+        self._behind[run.run_id] = compute_behind(run, files, view, self._unit, self._stop)
 
     def __enter__(self) -> "Progress":
-        if self._shown:
-            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
-            self._live.stop()
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the picture off the terminal until the next update."""
+        self._live.stop()
 
     def beginning(self, *, detaches: bool) -> str | None:
         """What is about to be trained and how long that takes; None where nothing is left."""
@@ -102,25 +115,6 @@ class Progress:
             return None
         seconds = makespan(left, self._places or len(left))
         return words.line("terminal", "training", len(left), self._places, seconds, detaches)
-
-    def asked_for_more(self, plan: Plan) -> "Progress":
-        """The progress of `plan`, of which more is wanted than of this one's: what is over is
-        told, and goes on to count."""
-        now, before = time.monotonic(), self._before
-        kept = set(self._runs)
-        for run in plan.runs:
-            known = self._runs.get(run.run_id)
-            if known is not None and known.milestones[-1] < run.milestones[-1]:
-                self._left(run.run_id, None, now - self._since.pop(run.run_id, now))
-                before += self._has_passed(known)
-                kept.remove(run.run_id)
-        more = Progress(
-            plan, self._paths, self._stop, self._console, self._places, steps=self._steps
-        )
-        more._since = {name: since for name, since in self._since.items() if name in more._runs}
-        more._said, more._silence = self._said, self._silence
-        more._told, more._before = (self._told & kept) | (more._told - kept), before
-        return more
 
     def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
         """A run is active no longer: it is over, or waits to be tried again."""
@@ -137,7 +131,7 @@ class Progress:
         counted, far = f"{self._counted()} done", ""
         if self._steps:
             counted = f"{self._counted()} steps done"
-            far = f" to {amount(run.milestones[-1], self._plan.budget_unit)}"
+            far = f" to {amount(run.milestones[-1], self._unit)}"
         line = (
             f"{counted}: {run.label}{far}{reward}"
             f", {duration(seconds)}{what}{why}{self._eta(time.monotonic())}"
@@ -154,7 +148,6 @@ class Progress:
                 before = self._behind[run.run_id]
                 self._saw(run, view)
                 change = self._behind[run.run_id] - before
-                self._spent += change
                 self._estimate.came_forward(run, change / run.milestones[-1])
             yield run.run_id, run
 
@@ -168,8 +161,8 @@ class Progress:
 
     def _has_passed(self, run: PlannedRun) -> bool:
         """Whether the step is over, though the run may be at its next one already."""
-        state, unit = self._views[run.run_id].state, self._plan.budget_unit
-        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
+        state = self._views[run.run_id].state
+        reached = state is not None and state.compute.has_reached(run.milestones[-1], self._unit)
         return reached or self._standings[run.run_id].ended
 
     def update(self, active: Active, failed: Mapping[str, str]) -> None:
@@ -185,6 +178,7 @@ class Progress:
         running = sum(self._standings[run_id] is Standing.RUNNING for run_id in going)
         self._estimate.step(now, running)
         if self._shown:
+            self._live.start()
             self._live.update(self._picture(going, len(failed), now))
         elif now - self._said >= self._silence:
             say(self._console, f"{running} running: {self._summary(len(failed), now)}")
@@ -209,7 +203,8 @@ class Progress:
         warned = sum(bool(v.state.warnings) for v in self._views.values() if v.state)
         diverged = standings.count(Standing.DIVERGED)
         what = "steps" if self._steps else "runs"
-        line = f"{self._counted()} {what}, {self._spent / self._total:.0%} of the compute"
+        total = sum(run.milestones[-1] for run in self._runs.values())
+        line = f"{self._counted()} {what}, {sum(self._behind.values()) / total:.0%} of the compute"
         line += self._eta(now)
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
@@ -234,16 +229,18 @@ class Progress:
 class Estimate:
     """The seconds that are left, from each run's predicted time and the share of it behind it."""
 
-    def __init__(
-        self, runs: Sequence[PlannedRun], behind: Mapping[str, float], places: int
-    ) -> None:
-        """`behind`: share of each run's compute that is spent, by id; `places`: runs at once."""
-        self._left = {run.run_id: predicted(run.seconds) * (1 - behind[run.run_id]) for run in runs}
+    def __init__(self, places: int | None) -> None:
+        """`places`: runs at once; None: all."""
+        self._left: dict[str, float] = {}
         self._places = places
         self._predicted = self._measured = 0.0
         self._looked: float | None = None
         self._scheduled = -_SCHEDULED_S
         self._makespan = 0.0
+
+    def add(self, run: PlannedRun, behind: float) -> None:
+        """Count a run, of whose compute the share `behind` is spent."""
+        self._left[run.run_id] = predicted(run.seconds) * (1 - behind)
 
     @property
     def left(self) -> list[float]:
@@ -268,6 +265,6 @@ class Estimate:
             return None
         if now - self._scheduled >= _SCHEDULED_S:
             self._scheduled = now
-            self._makespan = makespan(self.left, self._places)
+            self._makespan = makespan(self.left, self._places or len(self._left))
         slower = (self._measured + _PRIOR_S) / (self._predicted + _PRIOR_S)
         return self._makespan * slower

@@ -77,9 +77,11 @@ def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
     0; 1 if runs failed; INTERRUPTED if this process leaves before the end, by a signal.
     """
     driven = Driven(sweeps, console)
+    followed = _Followed(driven, console)
     try:
-        return _Followed(driven, console).run()
+        return followed.run()
     finally:
+        followed.hide_progress()
         driven.release(INTERRUPTED)
 
 
@@ -127,9 +129,8 @@ class _Followed:
         self._worst = 0
         self._progress: Progress | None = None
         self._analysed: list[Sweep] = []
-        # What the file system is waited for, why, and the seconds until it is looked at again.
-        self._place = ""
-        self._fault: str | None = None
+        # What of the file system fails, and why; the seconds until it is looked at again.
+        self._fault: tuple[str, str] | None = None
         self._pause_s = 0.0
 
     def run(self) -> int:
@@ -139,50 +140,81 @@ class _Followed:
                 if sweep.search is not None:
                     sweep.search.open(sweep.left)
             self._queues.add(self._driven.sweeps)
-            while self._driven.sweeps:
+            while self._driven.sweeps and not signals.asked:
                 try:
-                    self._round(signals)
+                    if self._pass() and not signals.asked:
+                        self.hide_progress()
+                        self._finish(signals)
+                    self._works()
+                    signals.sleep(self._queues.pause_s if self._driven.sweeps else 0.0)
                 except (OSError, StorageError) as error:
                     if not _may_pass(error):
                         raise
                     self._wait(error, signals)
-                if signals.asked:
-                    return self._leave(signals)
+            if self._driven.sweeps:
+                self.hide_progress()
+                return self._leave(signals)
         _over_all_budgets(self._analysed, self._console)
         return self._worst
 
-    def _round(self, signals: Signals) -> None:
-        """Follow the sweeps until a search wants more runs, or analyse them once they are done."""
+    def _pass(self) -> bool:
+        """Ask searches, start runs, collect those that are over, and show it; whether all are."""
         self._driven.require_there()
-        self._ask()
-        first, self._progress = self._progress is None, self._progress_of_all()
-        if first and (line := self._progress.beginning(detaches=self._detaches)) is not None:
+        for sweep in self._driven.sweeps:
+            if run_ids := sweep.ask(self._queues.failed, self._console):
+                self._queues.ask(sweep, run_ids)
+        progress = self._shown()
+        self._queues.step()
+        # The last runs to end are told too.
+        progress.update(self._queues.views, self._queues.failed)
+        return not self._queues.busy and all(sweep.settled for sweep in self._driven.sweeps)
+
+    def _shown(self) -> Progress:
+        """The progress of all sweeps: each run once, by the sweep that wants most of it."""
+        sweeps = self._driven.sweeps
+        first = sweeps[0]
+        runs: dict[str, PlannedRun] = {}
+        for sweep in sweeps:
+            # Compute of another unit, or runs that lie elsewhere, cannot be added up.
+            alike = sweep.study.plan.budget_unit == first.study.plan.budget_unit
+            for run in sweep.runs if alike and sweep.paths.runs == first.paths.runs else ():
+                known = runs.get(run.run_id)
+                if known is None or known.milestones[-1] < run.milestones[-1]:
+                    runs[run.run_id] = run
+        if self._progress is not None:
+            self._progress.extend(runs.values())
+            return self._progress
+        plan: Plan = replace(first.study.plan, runs=tuple(runs.values()) or first.study.plan.runs)
+        places, stop = places_of(first.study), first.study.config.health.stop
+        steps = any(sweep.search is not None for sweep in sweeps)
+        self._progress = Progress(plan, first.paths, stop, self._console, places, steps)
+        if (line := self._progress.beginning(detaches=self._detaches)) is not None:
             say(self._console, line)
-        with self._progress:
-            done = self._all_done(self._progress, signals)
-        if done and not signals.asked:
-            self._progress = None
-            self._finish(signals)
-            self._works()
+        return self._progress
+
+    def hide_progress(self) -> None:
+        """Leave the terminal to lines."""
+        if self._progress is not None:
+            self._progress.stop()
 
     def _wait(self, error: OSError | StorageError, signals: Signals) -> None:
         """Sleep until the file system is looked at again; say what is waited for, if it is news."""
         signals.note_from_now_on()
+        self.hide_progress()
         kind = error.strerror if isinstance(error, OSError) else "the search"
-        if kind != self._fault:
-            self._place = _place(error)
-            line = error.fault if isinstance(error, StorageError) else f"{self._place}: {kind}"
+        if self._fault is None or kind != self._fault[1]:
+            self._fault = _place(error), str(kind)
+            line = error.fault if isinstance(error, StorageError) else ": ".join(self._fault)
             # It may go to the disk that is full.
             with suppress(OSError):
                 say(self._console, f"{line}; waiting until that passes, or Ctrl-C", style="yellow")
-        self._fault = kind
         self._pause_s = min(max(_FIRST_LOOK_S, 2 * self._pause_s), _LAST_LOOK_S)
         signals.sleep(self._pause_s)
 
     def _works(self) -> None:
         """Say that the file system works, where it had failed."""
         if self._fault is not None:
-            say(self._console, f"{self._place} works again")
+            say(self._console, f"{self._fault[0]} works again")
         self._fault, self._pause_s = None, 0.0
 
     @property
@@ -227,51 +259,6 @@ class _Followed:
             say(self._console, f"{left} runs have not written a checkpoint yet; they end after it")
         for tracker in filter(None, self._trackers.values()):
             tracker.close("KILLED", [], None)
-
-    def _ask(self) -> bool:
-        """Queue what searches ask for now; whether they do."""
-        asked = False
-        for sweep in self._driven.sweeps:
-            if run_ids := sweep.ask(self._queues.failed, self._console):
-                self._queues.ask(sweep, run_ids)
-                asked = True
-        return asked
-
-    def _progress_of_all(self) -> Progress:
-        """Of all sweeps that are left: each run once, by the sweep that wants most of it; the one
-        that was shown before goes on."""
-        sweeps = self._driven.sweeps
-        first = sweeps[0]
-        runs: dict[str, PlannedRun] = {}
-        for sweep in sweeps:
-            # Compute of another unit, or runs that lie elsewhere, cannot be added up.
-            alike = sweep.study.plan.budget_unit == first.study.plan.budget_unit
-            for run in sweep.runs if alike and sweep.paths.runs == first.paths.runs else ():
-                known = runs.get(run.run_id)
-                if known is None or known.milestones[-1] < run.milestones[-1]:
-                    runs[run.run_id] = run
-        wanted = tuple(runs.values()) or first.study.plan.runs
-        plan: Plan = replace(first.study.plan, runs=wanted)
-        if self._progress is not None:
-            return self._progress.asked_for_more(plan)
-        places, stop = places_of(first.study), first.study.config.health.stop
-        steps = any(sweep.search is not None for sweep in sweeps)
-        return Progress(plan, first.paths, stop, self._console, places, steps)
-
-    def _all_done(self, progress: Progress, signals: Signals) -> bool:
-        """Follow the runs until all are done, a search wants more, or a signal came."""
-        while not signals.asked:
-            self._driven.require_there()
-            self._queues.step()
-            # The last runs to end are told too.
-            progress.update(self._queues.views, self._queues.failed)
-            if self._ask():
-                return False
-            if not self._queues.busy and all(sweep.settled for sweep in self._driven.sweeps):
-                return True
-            self._works()
-            signals.sleep(self._queues.pause_s)
-        return False
 
     def _finish(self, signals: Signals) -> None:
         """Analyse the sweeps, whose runs are done, and let them go."""

@@ -103,7 +103,9 @@ def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path
     base = sweep_in(tmp_path).plan.runs[0]
     seconds = {"a": 4e5, "b": 2e5, "c": 2e5}
     runs = [replace(base, run_id=name, seconds=s) for name, s in seconds.items()]
-    estimate = Estimate(runs, {"a": 0.0, "b": 0.0, "c": 0.5}, places=2)
+    estimate = Estimate(places=2)
+    for run, behind in zip(runs, (0.0, 0.0, 0.5), strict=True):
+        estimate.add(run, behind)
     estimate.step(0.0, 2)
     assert estimate.seconds_left(0.0) is None
     # Both have run for 20,000 s, in which 10,000 s of each were predicted to pass.
@@ -117,14 +119,13 @@ def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path
 def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) -> None:
     watched = Watched(tmp_path, places=1, steps=True)
     ended(watched.sweep, 1)
-    both = watched.plan(watched.first, watched.second)
     progress = watched.progress(watched.half, watched.second)
     # The search asks for more before the queue has seen the end.
     watched.ends(watched.goes(progress, 0.25, watched.half), 0.5)
-    progress = progress.asked_for_more(both)
+    progress.extend((watched.first, watched.second))
     watched.ends(watched.goes(progress, 0.75), 1.0)
     progress.update([], {})
-    progress = progress.asked_for_more(both)
+    progress.extend((watched.first, watched.second))
     progress.update([], {})
     one, two = watched.text.splitlines()
     label, last = watched.first.label, watched.last
