@@ -30,7 +30,7 @@ def _known(name: str, text: str) -> Column[Any]:
     return label(name, lambda row: getattr(row, name) or None, text)
 
 
-# Read from what `modes.listing.listed_sweep` returns.
+# Read from what `modes.status.listed_sweep` returns.
 SWEEPS: Columns = (
     label("name", "name", "Name of the sweep's directory. No unit."),
     other(

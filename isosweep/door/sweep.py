@@ -62,7 +62,7 @@ def sweeps(sweeps_dir: str | Path = "sweeps") -> "pandas.DataFrame":
                name   runs budget_unit
     0  few_problems  153.0       flops
     """
-    from isosweep.modes.listing import listed_sweep
+    from isosweep.modes.status import listed_sweep
 
     listed = [listed_sweep(root) for root in sweep_roots(str(Path(sweeps_dir).expanduser()))]
     return frame(SWEEPS, sweep_rows(listed))

@@ -18,7 +18,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.jobs import Asked, Jobs
+from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import Sight, look
 from isosweep.modes.terminal import say, warn
 from isosweep.plan.tally import Standing
@@ -56,7 +56,7 @@ def cancel_sweep(config: SweepConfig, console: Console) -> int:
     return cancel_runs(sweep, config.runs, Jobs(sweep.config), console)
 
 
-def cancel_runs(sweep: StoredSweep, words: Sequence[str], jobs: Asked, console: Console) -> int:
+def cancel_runs(sweep: StoredSweep, words: Sequence[str], jobs: Jobs, console: Console) -> int:
     """`cancel_sweep` of the runs of `sweep` that `words` choose."""
     choice = choose(words, sweep.plan)
     sights = [s for s in look(sweep, jobs, choice.runs) if choice.holds(s.standing)]
@@ -115,7 +115,7 @@ def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
 
-def _stop(doing: _Cancelling, jobs: Asked, grace_s: float) -> None:
+def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
     """Stop what is open, and watch it until it is gone, or `grace_s` and a kill have not helped."""
     said = jobs.stop([state for state, _ in doing.open]) if doing.open else None
     began, killed = time.monotonic(), None
@@ -133,7 +133,7 @@ def _stop(doing: _Cancelling, jobs: Asked, grace_s: float) -> None:
         time.sleep(min(_POLL_S, grace_s / 10))
 
 
-def _settle(doing: _Cancelling, jobs: Asked) -> None:
+def _settle(doing: _Cancelling, jobs: Jobs) -> None:
     """Count those that are over: by their own word, or gone by the scheduler's."""
     still = []
     for state, told in doing.open:

@@ -14,8 +14,7 @@ from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analysis_seconds
-from isosweep.modes.directory import StoredSweep
-from isosweep.modes.sources import named_sweeps
+from isosweep.modes.directory import StoredSweep, named_sweeps
 from isosweep.modes.terminal import say
 from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths

@@ -20,8 +20,8 @@ from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
 from isosweep.reserved import RUNS, is_beside_sweeps
-from isosweep.store.claims import highest, names
-from isosweep.store.paths import ATTEMPTS, SweepPaths
+from isosweep.store.claims import names
+from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.plan.study import Study
@@ -34,8 +34,6 @@ _NEAREST = 3
 _STORES = (("tracking", "uri"), ("search", "storage"))
 # The setting that a command may have of its own for a sweep that is stored.
 _PRICE = "hardware.dollars_per_hour"
-# What a run has of which some worker has begun.
-_BEGUN = {ATTEMPTS, "records"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +99,28 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     sweep = read_sweep(_root(config))
     sweep = replace(sweep, config=_with_typed_password(sweep.config, config))
     return _with_typed_price(sweep, config) if _PRICE in config.given else sweep
+
+
+def one_sweep(config: SweepConfig, what: str) -> StoredSweep:
+    """The only one of `named_sweeps`. Raises SettingError for several, which `what` is not for."""
+    (_, sweep), *more = named_sweeps(config)
+    if more:
+        raise SettingError("from", config.from_sweep, f"{what} one sweep", f"from={sweep.name}")
+    return sweep
+
+
+def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
+    """The sweeps of `from`, or the one of `sweep_dir`, each with the name to show it by."""
+    if config.from_sweep is None:
+        sweep = stored_sweep(config)
+        return [(sweep.name, sweep)]
+    roots = [named_root("from", name, config.sweeps_dir) for name in config.from_sweep]
+    # Directories of one name are shown as they were given.
+    alike = len({root.name for root in roots}) < len(roots)
+    return [
+        (given if alike else root.name, read_sweep(root))
+        for given, root in zip(config.from_sweep, roots, strict=True)
+    ]
 
 
 @keeping_all()
@@ -171,8 +191,7 @@ def _sweeps_dir(
     if not isinstance(stored.get("sweeps_dir"), str):
         raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
     named = Path(stored["sweeps_dir"])
-    # A relative sweep_dir, as earlier versions stored it, was most likely typed beside sweeps_dir.
-    before = named.parent / (stored.get("sweep_dir") or named / root.name)
+    before = Path(stored.get("sweep_dir") or named / root.name)
     together = Path(os.path.normpath(root / os.path.relpath(named, before)))
     places = [*dict.fromkeys(each for each in (together, named, asked) if each is not None)]
     most = max(places, key=lambda place: _runs_in(place, run_ids))
@@ -194,27 +213,25 @@ def _root(config: SweepConfig) -> Path:
     if config.name is not None:
         return named_root("name", config.name, config.sweeps_dir)
     known = sweep_roots(config.sweeps_dir)
-    planned = _planned_root(config)
-    # One that was only planned is no newest, unless all were.
-    sweeps = (root for root in known if not never_launched(root))
-    newest = next(sweeps, None)
-    if planned in known:
-        if newest is not None and newest != planned and never_launched(planned):
-            line = f"sweep: {planned}, which was never launched; the newest that was is {newest}\n"
-            sys.stderr.write(line)
-        return planned
     if not known:
         rule = f"not given, and {config.sweeps_dir} holds no sweep"
         raise SettingError("sweep_dir", "null", rule, "mode=run, which makes one")
-    note = "" if newest is not None else "; it was never launched"
-    others = len(known) > 1 if newest is None else next(sweeps, None) is not None
-    newest = newest or known[0]
+    # One that was only planned is no newest, unless all were.
+    launched = [root for root in known if not never_launched(root)]
+    newest, *others = launched or known
+    planned = _planned_root(config)
+    if planned in known:
+        if launched and planned not in launched:
+            line = f"sweep: {planned}, which was never launched; the newest that was is {newest}\n"
+            sys.stderr.write(line)
+        return planned
     if config.mode == "cancel" and others:
         # What is stopped by mistake may have taken days to begin.
         rule = "not given, these settings plan no sweep that exists, and there are several"
         raise SettingError(
             "sweep_dir", "null", rule, f"{typed('sweep_dir', newest.name)}, the newest"
         )
+    note = "" if launched else "; it was never launched"
     line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
     sys.stderr.write(f"{printable(line)}\n")
     return newest
@@ -302,25 +319,10 @@ def require_own_name(root: Path, sweeps: Path) -> None:
 
 
 def never_launched(root: Path) -> bool:
-    """Whether the sweep in `root` was only planned.
-
-    What cannot be read counts as launched, and so does what a version without drivers may have.
-    """
-    try:
-        if not only_planned(root):
-            return False
-        sweep = read_sweep(root)
-        runs = [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
-        return not any(_BEGUN & {*names(run.root)} and not highest(run.submissions) for run in runs)
-    except (IsosweepError, OSError):
-        return False
-
-
-def only_planned(root: Path) -> bool:
-    """Whether nothing lies in `root` but what planning a sweep writes."""
+    """Whether the sweep in `root` was only planned: nothing lies there but what that writes."""
     own = SweepPaths(root, root)
     planned = (own.plan, own.plan_csv, own.plan_page, own.config)
-    return {path.name for path in planned}.issuperset(names(root))
+    return {path.name for path in planned} == {*names(root)}
 
 
 def _with_typed_price(sweep: StoredSweep, typed: SweepConfig) -> StoredSweep:

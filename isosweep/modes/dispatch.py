@@ -16,7 +16,7 @@ Action = Callable[[Console], int]
 # of each mode that plans nothing to launch.
 FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "resume": ("run", "resume_sweep"),
-    "status": ("listing", "sweep_status"),
+    "status": ("status", "sweep_status"),
     "cancel": ("cancel", "cancel_sweep"),
     "clean": ("clean", "clean_sweeps"),
     "dashboard": ("dashboard", "show_dashboard"),

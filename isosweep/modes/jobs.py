@@ -3,22 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.launchers.launcher import Launcher, Observed
 from isosweep.store.submissions import SubmissionState
-
-
-class Asked(Protocol):
-    """What modes ask of a sweep's jobs: `Jobs`, or a test's."""
-
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
-        """What is known of their jobs."""
-
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
-        """Ask their jobs to leave, or end them; what went wrong."""
 
 
 class Jobs:

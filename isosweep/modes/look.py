@@ -11,7 +11,7 @@ from isosweep.files import file_system_time
 from isosweep.launchers.launcher import Observed
 from isosweep.machine import keeping_all
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.jobs import Asked
+from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
@@ -66,7 +66,7 @@ class Sight:
 @keeping_all()
 def look(
     sweep: StoredSweep,
-    jobs: Asked,
+    jobs: Jobs,
     runs: Iterable[PlannedRun] | None = None,
 ) -> list[Sight]:
     """Every run of the sweep, or those of `runs`: their files, then one question for the jobs of

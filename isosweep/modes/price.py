@@ -18,7 +18,6 @@ from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import predicted
-from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
 from isosweep.pricing import Pricing
@@ -37,12 +36,8 @@ def require_affordable(studies: Sequence[Study]) -> None:
     hours, pricing = left(studies)
     if hours <= limit:
         return
-    setting = "launcher.max_device_hours"
-    nearest = f"{setting}={_rounded_up(hours)}"
-    if len(studies) > 1:
-        nearest = f"{nearest}, or fewer jobs"
-    else:
-        nearest = f"{_smaller_budget(studies[0], limit)}, or {nearest}"
+    setting, less = "launcher.max_device_hours", "a smaller budget"
+    nearest = f"{setting}={_rounded_up(hours)}, or {'fewer jobs' if len(studies) > 1 else less}"
     rule = words.line("plan", "left", hours, pricing, len(studies))
     raise SettingError(setting, f"{limit:g}", rule, nearest)
 
@@ -67,27 +62,22 @@ def left(studies: Sequence[Study]) -> tuple[float, Pricing]:
     return math.fsum(hours.values()), Pricing(spread=(min(lows), max(highs)))
 
 
-def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
-    """Predicted device-hours of what each run has not trained yet, of budgets up to `last`.
+def _hours_left(study: Study) -> dict[str, float]:
+    """Predicted device-hours of what each run has not trained yet.
 
     Where a search may spend less than that on all of them, the dearest of it that it may choose.
     """
     config, plan, paths = study.config, study.plan, sweep_paths(study)
-    runs = [
-        up_to(plan, run, max(reached))
-        for run in plan.runs
-        if (reached := [milestone for milestone in run.milestones if milestone <= last])
-    ]
     unit, stop = plan.budget_unit, config.health.stop
-    files = {run.run_id: paths.run(run.run_id) for run in runs}
+    files = {run.run_id: paths.run(run.run_id) for run in plan.runs}
     behind = {
         run.run_id: compute_behind(run, files[run.run_id], view_run(files[run.run_id]), unit, stop)
-        for run in runs
+        for run in plan.runs
     }
     most = config.search.max_compute
     allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
     hours = {}
-    for run in sorted(runs, key=lambda run: run.milestones[-1] / predicted(run.seconds)):
+    for run in sorted(plan.runs, key=lambda run: run.milestones[-1] / predicted(run.seconds)):
         compute = min(run.milestones[-1] - behind[run.run_id], allowed)
         allowed -= compute
         share = compute / run.milestones[-1]
@@ -99,16 +89,6 @@ def _rounded_up(value: float) -> str:
     """In three digits, and never less than it is."""
     unit = 10 ** (math.floor(math.log10(value)) - 2)
     return f"{math.ceil(value / unit) * unit:g}"
-
-
-def _smaller_budget(study: Study, limit: float) -> str:
-    """The smallest budgets of the list that `limit` device-hours are predicted to pay for, as they
-    are typed; in words where the first one alone takes more."""
-    budgets = study.plan.budgets
-    for count in range(len(budgets) - 1, 0, -1):
-        if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
-            return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
-    return "a smaller budget"
 
 
 def confirm(studies: Sequence[Study], console: Console) -> int:

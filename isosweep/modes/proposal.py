@@ -17,9 +17,8 @@ from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json, write_json
-from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
+from isosweep.modes.directory import StoredSweep, never_launched, one_sweep, store_plan, sweep_paths
 from isosweep.modes.further import further_n
-from isosweep.modes.sources import one_sweep
 from isosweep.modes.terminal import aligned, say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored

@@ -11,8 +11,7 @@ from isosweep.config.overrides import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, write_json
-from isosweep.modes.directory import StoredSweep
-from isosweep.modes.sources import one_sweep
+from isosweep.modes.directory import StoredSweep, one_sweep
 from isosweep.modes.terminal import printable, say, show_json
 
 # What a command says of a recommendation: which sweep, which budgets, how the records are read and

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from string import ascii_lowercase
 
 from rich.console import Console
 
@@ -116,7 +117,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     say(console, *words.lines("plan", "totals", plan, totals, config.hardware))
     first = {rejection.rule for rejection in plan.rejected}
     rules = [rule.setting for rule in RULES if rule.setting in first]
-    letters = dict(zip(rules, "abcdefghi", strict=False))
+    letters = dict(zip(rules, ascii_lowercase, strict=False))
     for axes in plan.axes:
         own = plan.of_axes(axes)
         rows = _plan_rows(own, letters)

@@ -40,10 +40,17 @@ def say(console: Console, *lines: str, style: str | None = None) -> None:
         console.print(line, style=style, markup=False, soft_wrap=True)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines, each column set right and as wide as its longest cell."""
+def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
+    """The rows as lines: each column as wide as its longest cell, the first `left` of them set
+    left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+    sides = [str.ljust] * left + [str.rjust] * (len(widths) - left)
+    return [
+        "  ".join(
+            side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def show_json(console: Console, document: Mapping[str, Any]) -> None:

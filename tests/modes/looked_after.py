@@ -12,6 +12,7 @@ from rich.console import Console
 from isosweep.compute import Compute
 from isosweep.launchers.launcher import Observed
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
+from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
@@ -94,7 +95,7 @@ def logged(run: RunPaths, name: str, *lines: str) -> None:
 
 
 @dataclass
-class Scheduled:
+class Scheduled(Jobs):
     """A scheduler that says what it was told to, job by job, and goes on as `stop` makes it."""
 
     answers: dict[str, Observed] = field(default_factory=dict)

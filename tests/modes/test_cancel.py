@@ -11,14 +11,12 @@ import pytest
 from isosweep.launchers.launcher import Observed
 from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.jobs import Asked, Jobs
+from isosweep.modes.jobs import Jobs
 from isosweep.plan.tally import Standing
-from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import Process, close
 from tests.modes.looked_after import (
     Scheduled,
-    ended,
     printed,
     reported,
     submitted,
@@ -46,7 +44,7 @@ def standings(sweep: StoredSweep) -> list[Standing]:
     return [*sweep.standing().runs.values()]
 
 
-def cancelled(sweep: StoredSweep, jobs: Asked | None = None, words: Sequence[str] = ()) -> str:
+def cancelled(sweep: StoredSweep, jobs: Jobs | None = None, words: Sequence[str] = ()) -> str:
     """What is said of cancelling runs, its status first."""
     console = terminal()
     status = cancel_runs(sweep, words, jobs or Jobs(sweep.config), console)
@@ -90,28 +88,6 @@ def test_processes_of_this_machine_are_asked_and_then_killed(
     assert not (tmp_path / "scancelled").exists()
 
 
-def test_pending_and_running_jobs_are_counted_once_the_scheduler_has_let_them_go(
-    tmp_path: Path,
-) -> None:
-    sweep = sweep_in(tmp_path)
-    pending, running, *_ = runs_of(sweep)
-    submitted(pending)
-    submitted(running, job="2")
-    jobs = Scheduled(
-        {
-            pending.run_id: Observed(status="pending", reason="Resources"),
-            running.run_id: Observed(status="running"),
-        }
-    )
-    assert cancelled(sweep, jobs).startswith("0: 2 cancelled: 1 pending, 1 running")
-    for run in (pending, running):
-        state = newest(run)
-        assert state.cancel is not None
-        assert state.end is not None
-        assert state.end.outcome == "cancelled"
-        assert state.end.reason == "mode=cancel: CANCELLED by 1000"
-
-
 def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
     tmp_path: Path,
 ) -> None:
@@ -127,30 +103,6 @@ def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
     assert newest(run).cancel is not None
     assert newest(run).end is None
     assert jobs.stopped == [(run.run_id, False), (run.run_id, True)]
-
-
-def test_a_driver_starts_no_run_that_was_cancelled_before_it_had_begun(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    total = len(sweep.plan.runs)
-    assert cancelled(sweep, Scheduled()).startswith(
-        f"0: 0 cancelled\n{total} are not started, and no process follows"
-    )
-    assert standings(sweep) == [Standing.NOT_BEGUN] * total
-    drive(sweep.paths.drivers)
-    said = cancelled(sweep, Scheduled(), ["n:2", "seed:0"])
-    assert said.startswith("0: 1 cancelled: 1 not begun")
-    chosen = [(run.num_generations, run.seed) == (2, 0) for run in sweep.plan.runs]
-    wanted = [Standing.CANCELLED if each else Standing.NOT_BEGUN for each in chosen]
-    assert standings(sweep) == wanted
-
-
-def test_runs_that_have_ended_are_left_alone(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    drive(sweep.paths.drivers)
-    run = ended(sweep)
-    assert cancelled(sweep, Scheduled(), [run.run_id]).startswith("0: 0 cancelled")
-    assert standings(sweep)[0] is Standing.DONE
-    assert newest(run).submission.number == 1
 
 
 def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -> None:

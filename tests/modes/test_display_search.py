@@ -14,10 +14,10 @@ from isosweep.modes.display_search import (
     trial_tags,
 )
 from isosweep.modes.jobs import Jobs
-from isosweep.modes.listing import listed_sweep, sweep_status
 from isosweep.modes.look import look
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.run import resume_sweep
+from isosweep.modes.status import listed_sweep, sweep_status
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.steps import Decision, Step

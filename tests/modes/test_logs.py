@@ -1,6 +1,5 @@
 """The logs of a run that `mode=status` shows, and the words by which runs are chosen."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,40 +8,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.choice import choose
 from isosweep.modes.logs import last_lines
 from isosweep.plan.tally import Standing
-from tests.commands import in_process
-from tests.modes.looked_after import logged, submitted, sweep_in
-
-
-def test_the_end_of_both_logs_of_the_newest_submission_is_printed(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path / "sweeps")
-    planned = sweep.plan.runs[0]
-    run = sweep.paths.run(planned.run_id)
-    submitted(run)
-    logged(run, "1.err", *(f"line {number}" for number in range(500)))
-    logged(run, "1.out", "printed")
-    words = f"runs=[n:{planned.num_generations},seed:{planned.seed}]"
-    done = in_process(("mode=status", words, "lines=3"), tmp_path)
-    files = run.submission_logs(1)
-    # Below what there is to say of the run.
-    assert f"\n{planned.label}" in done.stdout
-    assert done.stdout.splitlines()[-6:] == [
-        f"==> {files / '1.err'} <==",
-        *("line 497", "line 498", "line 499"),
-        f"==> {files / '1.out'} <==",
-        "printed",
-    ]
-    document = json.loads(
-        in_process(("mode=status", words, "format=json", "lines=1"), tmp_path).stdout
-    )
-    assert document["logs"] == {
-        str(files / "1.err"): ["line 499"],
-        str(files / "1.out"): ["printed"],
-    }
-    # Of several runs, and where all are shown, there are none.
-    assert "==>" not in in_process(("mode=status", "runs=seed:0"), tmp_path).stdout
-    assert "==>" not in in_process(("mode=status", f"name={sweep.name}"), tmp_path).stdout
-    other = f"runs={sweep.plan.runs[1].run_id}"
-    assert "has no log yet: " in in_process(("mode=status", other), tmp_path).stdout
+from tests.modes.looked_after import sweep_in
 
 
 def test_the_last_lines_of_a_file_are_found_however_long_they_are(tmp_path: Path) -> None:

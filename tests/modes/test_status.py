@@ -8,18 +8,16 @@ import pytest
 from isosweep.door.frames import run_rows, sweep_rows
 from isosweep.files import write_json
 from isosweep.launchers.launcher import Observed
-from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
-from isosweep.modes.status import show_status, status_document
+from isosweep.modes.status import list_sweeps, listed_sweep, show_status, status_document
 from isosweep.plan.tally import Standing
-from isosweep.store.submissions import close, request_cancel
+from isosweep.store.submissions import close
 from tests.commands import in_process
 from tests.conftest import make_config
 from tests.modes.looked_after import (
     Scheduled,
     ended,
-    logged,
     printed,
     reported,
     submitted,
@@ -85,42 +83,6 @@ def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
 
     sight = look(sweep, Ending())[0]
     assert (sight.standing, sight.note) == (Standing.FAILED, "ValueError: said at the end")
-
-
-def test_the_table_fits_100_columns_and_ends_with_the_logs_of_what_failed(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    failed, running, *_ = (sweep.paths.run(run.run_id) for run in sweep.plan.runs)
-    close(submitted(failed), "failed", "RuntimeError: planted")
-    logged(failed, "1_0_log.out", "nothing of interest")
-    logged(failed, "1_0_log.err", "bash: line 3: module: command not found", "RuntimeError")
-    request_cancel(submitted(running), "somebody")
-    reported(running, "running", 0.5, sweep.plan.runs[1])
-    console = terminal()
-    jobs = Scheduled({running.run_id: RUNNING})
-    assert show_status(sweep, make_config(), jobs, console) == 1
-    lines = printed(console).splitlines()
-    assert "1 running, 1 failed" in lines[0]
-    assert max(map(len, lines[1:])) <= 100
-    assert any("job 1: to be cancelled" in line for line in lines)
-    assert lines[-2:] == ["  bash: line 3: module: command not found", "  RuntimeError"]
-
-
-def test_of_many_runs_those_are_shown_of_whom_there_is_something_to_tell(tmp_path: Path) -> None:
-    seeds = ",".join(str(seed) for seed in range(30))
-    sweep = sweep_in(tmp_path, f"grid.seeds=[{seeds}]")
-    chosen = sweep.plan.runs[7]
-    submitted(sweep.paths.run(chosen.run_id))
-    console = terminal()
-    jobs = Scheduled({chosen.run_id: PENDING})
-    assert show_status(sweep, make_config(), jobs, console) == 0
-    lines = printed(console).splitlines()
-    assert lines[0].startswith(f"{sweep.name}: 60 runs: 59 not begun, 1 queued")
-    assert len(lines) == 3
-    assert "Priority" in lines[2]
-    # All of them where they are asked for.
-    console = terminal()
-    show_status(sweep, make_config("runs=not_begun"), jobs, console)
-    assert len(printed(console).splitlines()) == 61
 
 
 def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:

@@ -1,0 +1,226 @@
+"""What commands about stored sweeps say and do, by the state that the sweep is in.
+
+A state makes the files of the sweep `s`, and answers of its scheduler where one is asked.
+"""
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from isosweep.launchers.launcher import Observed
+from isosweep.modes import cancel, status
+from isosweep.modes.directory import StoredSweep
+from isosweep.plan.tally import Standing
+from isosweep.store.drivers import drive
+from isosweep.store.paths import RunPaths
+from isosweep.store.submissions import close, request_cancel
+from tests.commands import in_process
+from tests.modes.looked_after import Scheduled, ended, logged, reported, submitted, sweep_in
+
+Answers = dict[str, Observed]
+PENDING = Observed(status="pending", reason="Priority")
+RUNNING = Observed(status="running")
+
+
+def run_of(sweep: StoredSweep, place: int) -> RunPaths:
+    return sweep.paths.run(sweep.plan.runs[place].run_id)
+
+
+def planned(sweep: StoredSweep) -> None:
+    """None has begun."""
+
+
+def followed(sweep: StoredSweep) -> None:
+    drive(sweep.paths.drivers)
+
+
+def analysed(sweep: StoredSweep) -> None:
+    """The first run is done; a newer sweep is followed, and a third was never launched."""
+    ended(sweep)
+    sweep.paths.analysis.mkdir()
+    sweep.paths.answer.write_text('{"verdict": "flat"}')
+    os.utime(sweep.paths.plan, (1e9, 1e9))
+    followed(sweep_in(sweep.paths.runs.parent, "name=newer", "grid.seeds=[7]"))
+    sweep_in(sweep.paths.runs.parent, "name=mere", "grid.seeds=[8]")
+
+
+def broken(sweep: StoredSweep) -> None:
+    sweep.paths.config.write_text("{garbage")
+    no_sweeps_run(sweep)
+
+
+def of_another_version(sweep: StoredSweep) -> None:
+    """Its settings make other runs now."""
+    document = json.loads(sweep.paths.config.read_text())
+    document["grid"]["seeds"] = [5]
+    sweep.paths.config.write_text(json.dumps(document))
+
+
+def deleted(sweep: StoredSweep) -> None:
+    shutil.rmtree(sweep.paths.root)
+
+
+def failed_and_running(sweep: StoredSweep) -> Answers:
+    failed, running = run_of(sweep, 0), run_of(sweep, 1)
+    close(submitted(failed), "failed", "RuntimeError: planted")
+    logged(failed, "1.out", "nothing of interest")
+    logged(failed, "1.err", *(f"line {n}" for n in range(500)), "module: command not found")
+    request_cancel(submitted(running), "somebody")
+    reported(running, "running", 0.5, sweep.plan.runs[1])
+    return {running.run_id: RUNNING}
+
+
+def many(sweep: StoredSweep) -> Answers:
+    """Another sweep of 60 runs, of which one waits."""
+    shutil.rmtree(sweep.paths.root)
+    seeds = ",".join(map(str, range(30)))
+    wide = sweep_in(sweep.paths.runs.parent, "name=s", f"grid.seeds=[{seeds}]")
+    submitted(run_of(wide, 7))
+    return {run_of(wide, 7).run_id: PENDING}
+
+
+def at_work(sweep: StoredSweep) -> Answers:
+    submitted(run_of(sweep, 0))
+    submitted(run_of(sweep, 1), job="2")
+    return {run_of(sweep, 0).run_id: PENDING, run_of(sweep, 1).run_id: RUNNING}
+
+
+def done(sweep: StoredSweep) -> None:
+    followed(sweep)
+    ended(sweep)
+
+
+def no_sweeps_run(sweep: StoredSweep, *, over: bool = True) -> None:
+    """A run that no plan names, beside one that is needed."""
+    for run in (RunPaths(sweep.paths.runs / "of-no-sweep"), run_of(sweep, 0)):
+        run.root.mkdir(parents=True)
+        run.spec.write_text("{}")
+        submission = submitted(run)
+        if over:
+            close(submission, "finished", "")
+
+
+def run_at_work(sweep: StoredSweep) -> None:
+    no_sweeps_run(sweep, over=False)
+
+
+def old_plan(sweep: StoredSweep) -> None:
+    """Planned an hour ago, as was one that was launched then."""
+    launched = sweep_in(sweep.paths.runs.parent, "name=launched", "grid.seeds=[7]")
+    followed(launched)
+    for each in (sweep, launched):
+        os.utime(each.paths.plan, (time.time() - 4000,) * 2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`says`: patterns of the output, one after the other; `leaves`: standings of the first two
+    runs, or which of these paths are there."""
+
+    state: Callable[[StoredSweep], Answers | None]
+    command: str
+    status: int
+    says: tuple[str, ...]
+    leaves: tuple[Standing, Standing] | dict[str, bool] | None = None
+
+
+NOT_BEGUN, CANCELLED = Standing.NOT_BEGUN, Standing.CANCELLED
+MOVED = {"sweeps/runs/of-no-sweep": False, "sweeps/trash/*/runs/of-no-sweep/spec.json": True}
+STAYS = {"sweeps/runs/of-no-sweep/spec.json": True, "sweeps/trash/*/*/*": False}
+CLEAN = "mode=clean confirm=true"
+CASES = [
+    Case(deleted, "mode=status", 0, ("sweeps holds no sweep",)),
+    Case(
+        *(analysed, "mode=status", 0),
+        (
+            r"newer  1e11 FLOPs: 2 runs: 2 not begun; followed by .*\n",
+            r"s  1e11 FLOPs: (\d) runs: \d not begun, 1 done; verdict: flat\n",
+            r"never launched \(mode=clean removes those older than an hour\): mere\n",
+        ),
+    ),
+    Case(broken, "mode=status", 1, ("s: cannot be read: .*config.json: not JSON",)),
+    Case(
+        *(failed_and_running, "mode=status name=s", 1),
+        (
+            "1 running, 1 failed",
+            "job 1: to be cancelled",
+            "  line 499\n  module: command not found\n$",
+        ),
+    ),
+    Case(
+        *(failed_and_running, "mode=status name=s runs=failed lines=3", 1),
+        (
+            r"\nn=\d B=4 seed=0 .*RuntimeError: planted",
+            "1.err <==\nline 498\nline 499\nmodule: command not found\n",
+            "1.out <==\nnothing of interest\n$",
+        ),
+    ),
+    Case(many, "mode=status name=s", 0, (r"60 runs: 59 not begun, 1 queued.*\n.*\n.*Priority\n$",)),
+    Case(many, "mode=status name=s runs=not_begun", 0, (r"\n(n=.* not begun .*\n){59}$",)),
+    Case(planned, "mode=status runs=[n:2,seed:0]", 0, ("has no log yet: ",)),
+    Case(planned, "mode=status runs=n:3", 2, ("n:3 fits none of the plan's [0-9]+ runs",)),
+    Case(of_another_version, "mode=resume name=s", 2, ("this version of isosweep would make",)),
+    Case(
+        *(planned, "mode=cancel", 0),
+        ("^0 cancelled\n[0-9]+ are not started, and no process follows",),
+        (NOT_BEGUN, NOT_BEGUN),
+    ),
+    Case(
+        *(followed, "mode=cancel runs=[n:2,seed:0]", 0),
+        ("^1 cancelled: 1 not begun",),
+        (CANCELLED, NOT_BEGUN),
+    ),
+    Case(
+        *(at_work, "mode=cancel", 0),
+        ("^2 cancelled: 1 pending, 1 running",),
+        (CANCELLED, CANCELLED),
+    ),
+    Case(done, "mode=cancel runs=[n:2,seed:0]", 0, ("^0 cancelled",), (Standing.DONE, NOT_BEGUN)),
+    Case(analysed, "mode=cancel budget=5e11", 2, ("there are several.* sweep_dir=newer, the new",)),
+    Case(
+        *(no_sweeps_run, "mode=clean", 0),
+        (r"of-no-sweep  \(no sweep's plan names it\)\n", "nothing was moved; confirm=true moves"),
+        STAYS,
+    ),
+    Case(no_sweeps_run, CLEAN, 0, ("1 of 1 moved\n", r"rm -r \S+/trash/"), MOVED),
+    Case(run_at_work, CLEAN, 1, ("of-no-sweep stays: it has a live submission",), STAYS),
+    Case(broken, CLEAN, 1, ("config.json: not JSON", "nothing is moved"), STAYS),
+    Case(
+        *(old_plan, CLEAN, 0),
+        (r"/s  \(never launched\)\n", "1 of 1 moved"),
+        {"sweeps/s": False, "sweeps/trash/*/s/plan.json": True, "sweeps/launched": True},
+    ),
+    Case(planned, CLEAN, 0, ("nothing to move",), {"sweeps/s": True}),
+    Case(planned, "mode=plan format=json", 2, ("format=json: is for .* plan.json in the sweep",)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda each: f"{each.state.__name__} {each.command}")
+def test_a_command_says_and_does_what_the_state_asks_for(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_in(tmp_path / "sweeps", "name=s")
+    answers = case.state(sweep)
+    if answers is not None:
+        jobs = Scheduled(answers)
+        for module in (status, cancel):
+            monkeypatch.setattr(module, "Jobs", lambda config: jobs)
+    found = in_process(tuple(case.command.split()), tmp_path)
+    assert found.returncode == case.status, found.stdout + found.stderr
+    at = 0
+    said = found.stdout or found.stderr
+    for pattern in case.says:
+        match = re.compile(pattern).search(said, at)
+        assert match is not None, (pattern, said[at:])
+        at = match.end()
+    if isinstance(case.leaves, dict):
+        assert {path: any(tmp_path.glob(path)) for path in case.leaves} == case.leaves
+    elif case.leaves is not None:
+        assert (*[*sweep.standing().runs.values()][:2],) == case.leaves
