@@ -150,15 +150,6 @@ def test_published_rows_are_planned_within_the_goals(tmp_path: Path) -> None:
     assert sum(line.endswith(" yes |") for line in done.stdout.splitlines()) >= 30
 
 
-def test_the_launch_benchmark_counts_calls(tmp_path: Path) -> None:
-    options = ("--parts", "calls", *SMALLEST["launch"][0])
-    done = run("launch", *options, "--check", "--goal", "calls=0", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    table, goal = done.stdout.splitlines()[2:]
-    assert "squeue" in table
-    assert goal.endswith("MISSED")
-
-
 @pytest.mark.parametrize(
     ("part", "goal", "rows"),
     [

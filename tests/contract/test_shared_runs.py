@@ -33,6 +33,7 @@ def test_every_cell_spends_its_budget_by_measured_compute(straight: Path) -> Non
     plan = stored_plan(straight)
     assert len(plan["cells"]) == 4
     records = records_of(straight)
+    steps = {run.run_id: run.trained for run in runs_of(straight)}
     for cell in plan["cells"]:
         taken = records[cell["run_id"]]
         spent = {step: flops(record) for step, record in taken.items()}
@@ -41,6 +42,7 @@ def test_every_cell_spends_its_budget_by_measured_compute(straight: Path) -> Non
         assert min(abs(each - cell["budget"]) for each in spent.values()) <= one_step
         # It ends by what it measured, not by the number of steps that was planned.
         assert plan["budgets"][-1] - one_step <= spent[last] <= plan["budgets"][-1] + one_step
+        assert steps[cell["run_id"]][-1] == last
 
 
 def test_status_says_what_checkpoints_take(straight: Path) -> None:
