@@ -6,7 +6,6 @@ Importing this module imports the training stack.
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,10 +17,10 @@ from isosweep.errors import RecordError
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
-from isosweep.tasks import Problem, problems_digest, training_problems
+from isosweep.tasks import Problem, heldout_problems, problems_digest, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
-from isosweep.training.base_evaluation import base_evaluation
+from isosweep.training.base_evaluation import base_identity
 from isosweep.training.beside import Beside
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
@@ -29,7 +28,6 @@ from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.progress import Progress
 from isosweep.training.protocols import Tokenizer
-from isosweep.training.sets import evaluated_sets
 from isosweep.training.trainer import CountedGRPOTrainer
 from isosweep.training.vllm import VllmSampler, make_sampler
 from isosweep.training.worker import Session
@@ -64,19 +62,23 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     )
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)
-    make_evaluator = partial(
-        Evaluator,
-        tokenizer=tokenizer,
-        sampler=_heldout_sampler(spec, trainer, tokenizer, beside),
-        rank=rank.number,
-        ranks=rank.count,
-        on_batch=session.reporter.progress,
-    )
+    sampler = _heldout_sampler(spec, trainer, tokenizer, beside)
 
-    # A mixture's is its parts'.
-    base = None if spec.task.parts else base_evaluation(spec, run)
-    sets = evaluated_sets(spec, run, further, make_evaluator)
-    return TrainingLoop(session, progress, trainer, make_evaluator(spec), recorded, base, sets)
+    def evaluator(on: RunSpec, problems: Sequence[Problem] | None = None) -> Evaluator:
+        return Evaluator(
+            on,
+            tokenizer,
+            sampler=sampler,
+            problems=problems,
+            base=run.base_evaluation(base_identity(on, problems)),
+            rank=rank.number,
+            ranks=rank.count,
+            on_batch=session.reporter.progress,
+        )
+
+    asked = {name: heldout_problems(part) for name, part in spec.task.parts.items()} | further
+    sets = {name: evaluator(on, asked[name]) for name, on in on_all(spec).items()}
+    return TrainingLoop(session, progress, trainer, evaluator(spec), recorded, sets)
 
 
 def _heldout_sampler(

@@ -8,19 +8,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from isosweep.config.identity import identity
 from isosweep.files import read_json, write_json
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation
 from isosweep.tasks import Problem, heldout_problems
 
-# 2: scores by name.
-FORMAT_VERSION = 2
+# Of what is stored: part of its name.
+_FORMAT = 3
 # Of a run's identity, what acts in training only.
 _TRAINING = (
     *("num_generations", "problems_per_batch", "seed", "learning_rate", "micro_batch"),
@@ -38,6 +37,7 @@ def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> s
     task = spec.task
     whole = identity(spec)
     inputs = {name: value for name, value in whole.items() if name not in _TRAINING}
+    inputs["format"] = _FORMAT
     del inputs["evaluation"]["records_per_decade"]
     inputs["generation"].pop("importance_sampling_correction", None)
     # Where the weights lie does not matter, but which they are.
@@ -55,49 +55,17 @@ def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> s
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class BaseEvaluation:
-    """The stored evaluation of `path`, if there is one.
-
-    It has a number of successes, up to `samples`, for each of `problems`.
-    """
-
-    path: Path
-    problems: int
-    samples: int
-
-    def read(self) -> Evaluation | None:
-        """The evaluation; None where none can be read, or the file is something else."""
-        try:
-            document = read_json(self.path)
-            if document is None or document["version"] != FORMAT_VERSION:
-                return None
-            # A copy of another model's file lies under this name and says its own.
-            if document["sha256"] != self.path.stem:
-                return None
-            stored = Evaluation.from_json(document)
-        except (KeyError, TypeError, ValueError, OSError):
-            return None
-        mine = len(stored.successes), stored.samples_per_problem
-        return stored if mine == (self.problems, self.samples) else None
-
-    def store(self, evaluation: Evaluation) -> None:
-        """Write it for the others. A disk that is full costs them the evaluation, and no more."""
-        named = {"version": FORMAT_VERSION, "sha256": self.path.stem}
-        with suppress(OSError):
-            # Of sweeps that are away nothing is made anew.
-            self.path.parent.mkdir(exist_ok=True)
-            write_json(self.path, {**named, **evaluation.to_json()})
+def read_evaluation(path: Path) -> Evaluation | None:
+    """The evaluation stored there; None where none can be read."""
+    with suppress(KeyError, TypeError, ValueError, OSError):
+        document = read_json(path)
+        return None if document is None else Evaluation.from_json(document)
+    return None
 
 
-def base_evaluation(
-    spec: RunSpec, run: RunPaths, problems: Sequence[Problem] | None = None
-) -> BaseEvaluation:
-    """The evaluation before training of `run`'s model, which other runs share.
-
-    `problems`: as `base_identity`.
-    """
-    digest = base_identity(spec, problems)
-    samples = spec.evaluation.samples_per_problem
-    number = len(problems or heldout_problems(spec.task))
-    return BaseEvaluation(run.base_evaluation(digest), number, samples)
+def store_evaluation(path: Path, evaluation: Evaluation) -> None:
+    """Write it for the other runs. A disk that is full costs them the evaluation, and no more."""
+    with suppress(OSError):
+        # Of sweeps that are away nothing is made anew.
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, evaluation.to_json())

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,13 +34,15 @@ class Evaluator:
         *,
         sampler: VllmSampler | Beside | None = None,
         problems: Sequence[Problem] | None = None,
+        base: Path | None = None,
         rank: int = 0,
         ranks: int = 1,
         on_batch: Callable[[], object] = lambda: None,
         top_p: float = 1.0,
     ) -> None:
-        """`top_p`: probability mass that is sampled from, where there is no `sampler`."""
-        self._spec, self._top_p = spec, top_p
+        """`base`: where the evaluation before training is shared with other runs; `top_p`:
+        probability mass that is sampled from, where there is no `sampler`."""
+        self._spec, self.base, self._top_p = spec, base, top_p
         self._on_batch = on_batch
         self._tokenizer = tokenizer
         self._sampler = sampler
@@ -142,6 +145,19 @@ class Evaluator:
         judged = [one for judge in judges for one in judge()]
         asked = sorted(range(len(order)), key=order.__getitem__)
         return [judged[at] for at in asked], [lengths[at] for at in asked]
+
+
+def pooled(parts: Sequence[Evaluation]) -> Evaluation:
+    """The evaluation of a mixture: that of its parts together, problem after problem."""
+    tokens = math.fsum(len(part.successes) * (part.completion_tokens or 0.0) for part in parts)
+    successes = tuple(count for part in parts for count in part.successes)
+    names = set.intersection(*(set(part.scores) for part in parts))
+    return Evaluation(
+        successes=successes,
+        samples_per_problem=parts[0].samples_per_problem,
+        completion_tokens=tokens / len(successes),
+        scores={n: tuple(s for part in parts for s in part.scores[n]) for n in sorted(names)},
+    )
 
 
 def majority(right: Sequence[bool], answers: Sequence[str | None]) -> float:

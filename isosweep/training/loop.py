@@ -15,12 +15,11 @@ from isosweep.compute import Compute
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.state import OvertakenError
 from isosweep.store.warnings import HealthWarning
-from isosweep.training.base_evaluation import BaseEvaluation
-from isosweep.training.evaluate import Evaluator
+from isosweep.training.base_evaluation import read_evaluation, store_evaluation
+from isosweep.training.evaluate import Evaluator, pooled
 from isosweep.training.progress import Progress
 from isosweep.training.protocols import Decision, Policy
 from isosweep.training.saving import Saver
-from isosweep.training.sets import EvaluatedSet, pooled
 from isosweep.training.trainer import CountedGRPOTrainer
 from isosweep.training.worker import Session
 
@@ -34,8 +33,7 @@ class TrainingLoop:
     """Trains a session's run until its schedule, a health rule or a stop request ends it.
 
     An Observer of its `learner`. All processes of a run have one; where they could disagree, the
-    first decides. `recorded`: steps that have a record. `base`: where the evaluation before
-    training is shared with other runs. `sets`: what else every record is taken of.
+    first decides. `recorded`: steps that have a record. `sets`: what else every record is taken of.
     """
 
     session: Session
@@ -43,8 +41,7 @@ class TrainingLoop:
     learner: CountedGRPOTrainer
     evaluator: Evaluator
     recorded: set[int]
-    base: BaseEvaluation | None = None
-    sets: Mapping[str, EvaluatedSet] = field(default_factory=dict)
+    sets: Mapping[str, Evaluator] = field(default_factory=dict)
     _previous: Compute = field(init=False)
     # When training stood still last, and what for.
     _still: tuple[Literal["startup", "checkpoint"], float] = field(init=False)
@@ -181,17 +178,15 @@ class TrainingLoop:
             return False
         return self._judge(self.session.reporter.step + 1, {"logits": math.nan}) is not None
 
-    def _evaluated(
-        self, step: int, policy: Policy, evaluator: Evaluator, base: BaseEvaluation | None
-    ) -> Evaluation:
+    def _evaluated(self, step: int, policy: Policy, evaluator: Evaluator) -> Evaluation:
         """The policy's evaluation; before training that of another run, if one has taken it."""
-        rank, base = self.session.rank, base if step == 0 else None
-        stored = rank.agree(base.read() if base is not None and rank.leads else None)
+        shared = evaluator.base if step == 0 and self.session.rank.leads else None
+        stored = self.session.rank.agree(None if shared is None else read_evaluation(shared))
         if stored is not None:
             return stored
         taken = evaluator(policy)
-        if base is not None and rank.leads:
-            base.store(taken)
+        if shared is not None:
+            store_evaluation(shared, taken)
         return taken
 
     def _take_record(self, step: int, spent: Compute) -> None:
@@ -203,14 +198,11 @@ class TrainingLoop:
         with self.learner.whole_policy() as policy:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
-            sets = {
-                name: self._evaluated(step, policy, own.evaluator, own.base)
-                for name, own in self.sets.items()
-            }
+            sets = {name: self._evaluated(step, policy, own) for name, own in self.sets.items()}
             if parts := self.session.spec.task.parts:
                 result = pooled([sets[name] for name in parts])
             else:
-                result = self._evaluated(step, policy, self.evaluator, self.base)
+                result = self._evaluated(step, policy, self.evaluator)
         self.session.reporter.record(
             Record(
                 **vars(result),
