@@ -10,12 +10,14 @@ Nothing heavy is imported before it is known that there is something to do.
 import os
 import signal
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isosweep.errors import IsosweepError, RecordError, RefusedError, SettingError
-from isosweep.job import Task, requeue, task_of
+from isosweep.job import Place, Task, requeue, task_of
 from isosweep.store.claims import highest
 from isosweep.store.paths import LOGS, RunPaths
 from isosweep.store.submissions import (
@@ -32,6 +34,9 @@ from isosweep.store.submissions import (
 from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.stopping import StopRequest
 
+if TYPE_CHECKING:
+    from isosweep.training.nodes import Nodes
+
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
     """Work on the submission that `argv` names; the exit status: 1 if its run failed, 2 for what
@@ -43,6 +48,8 @@ def main(argv: list[str], stop: StopRequest | None = None) -> int:
         state = _find(argv)
         reason = _nothing_to_do(state)
         if reason is not None:
+            if state.cancel is not None:
+                close(state.submission, "cancelled", f"cancelled by {state.cancel}")
             sys.stdout.write(f"isosweep: {_named(state.submission)}: {reason}: nothing to do\n")
             return 0
         return _execute(state, stop)
@@ -71,17 +78,14 @@ def _find(argv: list[str]) -> SubmissionState:
 
 
 def _nothing_to_do(state: SubmissionState) -> str | None:
-    """Why there is nothing to do; a submission that was to be cancelled is closed."""
+    """Why there is nothing to do; None while there may be."""
     submission = state.submission
     newest = highest(submission.run.submissions)
     if state.end is not None:
         return f"it is over ({state.end.outcome})"
     if newest > submission.number:
         return f"submission {newest} owns the run now"
-    if state.cancel is not None:
-        close(submission, "cancelled", f"cancelled by {state.cancel}")
-        return f"cancelled by {state.cancel}"
-    return None
+    return None if state.cancel is None else f"cancelled by {state.cancel}"
 
 
 def _named(submission: Submission) -> str:
@@ -110,9 +114,7 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         start = f"{submission.number} {task.start}"
         submitted = Submitted(number=submission.number, job_id=job.job_id, start=start)
         if not leads:
-            from isosweep.training.follow import follow_attempt
-
-            follow_attempt(submission, task.place, start, stop)
+            _follow(submission, task.place, start, stop)
             return 0
         status = run_attempt(train, stop, submitted, task.place)
     except BaseException as error:
@@ -139,6 +141,57 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         case _:
             _leave_interrupted(submission, task, stop, reason)
     return 0
+
+
+def _follow(submission: Submission, place: Place, start: str, stop: StopRequest) -> None:
+    """What a node does that does not lead: run its processes of the attempt at `submission` whose
+    first node is of the same `start` of the same job; once: who has had a part in one has none in
+    the next.
+
+    Raises NodesError where that does not begin in time, or cannot go on.
+    """
+    from isosweep.store.state import OvertakenError
+    from isosweep.training.worker import ranks_of, require_even, spec_of, trusts
+
+    # The first node decides what a second signal means.
+    stop.patient = True
+    nodes = _joined(submission, place, start, stop)
+    if nodes is None:
+        return
+    statuses = [1]
+    try:
+        trust = trusts(submission)
+        spec = spec_of(submission.run, trust=trust)
+        require_even(spec, place)
+        statuses = ranks_of(nodes, spec.devices, trust=trust).run(lambda: nodes.asked(stop))
+    except OvertakenError as overtaken:
+        sys.stderr.write(f"{overtaken}\n")
+    finally:
+        nodes.say(ended=tuple(statuses))
+
+
+def _joined(submission: Submission, place: Place, start: str, stop: StopRequest) -> "Nodes | None":
+    """The nodes of the attempt; None, with a line that says why, where there is none to join."""
+    from isosweep.store.state import Attempt
+    from isosweep.training.nodes import LOOK_S, MEET_S, Nodes, NodesError, PlaceTakenError
+
+    run, named, said = submission.run, f"node {place.node} of {place.nodes}", ""
+    deadline = time.monotonic() + MEET_S
+    while time.monotonic() < deadline:
+        why = _nothing_to_do(read_submission(run, submission.number)) or stop.reason
+        if why is not None:
+            sys.stderr.write(f"{named} leaves before it has joined an attempt: {why}\n")
+            return None
+        number = highest(run.attempts)
+        try:
+            if number and (nodes := Nodes.join(Attempt(run, number), place, start)) is not None:
+                return nodes
+        except PlaceTakenError as taken:
+            # Once an attempt.
+            if said != (said := str(taken)):
+                sys.stderr.write(f"{said}. This one waits for another attempt\n")
+        time.sleep(LOOK_S)
+    raise NodesError(said or f"{named}: the first node has not begun within {MEET_S:g} s")
 
 
 def _leave_interrupted(submission: Submission, task: Task, stop: StopRequest, reason: str) -> None:

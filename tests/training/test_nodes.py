@@ -1,10 +1,7 @@
 """A run of two nodes with a process each, on this machine: they meet, and end as one."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,20 +14,17 @@ import pytest
 from isosweep.files import write_json
 from isosweep.job import Place
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths
 from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_state
-from isosweep.store.submissions import Submission, read_submission, submit
-from isosweep.training import follow, nodes
+from isosweep.store.submissions import read_submission
+from isosweep.training import nodes
 from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, PlaceTakenError, Said
 from isosweep.training.ranks import Group, Ranks, free_port
 from isosweep.training.stopping import StopRequest
-from isosweep.training.worker import TrainRun
-from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
 from tests.training.builders import prepared, spec_of
+from tests.training.noded import begun, submitted
 
 pytestmark = pytest.mark.train
-SLOWLY = Path(__file__).resolve().parent.parent / "slowly"
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 
 
@@ -38,70 +32,23 @@ def of_two() -> RunSpec:
     return spec_of(*TWO, "task.num_eval_problems=8", micro=8)
 
 
-def submitted(root: Path, *milestones: float) -> Submission:
-    """A submission of a run that goes to Slurm."""
-    if not (root / "runs").exists():
-        prepared(of_two(), root)
-    run = RunPaths(root / "runs" / of_two().run_id)
-    document = TrainRun("", milestones, "flops", make_config().health).to_json()
-    del document["run_dir"]
-    made = submit(run, "slurm", document, "sweeps/s", "b1")
-    assert made is not None
-    return made
-
-
-def node(
-    number: int, submission: Submission, of: int = 2, step_s: float = 0.0
-) -> subprocess.Popen[bytes]:
-    """The worker that a job starts on one of its nodes; a step takes `step_s` s longer."""
-    place = {"SLURM_JOB_ID": "1", "SLURM_PROCID": str(number), "SLURM_STEP_NUM_TASKS": str(of)}
-    if step_s:
-        place |= {"PYTHONPATH": str(SLOWLY), "ISOSWEEP_TEST_STEP_S": str(step_s)}
-    words = ["-P", "-m", "isosweep.training", str(submission.path)]
-    return subprocess.Popen([sys.executable, *words], env={**os.environ, **place})
-
-
-@contextmanager
-def both(submission: Submission, step_s: float = 0.0) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The workers of both nodes; what is left of them is killed."""
-    workers = [node(number, submission, step_s=step_s) for number in (0, 1)]
+@pytest.mark.slow
+def test_a_node_that_is_killed_ends_the_other(tmp_path: Path) -> None:
+    run = prepared(of_two(), tmp_path)
+    workers = begun(submitted(run, [1e12]), 2, {})
     try:
-        yield workers
+        wait_for(lambda: len(log_lines(run.metrics)) >= 3, 300)
+        workers[1].kill()
+        assert workers[0].wait(60) == 0
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
-
-
-def worked_on(submission: Submission) -> list[int]:
-    with both(submission) as workers:
-        return [worker.wait(180) for worker in workers]
-
-
-def end_of(submission: Submission) -> tuple[str, str]:
-    end = read_submission(submission.run, submission.number).end
-    assert end is not None
-    return end.outcome, end.reason
-
-
-def trains(run: RunPaths, steps: int = 3) -> bool:
-    return len(log_lines(run.metrics)) >= steps
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("gone", [pytest.param(0, marks=pytest.mark.long), 1])
-def test_a_node_that_is_killed_ends_the_other(gone: int, tmp_path: Path) -> None:
-    submission = submitted(tmp_path, 1e12)
-    with both(submission) as workers:
-        wait_for(lambda: trains(submission.run), 90)
-        workers[gone].kill()
-        assert workers[1 - gone].wait(60) == 0
     # Slurm starts the job again on other nodes.
-    assert read_submission(submission.run, 1).end is None
-    if gone == 1:
-        state = read_state(submission.run)
-        assert state is not None
-        assert state.reason == f"node 1 ({socket.gethostname()}) is gone"
+    assert read_submission(run, 1).end is None
+    state = read_state(run)
+    assert state is not None
+    assert state.reason == f"node 1 ({socket.gethostname()}) is gone"
 
 
 def on_nodes(count: int, code: str) -> list[int]:
@@ -150,7 +97,6 @@ def test_nodes_that_draw_other_problems_train_nothing(
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in {"LOOK_S": 0.02, "SILENT_S": 0.3, "_END_S": 0.2, "MEET_S": 1.0}.items():
         monkeypatch.setattr(nodes, name, seconds)
-    monkeypatch.setattr(follow, "LOOK_S", 0.02)
 
 
 @pytest.fixture
