@@ -1,17 +1,8 @@
-"""What goes by how far a run is: its learning rate, by updates; records and its end, by compute."""
+"""What goes by how far a run is: its records, and its end, by compute."""
 
 from dataclasses import dataclass
 
 from isosweep.compute import BudgetUnit, Compute
-
-
-def share_of_rate(updates: int, warmup_steps: int) -> float:
-    """Share of the learning rate that the update after `updates` others is made with.
-
-    It is above 0 from the first update on, and 1 from update number `warmup_steps` on. How long
-    the run will be does not matter, so a larger budget changes no step before it.
-    """
-    return min(1.0, (updates + 1) / max(warmup_steps, 1))
 
 
 @dataclass(frozen=True)

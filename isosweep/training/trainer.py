@@ -11,12 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
-from trl.trainer import grpo_trainer
 
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
 from isosweep.training.beside import Beside
-from isosweep.training.changed import changed
 from isosweep.training.draws import Draws
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -25,7 +23,7 @@ from isosweep.training.loss import load_loss
 from isosweep.training.microbatches import Shape, bearing
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
-from isosweep.training.trl_adapter import TRLTrainer, pad
+from isosweep.training.trl_adapter import TRLTrainer
 from isosweep.training.trl_callback import PART_METRICS
 from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
@@ -168,10 +166,8 @@ class CountedGRPOTrainer(TRLTrainer):
                 problems, self._chosen = self._informative(count)
             else:
                 problems = self._drawn_problems()
-            # TRL's `pad` copies a row at a time.
-            with changed(grpo_trainer, pad=pad):
-                rows = self._rows(problems, count)
-                fresh: Batch = super()._generate_and_score_completions(rows)
+            rows = self._rows(problems, count)
+            fresh: Batch = super()._generate_and_score_completions(rows)
             if self._chosen is None:
                 self._note_scores(problems)
             self._chosen = None

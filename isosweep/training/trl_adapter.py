@@ -8,12 +8,10 @@ broke.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback
 from trl.models import unwrap_model_for_generation
@@ -35,7 +33,6 @@ from isosweep.training.microbatches import (
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions
 from isosweep.training.sampling import Sampler
-from isosweep.training.schedule import share_of_rate
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_fsdp import compute_as_replicated
@@ -58,20 +55,6 @@ class _Placeholders:
     def __iter__(self) -> Iterator[list[int]]:
         for _ in range(self._batches):
             yield [0] * self._batch
-
-
-def pad(
-    tensors: list[Any],
-    padding_value: float = 0,
-    padding_side: str = "right",
-    pad_to_multiple_of: int | None = None,
-) -> Any:
-    """TRL's `pad` of flat tensors, in one call of torch: (sequences, tokens)."""
-    if pad_to_multiple_of is not None or tensors[0].dim() != 1:
-        return trl_utils.pad(tensors, padding_value, padding_side, pad_to_multiple_of)
-    return pad_sequence(
-        tensors, batch_first=True, padding_value=padding_value, padding_side=padding_side
-    )
 
 
 class TRLTrainer(CheckpointedTrainer):
@@ -132,9 +115,16 @@ class TRLTrainer(CheckpointedTrainer):
             compute_as_replicated(self.accelerator)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """Constant after warm-up, whose first update has a rate: transformers' own gives it 0."""
+        """Constant after warm-up, whose first update has a rate: transformers' own gives it 0.
+
+        How long the run will be does not matter, so a larger budget changes no step before it.
+        """
         if self.lr_scheduler is None:
-            share = partial(share_of_rate, warmup_steps=self.args.warmup_steps)
+            steps: int = max(self.args.warmup_steps, 1)
+
+            def share(done: int) -> float:
+                return min(1.0, (done + 1) / steps)
+
             self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
         return self.lr_scheduler
 

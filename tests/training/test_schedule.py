@@ -1,9 +1,9 @@
-"""What goes by how far a run is: records, its end, its rate, and what is decided of a step."""
+"""What goes by how far a run is: its records, and its end."""
 
 from itertools import pairwise
 
 from isosweep.compute import Compute
-from isosweep.training.schedule import Schedule, share_of_rate
+from isosweep.training.schedule import Schedule
 
 
 def spent(flops: float, rollouts: int = 0) -> Compute:
@@ -31,9 +31,3 @@ def test_a_record_is_due_at_every_milestone_and_the_grid_does_not_know_them() ->
     assert due == {few: [50], more: [50, 80]}
     assert few.is_over(spent(0, rollouts=50))
     assert not more.is_over(spent(0, rollouts=79))
-
-
-def test_the_rate_rises_from_the_first_update_on_and_then_stays() -> None:
-    assert [share_of_rate(done, 4) for done in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
-    assert [share_of_rate(done, 1) for done in range(2)] == [1, 1]
-    assert share_of_rate(0, 0) == 1

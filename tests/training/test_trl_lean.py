@@ -44,22 +44,9 @@ def test_a_lean_trainer_trains_as_trls(
 
     lean, metrics = trained(tmp_path / "lean", CASES[case])
     monkeypatch.setattr(trl_adapter.TRLTrainer, "trl_sample", generated)
-    monkeypatch.setattr(trl_adapter, "pad", utils.pad)
     monkeypatch.setattr(trl_adapter.TRLTrainer, "_words", utils._CHUNKED_LOGPROB_CHUNK_SIZE)
     whole, expected = trained(tmp_path / "whole", CASES[case])
     assert all(torch.equal(a, b) for a, b in zip(lean, whole, strict=True))
     assert metrics == expected
     assert len(metrics) == 3
     assert "reward" in metrics[0]
-
-
-def test_padding_is_trls() -> None:
-    import torch
-    from trl.trainer.utils import pad as trls
-
-    from isosweep.training.trl_adapter import pad
-
-    ragged = [torch.tensor([1, 2, 3]), torch.tensor([4])]
-    for side in ("left", "right"):
-        assert torch.equal(pad(ragged, 7, side), trls(ragged, 7, side))
-        assert torch.equal(pad(ragged, 7, side, 4), trls(ragged, 7, side, 4))
