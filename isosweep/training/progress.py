@@ -81,13 +81,12 @@ def _wrong(checkpoint: Path, step: int, known: Collection[int]) -> str | None:
     if broken is not None:
         return f"is broken: {broken}"
     document = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
-    # Of sweeps of before, a checkpoint says neither.
-    if document.get("step", step) != step:
+    if document["step"] != step:
         return f"is broken: it is that of step {document['step']}"
     foreign = read_json(checkpoint / CHECKPOINT_FOREIGN)
     if foreign is not None and not Path(foreign["path"]).exists():
         return f"is gone: its command has removed {foreign['path']}"
-    lost = sorted({*document.get("recorded", ())} - {*known})
+    lost = sorted({*document["recorded"]} - {*known})
     if lost:
         steps = ", ".join(map(str, lost))
         return f"is passed over, to take records again that are lost: of step {steps}"

@@ -88,11 +88,10 @@ class Reporter:
         if self._rank.leads:
             self._attempt.check()
 
-    def doing(self, activity: str, *, progress: bool = True) -> None:
-        """Say what the attempt does from now on; `progress`: it has come forward."""
+    def doing(self, activity: str) -> None:
+        """Say what the attempt, which has come forward, does from now on."""
         self._activity = activity
-        if progress:
-            self.progress()
+        self.progress()
 
     def progress(self) -> None:
         """The attempt has come forward."""
