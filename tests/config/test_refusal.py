@@ -222,6 +222,11 @@ REFUSED = [
         "analysis.evaluation_set",
         "names none of evaluation.sets: hard",
     ),
+    ("task.difficulty=hrd", "task.difficulty", "must be solved, very_easy, easy, medium, hard"),
+    ("task.difficulty={hard:0.5,easy:0.4}", "task.difficulty", "add up to 0.9"),
+    ("task.difficulty={hard:-1,easy:2}", "task.difficulty", "gives each its share"),
+    ("generation.stop=[a,a]", "generation.stop", "or one twice"),
+    ("generation.stop=[5]", "generation.stop", "must be a list of texts, like"),
     # Mixtures.
     ("task=mixture", PARTS, "has no part"),
     *(

@@ -88,16 +88,6 @@ def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
     assert len({measurement_path(config, tmp_path) for config in configs}) == len(ways)
 
 
-def test_difficulties_are_ranges_that_may_overlap() -> None:
-    assert buckets_of(0.0) == ("hard", "extremely_hard")
-    assert buckets_of(0.0625) == ("medium", "hard")
-    assert buckets_of(0.1) == ("medium",)
-    assert buckets_of(0.3) == ("easy", "medium")
-    assert buckets_of(0.6) == ("very_easy", "easy")
-    assert buckets_of(0.9) == ("very_easy",)
-    assert buckets_of(0.91) == buckets_of(1.0) == ("solved",)
-
-
 def test_every_success_rate_has_a_difficulty() -> None:
     rates = {count / k for k in range(1, 129) for count in range(k + 1)}
     assert not [rate for rate in rates if not buckets_of(rate)]
@@ -185,22 +175,6 @@ def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
         choose_variants(config)
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("hrd", "must be solved, very_easy, easy, medium, hard"),
-        ("[0.6,0.3]", "must be solved, very_easy, easy, medium, hard"),
-        ("{hard:0.5,easy:0.4}", "add up to 0.9"),
-        ("{hard:-1,easy:2}", "gives each its share"),
-        ("{}", "add up to 0"),
-    ],
-)
-def test_a_wrong_difficulty_is_reported(value: str, message: str) -> None:
-    with pytest.raises(SettingError, match=message) as caught:
-        make_config(f"task.difficulty={value}")
-    assert caught.value.setting == "task.difficulty"
-
-
 def test_planning_by_difficulty_reads_json_only(tmp_path: Path) -> None:
     sizes = ("task.num_train_problems=40", "task.num_eval_problems=10")
     overrides = ("task=reasoning_gym", "task.difficulty=hard", *sizes)
@@ -284,17 +258,6 @@ def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> Non
     assert changed != first
     (tmp_path / "b" / "chat_template.jinja").write_text("{{ messages }}")
     assert content_identity(copy) not in (first, changed)
-
-
-def entries(cwd: Path) -> list[object]:
-    (path,) = (cwd / "sweeps" / "difficulty").glob("*.jsonl")
-    lines = []
-    for line in path.read_text().splitlines():
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            continue
-    return [entry for line in lines[1:] for entry in line["problems"]]
 
 
 def test_tracking_shows_the_reward_of_each_difficulty() -> None:

@@ -12,11 +12,8 @@ from isosweep.config.model_files import architecture_from_config
 from isosweep.errors import SettingError
 from isosweep.models.checkpoints import broken_parts
 from isosweep.models.weights import missing_weights
-from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
-from tests.conftest import isosweep, make_config
+from tests.conftest import make_config
 from tests.models.checkpoints import save_qwen2
-from tests.tasks.files import ROWS, math_overrides, write_rows
 
 pytestmark = pytest.mark.train
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -89,7 +86,8 @@ def test_a_broken_model_is_reported_before_anything_starts(
     model = shutil.copytree(saved, tmp_path / "model")
     damage(model)
     try:
-        said = str(missing_weights(make_config(*_overrides(model, tmp_path)).model))
+        local = ("model=local", f"model.path={model}", "generation=transformers")
+        said = str(missing_weights(make_config(*local).model))
     except SettingError as error:
         said = str(error)
     assert message in said
@@ -112,44 +110,3 @@ def test_every_shard_must_be_there(
     damage(model)
     (problem,) = broken(model)
     assert message in problem
-
-
-def _overrides(model: Path, folder: Path) -> tuple[str, ...]:
-    data = write_rows(folder / "problems.jsonl", ROWS)
-    return (
-        "model=local",
-        f"model.path={model}",
-        *math_overrides(data, "task.prompt_tokens=90", "task.completion_tokens=16"),
-        "task.max_completion_tokens=16",
-        *("recipe=tiny", "hardware=cpu", "generation=transformers", "tracking=none"),
-        *("grid=tiny", "grid.num_generations=[2]", "grid.problems_per_batch=[2]"),
-        *("grid.seeds=[0]", "grid.min_steps=1", "grid.max_epochs=100"),
-        *("evaluation.samples_per_problem=2", "budget_unit=rollouts", "budget=[8,12]"),
-    )
-
-
-def test_a_model_with_its_own_tokenizer_and_chat_template_trains_from_disk(
-    saved: Path, tmp_path: Path
-) -> None:
-    isosweep(*_overrides(saved, tmp_path), cwd=tmp_path)
-    (run,) = (RunPaths(path) for path in (tmp_path / "sweeps" / "runs").iterdir())
-    records = read_records(run.records).records
-    assert [record.step for record in records][-1] == 3
-    assert all(len(record.successes) == 4 for record in records)
-    # Prompts went through the chat template: more tokens than the problem alone has characters.
-    from transformers import AutoTokenizer
-
-    from isosweep.plan.spec import RunSpec
-    from isosweep.tasks import training_problems
-    from isosweep.training.grpo import prompt_tokens
-
-    spec = RunSpec.from_json(json.loads(run.spec.read_text())["spec"])
-    tokenizer = AutoTokenizer.from_pretrained(saved)
-    training = training_problems(spec.task)
-    counts = [len(prompt_tokens(tokenizer, problem, spec.model)) for problem in training]
-    spent = records[-1].compute
-    assert spent.rollouts == 12
-    assert min(counts) * 12 <= spent.prompt_tokens <= max(counts) * 12
-    shown = tokenizer.decode(prompt_tokens(tokenizer, training[0], spec.model))
-    assert "<|im_start|>assistant" in shown
-    assert json.loads(run.problems.read_text())["training"] == 8

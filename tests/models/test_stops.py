@@ -16,17 +16,3 @@ def test_a_stop_of_several_tokens_is_refused() -> None:
     config = make_config("generation.stop=['5','75']")
     with pytest.raises(SettingError, match=r"generation.stop=.*'75' is 2 tokens of tiny"):
         require_stops(config.generation, config.model)
-
-
-@pytest.mark.parametrize(
-    ("typed", "rule"),
-    [
-        ("['5','']", "has an empty text"),
-        ("['5','5']", "or one twice"),
-        ("5", "must be a list of texts, like"),
-        ("[5]", "must be a list of texts, like"),
-    ],
-)
-def test_what_is_no_list_of_texts_is_refused(typed: str, rule: str) -> None:
-    with pytest.raises(SettingError, match=rule):
-        make_config(f"generation.stop={typed}")

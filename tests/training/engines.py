@@ -10,8 +10,7 @@ from unittest import mock
 
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.records import read_metrics
+from isosweep.store.paths import RunPaths
 from isosweep.tasks import heldout_problems
 from tests.conftest import missing
 
@@ -25,21 +24,6 @@ def require_vllm() -> None:
 def only_run(cwd: Path) -> RunPaths:
     (path,) = (cwd / "sweeps" / "runs").iterdir()
     return RunPaths(path)
-
-
-def metrics(run: RunPaths) -> list[dict[str, Any]]:
-    """What each step that counts logged, but for when and by which attempt."""
-    lines = read_metrics(run.metrics, run.records)
-    return [{k: v for k, v in line.items() if k not in ("time", "attempt")} for line in lines]
-
-
-def final_parameters(run: RunPaths, attempt: int) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    checkpoints = complete_checkpoints(run.attempt_checkpoints(attempt))
-    newest = checkpoints[max(checkpoints)]
-    parameters: dict[str, Any] = load_file(newest / "model.safetensors")
-    return parameters
 
 
 class Bench:

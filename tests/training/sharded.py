@@ -27,7 +27,6 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "kl": ("recipe.beta=0.04",),
     "lora": ("recipe.lora_rank=4", "recipe.beta=0.04"),
     "mini-batches and lag": ("recipe.mini_batches=2", "recipe.rollout_lag=1"),
-    "8-bit states": ("hardware.optimizer=adamw_torch_8bit",),
     "bfloat16": ("hardware.dtype=bfloat16", "recipe.beta=0.04", "recipe.mini_batches=2"),
     "bfloat16 weights": (
         *("hardware.dtype=bfloat16", "hardware.weights_dtype=bfloat16"),

@@ -94,15 +94,6 @@ def test_records_are_what_the_log_says(straight: RunPaths) -> None:
     assert all(each.compute.flops > 0 for each in read_records(straight.records).records[1:])
 
 
-def test_a_larger_budget_goes_on_from_its_checkpoint(straight: RunPaths, tmp_path: Path) -> None:
-    run = prepared(commanded(), tmp_path)
-    assert job_of(run, T // 2)() == "finished"
-    assert job_of(run, T)() == "finished"
-    assert measured(run) == measured(straight)
-    lines = (run.trained(2) / "log.jsonl").read_text().splitlines()
-    assert '"step": 21,' in lines[0]
-
-
 def test_without_checkpoints_a_larger_budget_trains_anew(
     straight: RunPaths, tmp_path: Path
 ) -> None:

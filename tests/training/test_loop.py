@@ -15,7 +15,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
 from isosweep.store.records import read_records, read_warnings
-from isosweep.store.state import OvertakenError, claim_attempt, read_state
+from isosweep.store.state import claim_attempt, read_state
 from isosweep.training.ledger import Ledger
 from isosweep.training.progress import Progress, ResumePoint
 from isosweep.training.protocols import Decision, Observer, Policy
@@ -188,21 +188,3 @@ def test_a_policy_that_cannot_be_sampled_from_diverges_and_another_error_is_one(
     # What has diverged is not trained again.
     loop.learner.train = None  # type: ignore[assignment, method-assign]
     loop.run()
-
-
-def test_an_overtaken_attempt_neither_records_nor_saves(tmp_path: Path) -> None:
-    loop = loop_of(tmp_path, interval_s=0.0)
-    loop.begin(0)
-    claim_attempt(RunPaths(tmp_path), None)
-    with pytest.raises(OvertakenError):
-        loop.step_ended(1, 0.0)
-    for _ in range(2):
-        generate(loop)
-    with pytest.raises(OvertakenError):
-        loop.step_ended(2, 0.0)
-    assert recorded_steps(loop) == [0]
-
-
-def test_a_job_is_the_same_after_json() -> None:
-    job = TrainRun("runs/x", (1e10, 2e10), "flops", make_config("health.stop=[]").health, SAVING)
-    assert TrainRun.from_json(json.loads(json.dumps(job.to_json()))) == job

@@ -2,7 +2,6 @@
 is, and through checkpoints."""
 
 import json
-import random
 from collections.abc import Callable
 
 import pytest
@@ -84,29 +83,6 @@ def test_what_is_solved_is_retired_in_its_own_part() -> None:
     assert not {1, 5} & set(stream.draw(20))
 
 
-# Rollouts that a problem gets in all, and problems of each success rate.
-ROLLOUTS, PROBLEMS = 256, 1000
-
-
-def retired_share(rate: float, n: int, seed: int, window: int = 64) -> float:
-    """Share of problems with success `rate` that are taken for solved within ROLLOUTS rollouts."""
-    draw = random.Random(seed)
-    judge = Retirement(0.9, window)
-    retired = 0
-    for problem in range(PROBLEMS):
-        visits = ([float(draw.random() < rate) for _ in range(n)] for _ in range(ROLLOUTS // n))
-        retired += any(judge.solved(problem, scores) for scores in visits)
-    return retired / PROBLEMS
-
-
-@pytest.mark.parametrize("rate", [0.7, 0.8, 0.85, 0.95])
-def test_as_many_problems_are_retired_with_n_of_4_as_of_64(rate: float) -> None:
-    few, many = retired_share(rate, 4, seed=1), retired_share(rate, 64, seed=2)
-    # Four standard errors of a difference of two shares.
-    error = (2 * max(few * (1 - few), 1 / PROBLEMS) / PROBLEMS) ** 0.5
-    assert abs(few - many) < 4 * error, (few, many)
-
-
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 9), st.integers(1, 12))
 def test_it_makes_no_difference_how_rollouts_come(scores: list[bool], n: int, window: int) -> None:
     whole, parts = Retirement(0.9, window), Retirement(0.9, window)
@@ -115,12 +91,3 @@ def test_it_makes_no_difference_how_rollouts_come(scores: list[bool], n: int, wi
     solved = [parts.solved(7, group) for group in groups]
     assert whole.solved(7, values) == any(solved)
     assert whole.to_json() == parts.to_json()
-
-
-def test_a_window_is_filled_on_after_a_checkpoint() -> None:
-    judge = Retirement(0.9, 10)
-    assert not judge.solved(3, [1.0] * 9)
-    again = Retirement(0.9, 10)
-    again.restore(judge.to_json())
-    assert again.solved(3, [0.0])
-    assert again.to_json() == {}

@@ -127,20 +127,6 @@ def test_counted_flops_are_what_torch_counts_around_a_step(step: str, tmp_path: 
     assert (spent.reference_flops > 0) == (step == "reference")
 
 
-def test_runs_that_differ_in_n_meet_the_same_problems(tmp_path: Path) -> None:
-    order = {}
-    for n in (2, 8):
-        trainer = trainer_of(spec_of("task.num_train_problems=10", n=n), tmp_path / str(n))
-        heard = listen(trainer)
-        train(trainer, 6)
-        order[n] = [step["problem"][::n] for step in heard]
-        assert all(len(set(step["problem"])) == 4 for step in heard[:2])
-    # Six steps of 4 are more than two epochs of 10.
-    assert order[2] == order[8]
-    flat = [problem for step in order[2] for problem in step]
-    assert sorted(flat[:10]) == sorted(flat[10:20]) == list(range(10))
-
-
 def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> None:
     draws = ("recipe.zero_variance=resample", "recipe.max_draws=8", "recipe.planned_draws=2")
     trainer = trainer_of(spec_of(*draws, n=2), tmp_path)

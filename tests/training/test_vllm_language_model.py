@@ -3,24 +3,19 @@
 In float32 its 30 layers and 49,152 tokens round ten times as coarsely as the built-in model.
 """
 
-import os
 import shutil
-import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
-from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.paths import RunPaths
 from isosweep.store.records import Record, read_records
-from isosweep.store.state import read_state
 from tests import language_model
-from tests.commands import Command
 from tests.conftest import isosweep, make_config
-from tests.runs import log_lines, reproducible, wait_for
-from tests.training.engines import final_parameters, metrics, only_run, require_vllm
+from tests.training.builders import metrics
+from tests.training.engines import only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -91,28 +86,3 @@ def test_the_sampler_and_the_learner_agree_at_every_step(straight: RunPaths) -> 
     assert steps[0]["grad_norm"] > 0
     assert 0 < max(line["logp_difference"] for line in steps) < SAME
     assert max(line["logp_difference_max"] for line in steps) < SAME_TOKEN
-
-
-def test_a_run_whose_worker_is_killed_is_the_one_that_was_left_alone(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    import torch
-
-    # Written before the next step begins, so that the kill comes amid that.
-    always = ("checkpoint.share=1", "checkpoint.min_interval_s=0")
-    process = Command(*RUN, *always, cwd=tmp_path, output=tmp_path / "written")
-    wait_for(lambda: list((tmp_path / "sweeps" / "runs").glob("*/checkpoints/1")))
-    run = only_run(tmp_path)
-    wait_for(lambda: complete_checkpoints(run.attempt_checkpoints(1)))
-    state = read_state(run)
-    assert state is not None
-    os.kill(state.pid, signal.SIGKILL)
-    assert process.wait(timeout=300) == 0, process.written
-    assert run.run_id == straight.run_id
-    assert {line["attempt"] for line in log_lines(run.metrics)} == {1, 2}
-    assert metrics(run) == metrics(straight)
-    assert reproducible(run) == reproducible(straight)
-    resumed, whole = final_parameters(run, 2), final_parameters(straight, 1)
-    assert resumed.keys() == whole.keys()
-    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
-    shutil.rmtree(run.checkpoints)

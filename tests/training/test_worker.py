@@ -87,18 +87,6 @@ def trains(run: RunPaths, steps: int = 3) -> bool:
     return len(log_lines(run.metrics)) >= steps
 
 
-def test_a_submission_is_worked_on_and_ended(tmp_path: Path) -> None:
-    submission = submitted(tmp_path)
-    assert execute(file_of(submission)) == 0
-    assert ended(submission) == ("finished", "")
-    state = state_of(submission.run)
-    assert (state.status, state.attempt, state.submission) == ("finished", 1, 1)
-    assert job_of(submission) == Job(job_id=str(state.pid), process=state.process)
-    # Whoever starts it again finds nothing to do.
-    assert execute(str(submission.run.root)) == 0
-    assert len(list(submission.run.attempts.iterdir())) == 1
-
-
 def job_of(submission: Submission) -> Job | None:
     return read_submission(submission.run, submission.number).job
 
@@ -171,32 +159,6 @@ def test_a_local_run_inside_an_allocation_is_no_job_of_slurm(
     assert f"{remote.run.spec}: no such run" in reason
 
 
-@pytest.mark.parametrize(
-    "sent", [signal.SIGTERM, pytest.param(signal.SIGUSR2, marks=pytest.mark.slow)]
-)
-def test_a_signal_leads_to_a_checkpoint_and_the_run_goes_on_from_it(
-    sent: signal.Signals, tmp_path: Path
-) -> None:
-    submission = submitted(tmp_path, 1e12)
-    run, process = submission.run, forked(file_of(submission))
-    wait_for(lambda: trains(run))
-    # The terminal that it was started from is closed.
-    os.kill(process, signal.SIGHUP)
-    os.kill(process, sent)
-    assert exit_status(process) == 0
-    assert ended(submission) == ("interrupted", f"stopped by {sent.name}")
-    state = state_of(run)
-    assert (state.status, state.reason) == ("interrupted", f"stopped by {sent.name}")
-    assert max(complete_checkpoints(run.attempt_checkpoints(1))) == state.step
-    again = submitted(tmp_path, 1e9)
-    assert again.number == 2
-    assert execute(file_of(again)) == 0
-    (start,) = (
-        line for line in log_lines(run.records) if line["attempt"] == 2 and "parent" in line
-    )
-    assert start["resumed_step"] == state.step
-
-
 def amid_a_step(submission: Submission) -> int:
     """A worker whose third step does not end before `go` is in the run's directory."""
     from isosweep.training.trainer import CountedGRPOTrainer
@@ -258,6 +220,8 @@ def test_a_worker_amid_a_long_step_lives_and_obeys_a_cancel(tmp_path: Path) -> N
     after = next_state(submission.run)
     assert (before.status, after.status, after.activity) == ("running", "running", "step 3")
     assert after.progressed == beat.progressed < after.updated
+    # The terminal that it was started from is closed.
+    os.kill(process, signal.SIGHUP)
     request_cancel(submission, "ada")
     # A cancelled job is sent a signal, too.
     os.kill(process, signal.SIGTERM)
