@@ -32,8 +32,9 @@ class StoppedError(Exception):
 class TrainingLoop:
     """Trains a session's run until its schedule, a health rule or a stop request ends it.
 
-    An Observer of its `learner`. All processes of a run have one; where they could disagree, the
-    first decides. `recorded`: steps that have a record. `sets`: what else every record is taken of.
+    Its `learner` asks it after each step. All processes of a run have one; where they could
+    disagree, the first decides. `recorded`: steps that have a record. `sets`: what else every
+    record is taken of.
     """
 
     session: Session

@@ -1,7 +1,6 @@
-"""What the loop, the evaluator and the trainer ask of each other and of other people's objects."""
+"""What the loop, the evaluator and the trainer hand to each other, and other people's objects."""
 
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 # A tokenizer and a language model of transformers.
 Tokenizer = Any
@@ -20,22 +19,3 @@ class Sampled(NamedTuple):
 
     texts: list[list[str]]
     tokens: list[list[int]]
-
-
-class Observer(Protocol):
-    """Follows a trainer's steps and decides what comes of them."""
-
-    def begin(self, step: int) -> None:
-        """Training starts after `step`."""
-
-    def step_ended(self, step: int, seconds: float) -> Decision:
-        """`seconds`: wall time of the step, without the observer's own."""
-
-    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
-        """Metrics come after the step's end: they may put another decision in its place."""
-
-    def complete(self, checkpoint: Path) -> None:
-        """The trainer's part of `checkpoint` is written, by all ranks; asked of the first."""
-
-    def saved(self, seconds: float) -> None:
-        """`seconds`: wall time that training stood still for a checkpoint."""

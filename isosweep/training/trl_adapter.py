@@ -8,7 +8,7 @@ broke.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -30,12 +30,15 @@ from isosweep.training.microbatches import (
     scored,
     with_shares,
 )
-from isosweep.training.protocols import Observer, Policy
+from isosweep.training.protocols import Policy
 from isosweep.training.rollouts import Batch, Completions
 from isosweep.training.sampling import Sampler
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_fsdp import compute_as_replicated
+
+if TYPE_CHECKING:
+    from isosweep.training.loop import TrainingLoop
 
 
 class _Placeholders:
@@ -338,9 +341,9 @@ class TRLTrainer(CheckpointedTrainer):
         ):
             yield
 
-    def follow(self, observer: Observer) -> None:
-        """Let `observer` decide what comes of every step."""
-        self.add_callback(StepCallback(observer, self.settle))
+    def follow(self, loop: "TrainingLoop") -> None:
+        """Let `loop` decide what comes of every step."""
+        self.add_callback(StepCallback(loop, self.settle))
 
     def be_at(self, step: int) -> None:
         """Sample as a trainer that has made `step` updates."""

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from isosweep.training.protocols import Observer
 from isosweep.training.trl_checkpoints import checkpoint_directory, sync_all_nodes
+
+if TYPE_CHECKING:
+    from isosweep.training.loop import TrainingLoop
 
 # Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
 # TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
@@ -39,48 +41,48 @@ LOSS_METRIC = "loss_"
 
 
 class StepCallback(TrainerCallback):  # type: ignore[misc]
-    """Asks an Observer after every step, and measures the step.
+    """Asks the loop after every step, and measures the step.
 
     `settle` waits for what a step has to have besides its update.
     """
 
-    def __init__(self, observer: Observer, settle: Callable[[], None]) -> None:
-        self._observer, self._settle = observer, settle
+    def __init__(self, loop: "TrainingLoop", settle: Callable[[], None]) -> None:
+        self._loop, self._settle = loop, settle
         self._began = self._logged = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Let the observer begin, and start the first step's clock."""
-        self._observer.begin(state.global_step)
+        """Let the loop begin, and start the first step's clock."""
+        self._loop.begin(state.global_step)
         self._began = time.perf_counter()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Do as the observer decides of the step."""
+        """Do as the loop decides of the step."""
         self._settle()
         seconds = time.perf_counter() - self._began
-        control.should_save, control.should_training_stop = self._observer.step_ended(
+        control.should_save, control.should_training_stop = self._loop.step_ended(
             state.global_step, seconds
         )
         self._began = time.perf_counter()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Pass on the metrics under their names in records; do as the observer decides."""
+        """Pass on the metrics under their names in records; do as the loop decides."""
         # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
         state.log_history.clear()
         values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
         named = (*PART_METRICS, LOSS_METRIC)
         values |= {name: logs[name] for name in logs if name.startswith(named)}
-        decision = self._observer.metrics_logged(state.global_step, values) if values else None
+        decision = self._loop.metrics_logged(state.global_step, values) if values else None
         if decision is not None:
             control.should_save, control.should_training_stop = decision
         self._logged = time.perf_counter()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Let the observer complete the checkpoint once every process has written."""
+        """Let the loop complete the checkpoint once every process has written."""
         checkpoint = checkpoint_directory(args, state)
         sync_all_nodes(checkpoint)
         if state.is_world_process_zero:
-            self._observer.complete(checkpoint)
+            self._loop.complete(checkpoint)
         # Every step is logged, and saved right after that; neither is a part of the next.
         seconds = time.perf_counter() - self._logged
-        self._observer.saved(seconds)
+        self._loop.saved(seconds)
         self._began += seconds

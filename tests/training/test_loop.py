@@ -18,7 +18,7 @@ from isosweep.store.records import read_records, read_warnings
 from isosweep.store.state import claim_attempt, read_state
 from isosweep.training.ledger import Ledger
 from isosweep.training.progress import Progress, ResumePoint
-from isosweep.training.protocols import Decision, Observer, Policy
+from isosweep.training.protocols import Decision, Policy
 from isosweep.training.ranks import Rank
 from isosweep.training.stopping import StopRequest
 from isosweep.training.stream import ProblemStream
@@ -46,8 +46,8 @@ class Still:
     def __init__(self, model: Policy) -> None:
         self.model = model
 
-    def follow(self, observer: Observer) -> None:
-        self.observer = observer
+    def follow(self, loop: Any) -> None:
+        self.loop = loop
 
     @contextmanager
     def whole_policy(self) -> Iterator[Policy]:
