@@ -7,7 +7,7 @@ broke.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -331,15 +331,11 @@ class TRLTrainer(CheckpointedTrainer):
         ):
             yield policy
 
-    @contextmanager
-    def limited(self, tokens: int) -> Iterator[None]:
+    def limited(self, tokens: int) -> AbstractContextManager[None]:
         """Completions of at most `tokens` within the block, whichever backend samples."""
-        with (
-            changed(self.vllm_generation, max_completion_length=tokens)
-            if self.use_vllm
-            else changed(self.generation_config, max_new_tokens=tokens)
-        ):
-            yield
+        if self.use_vllm:
+            return changed(self.vllm_generation, max_completion_length=tokens)
+        return changed(self.generation_config, max_new_tokens=tokens)
 
     def follow(self, loop: "TrainingLoop") -> None:
         """Let `loop` decide what comes of every step."""

@@ -66,8 +66,5 @@ def engine_options(options: dict[str, Any]) -> Iterator[None]:
     from trl.generation import vllm_generation
 
     plain = vllm_generation.LLM
-    vllm_generation.LLM = lambda **given: plain(**given | options)
-    try:
+    with changed(vllm_generation, LLM=lambda **given: plain(**given | options)):
         yield
-    finally:
-        vllm_generation.LLM = plain

@@ -5,8 +5,8 @@ accelerate shards the policy a layer at a time when training begins. All of it i
 processes by tests/training/test_sharded.py.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,7 @@ from trl.trainer import grpo_trainer
 from isosweep.training.changed import changed
 
 
-@contextmanager
-def sharded_reference() -> Iterator[None]:
+def sharded_reference() -> AbstractContextManager[None]:
     """A trainer made within the block shards its reference model as accelerate does the policy.
 
     A layer at a time, with the weights that the first process read. TRL's own shards the model as
@@ -29,8 +28,7 @@ def sharded_reference() -> Iterator[None]:
     def prepared(model: Any, accelerator: Any) -> Any:
         return fsdp2_prepare_model(accelerator, model.requires_grad_(False)).eval()
 
-    with changed(grpo_trainer, prepare_fsdp=prepared):
-        yield
+    return changed(grpo_trainer, prepare_fsdp=prepared)
 
 
 def compute_as_replicated(accelerator: Any) -> None:

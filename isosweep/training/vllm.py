@@ -7,11 +7,12 @@ the step alone.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
+from isosweep.training.changed import changed
 from isosweep.training.draws import EVALUATION, TRAINING, Calls, Draws, request_seeds
 from isosweep.training.protocols import Sampled, Tokenizer
 from isosweep.training.ranks import free_port
@@ -106,17 +107,12 @@ class Noise:
     def _numbered(self, prompts: Sequence[Sequence[int]], *entropy: int) -> list[int]:
         return request_seeds((*entropy, self._engine), len(prompts))
 
-    @contextmanager
-    def of_evaluation(self, seed: int, k: int) -> Iterator[None]:
+    def of_evaluation(self, seed: int, k: int) -> AbstractContextManager[None]:
         """Inside, requests are seeded as `k` samples of each problem of an evaluation with `seed`.
 
         Those of a problem follow one another.
         """
-        self._evaluation = seed, k
-        try:
-            yield
-        finally:
-            self._evaluation = None
+        return changed(self, _evaluation=(seed, k))
 
 
 def seed_requests(llm: Any, noise: Noise) -> None:
