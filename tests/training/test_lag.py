@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.plan.spec import RunSpec, passes_of
+from isosweep.plan.spec import RunSpec
 from tests.training.builders import spec_of, trainer_of
 
 pytestmark = pytest.mark.train
@@ -74,13 +74,3 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     # The first ones have no older ones to wait for, and come again in their turn.
     again = [trained[step] is trained[step + LAG] for step in range(steps - LAG)]
     assert again == [True, True, False]
-
-
-def test_a_lag_costs_one_more_pass_and_is_part_of_what_a_run_is() -> None:
-    on_policy, off_policy = spec(0), spec(LAG)
-    passes = [
-        passes_of(run.model.architecture, run.recipe, run.generation, run.device, 4.0).old_policy
-        for run in (on_policy, off_policy)
-    ]
-    assert passes == [False, True]
-    assert on_policy.run_id != off_policy.run_id

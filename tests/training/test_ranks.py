@@ -13,7 +13,6 @@ import pytest
 from isosweep.files import write_json
 from isosweep.machine import process_alive
 from isosweep.training.ranks import Group, Ranks
-from tests.conftest import candidates_of, make_config
 from tests.runs import wait_for
 from tests.training.builders import spec_of
 
@@ -109,13 +108,6 @@ def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
     loaded = torch.load(tmp_path / "optimizer.pt", map_location=place, weights_only=True)
     assert loaded["exp_avg"].tolist() == [0.0, 1.0, 2.0]
     assert loaded["exp_avg"].device == torch.device("cpu")
-
-
-def test_the_plan_is_the_same_arithmetic() -> None:
-    one, two = make_config(), make_config(*TWO)
-    ((alone,), (shared,)) = candidates_of(one), candidates_of(two)
-    assert (alone.steps == shared.steps).all()
-    assert (alone.cost == shared.cost).all()
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
