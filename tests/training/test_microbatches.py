@@ -12,6 +12,7 @@ from isosweep.config.recipe import ImportanceSamplingMode
 from isosweep.plan.spec import RunSpec
 from tests.conftest import in_ci
 from tests.training.builders import spec_of, train, trainer_of
+from tests.training.test_recipes import RECIPES
 
 pytestmark = pytest.mark.train
 
@@ -118,13 +119,6 @@ def compared(trainer: Any, batch: dict[str, Any]) -> float:
 
 PLAIN = ("recipe.interruption=null", "recipe.micro_batch=null", "recipe.entropy_coef=0")
 KEPT = ("recipe.zero_variance=keep", "recipe.max_draws=1", "recipe.planned_draws=1")
-
-
-# A recipe for each of TRL's formulas in every run.
-RECIPES = (
-    *("isocompute_easy", "isocompute_hard", "grpo", "dr_grpo", "dapo"),
-    *("gspo", "cispo", "tis", "scalerl"),
-)
 
 
 @pytest.mark.parametrize("recipe", in_ci(RECIPES, "grpo", "dr_grpo", "dapo", "gspo", "cispo"))
