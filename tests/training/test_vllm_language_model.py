@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Record, read_records
@@ -55,11 +54,6 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPaths]:
     yield only_run(cwd)
     # pytest would keep its checkpoint of 1.6 GB.
     shutil.rmtree(cwd)
-
-
-def spec() -> RunSpec:
-    (spec,) = resolve(make_config(*RUN)).specs.values()
-    return spec
 
 
 def records(run: RunPaths) -> tuple[Record, ...]:
