@@ -9,18 +9,17 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from isosweep.config.rows import CodeConfig
 from isosweep.config.task import TaskConfig
-from isosweep.errors import SettingError
 from isosweep.sandbox.calls import names_of_program
 from isosweep.tasks.checking import ask_all, judged
-from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
-from isosweep.tasks.rows import Row, listed, read_problems, source, text
+from isosweep.tasks.problem import Judged, Pool, Problem
+from isosweep.tasks.rows import Row, read_problems, text, usable_pool
 
 # Seconds that a checker may take besides the program's: the sandbox ends programs by itself.
 _OVERHEAD_S = 20.0
@@ -40,38 +39,20 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
     or tests that cannot be used (with their row).
     """
-    config, distinct, rows = _code(task), Distinct(), dict[str, int]()
-    problems = []
+    config = _code(task)
     names = ("tests_column", "entry_point_column")
     columns = {name: getattr(config, name) for name in names}
-    for number, problem in read_problems(config, columns, partial(_held, config)):
-        if distinct.take(problem):
-            problems.append(problem)
-            rows[problem.problem_id] = number
-    chosen: list[Problem] = []
-    unusable: dict[int, str] = {}
-    for problem in shuffled(problems, task.data_seed):
-        if len(chosen) == wanted:
-            break
+    rows = read_problems(config, columns, partial(_held, config))
+    return usable_pool(task, config, wanted, rows, _with_tests, "skip_unusable")
+
+
+def _with_tests(problems: Sequence[Problem]) -> Iterator[Problem | str]:
+    """Each of the problems with its tests as the sandbox takes them, or why they cannot be used."""
+    for problem in problems:
         try:
-            tests = _usable(*json.loads(problem.answer))
-            chosen.append(replace(problem, answer=json.dumps(tests)))
+            yield replace(problem, answer=json.dumps(_usable(*json.loads(problem.answer))))
         except _UnusableError as error:
-            unusable[rows[problem.problem_id]] = str(error)
-    if unusable and not config.skip_unusable:
-        bad = sorted(unusable)
-        rule = (
-            f"{len(bad)} of {len(chosen) + len(bad)} rows have tests that cannot be used: rows "
-            f"{listed(bad)} of {source(config)}; row {bad[0]} {unusable[bad[0]]}"
-        )
-        nearest = "task.code.skip_unusable=true, which leaves them out"
-        raise SettingError("task.code.tests_column", config.tests_column, rule, nearest)
-    left_out = f", {len(unusable)} with unusable tests" if unusable else ""
-    return Pool(
-        problems=tuple(in_template(problem, task.template) for problem in chosen),
-        source=source(config) + left_out,
-        dropped=distinct.dropped,
-    )
+            yield str(error)
 
 
 def _code(task: TaskConfig) -> CodeConfig:

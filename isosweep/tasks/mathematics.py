@@ -1,7 +1,7 @@
 """Problems of a dataset or file whose answers math-verify (PyPI) checks."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from isosweep.config.rows import MathConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import ask_all, judged
-from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
-from isosweep.tasks.rows import Row, first_row, held, listed, read_problems, source, text
+from isosweep.tasks.problem import Judged, Pool, Problem
+from isosweep.tasks.rows import Row, first_row, held, read_problems, source, text, usable_pool
 
 
 def pool(task: TaskConfig, wanted: int) -> Pool:
@@ -21,29 +21,10 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     or an answer that math-verify cannot read (with its row).
     """
     assert task.math is not None
-    config, distinct, rows = _laid_out(task.math), Distinct(), dict[str, int]()
-    problems = []
+    config = _laid_out(task.math)
     columns = {"answer_column": config.answer_column}
-    for number, problem in read_problems(config, columns, partial(_answer, config)):
-        if distinct.take(problem):
-            problems.append(problem)
-            rows[problem.problem_id] = number
-    chosen, unreadable = _readable(shuffled(problems, task.data_seed), wanted)
-    if unreadable and not config.skip_unparseable:
-        bad = sorted(rows[problem.problem_id] for problem in unreadable)
-        example = next(p for p in unreadable if rows[p.problem_id] == bad[0]).answer
-        rule = (
-            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows "
-            f"{listed(bad)} of {source(config)}; row {bad[0]} has {example!r}"
-        )
-        nearest = "task.math.skip_unparseable=true, which leaves them out"
-        raise SettingError("task.math.answer_column", config.answer_column, rule, nearest)
-    left_out = f", {len(unreadable)} unreadable answers" if unreadable else ""
-    return Pool(
-        problems=tuple(in_template(problem, task.template) for problem in chosen),
-        source=source(config) + left_out,
-        dropped=distinct.dropped,
-    )
+    rows = read_problems(config, columns, partial(_answer, config))
+    return usable_pool(task, config, wanted, rows, _readable, "skip_unparseable")
 
 
 def judge(_: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]) -> list[Judged]:
@@ -55,19 +36,12 @@ def judge(_: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
     return [judged(answer) for answer in ask_all(requests)]
 
 
-def _readable(problems: list[Problem], wanted: int) -> tuple[list[Problem], list[Problem]]:
-    """The first `wanted` problems whose answers can be read, and those passed over for it."""
-    chosen: list[Problem] = []
-    unreadable: list[Problem] = []
-    start = 0
-    while len(chosen) < wanted and start < len(problems):
-        batch = problems[start : start + wanted - len(chosen)]
-        start += len(batch)
-        requests = [{"judge": "parse_answer", "answer": problem.answer} for problem in batch]
-        for problem, answer in zip(batch, ask_all(requests), strict=True):
-            readable = answer is not None and answer.get("readable", False)
-            (chosen if readable else unreadable).append(problem)
-    return chosen, unreadable
+def _readable(problems: Sequence[Problem]) -> Iterator[Problem | str]:
+    """Each of the problems, or that its answer cannot be read."""
+    requests = [{"judge": "parse_answer", "answer": problem.answer} for problem in problems]
+    for problem, answer in zip(problems, ask_all(requests), strict=True):
+        readable = answer is not None and answer.get("readable", False)
+        yield problem if readable else f"has {problem.answer!r}, which math-verify cannot read"
 
 
 class _Layout(NamedTuple):

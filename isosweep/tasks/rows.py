@@ -2,19 +2,73 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from isosweep.config.data_files import file_sha256
 from isosweep.config.rows import RowsConfig
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.problem import Problem, content_id, has_half_character, normalised
+from isosweep.tasks.problem import (
+    Distinct,
+    Pool,
+    Problem,
+    content_id,
+    has_half_character,
+    in_template,
+    normalised,
+    shuffled,
+)
 
 # Row numbers named in a message.
 _NAMED_ROWS = 8
 
 Row = dict[str, Any]
+
+
+def usable_pool(
+    task: TaskConfig,
+    config: RowsConfig,
+    wanted: int,
+    rows: Iterable[tuple[int, Problem]],
+    check: Callable[[Sequence[Problem]], Iterable[Problem | str]],
+    skip: str,
+) -> Pool:
+    """`wanted` distinct problems of `rows`, chosen by the hash of their text; all where there are
+    fewer.
+
+    `check`: of each problem what it is used as, or why it cannot be. `skip`: the setting that
+    leaves such rows out. Raises SettingError, with their numbers, where it does not.
+    """
+    distinct, numbers, known = Distinct(), dict[str, int](), list[Problem]()
+    for number, problem in rows:
+        if distinct.take(problem):
+            known.append(problem)
+            numbers[problem.problem_id] = number
+    left, chosen, unusable = shuffled(known, task.data_seed), list[Problem](), dict[int, str]()
+    while left and (lacking := wanted - len(chosen)):
+        batch, left = left[:lacking], left[lacking:]
+        for problem, found in zip(batch, check(batch), strict=True):
+            if isinstance(found, Problem):
+                chosen.append(found)
+            else:
+                unusable[numbers[problem.problem_id]] = found
+    if unusable and not getattr(config, skip):
+        bad = sorted(unusable)
+        named = ", ".join(map(str, bad[:_NAMED_ROWS])) + ", ..." * (len(bad) > _NAMED_ROWS)
+        rule = (
+            f"{len(bad)} of {len(chosen) + len(bad)} rows cannot be used: rows {named} of "
+            f"{source(config)}; row {bad[0]} {unusable[bad[0]]}"
+        )
+        nearest = f"{config.group}.{skip}=true, which leaves them out"
+        raise SettingError(f"{config.group}.{skip}", False, rule, nearest)
+    left_out = f", {len(unusable)} unusable rows" if unusable else ""
+    return Pool(
+        problems=tuple(in_template(problem, task.template) for problem in chosen),
+        source=source(config) + left_out,
+        dropped=distinct.dropped,
+    )
 
 
 def read_problems(
@@ -79,11 +133,6 @@ def text(config: RowsConfig, number: int, row: Row, name: str, column: str | Non
     rule = f"row {number} of {source(config)} has {value!r} in that column, which is no text"
     nearest = f"{config.group}.{name}=COLUMN of text, or a file without that row"
     raise SettingError(f"{config.group}.{name}", column, rule, nearest)
-
-
-def listed(rows: list[int]) -> str:
-    """Row numbers, the first of them where there are many."""
-    return ", ".join(map(str, rows[:_NAMED_ROWS])) + (", ..." if len(rows) > _NAMED_ROWS else "")
 
 
 def source(config: RowsConfig) -> str:

@@ -103,7 +103,7 @@ def test_tests_that_cannot_be_used_are_reported_with_their_row(
     more = f"task.num_train_problems={len(CODE_ROWS) - 3}"
     with pytest.raises(SettingError, match=rf"1 of 17 rows .* rows 17 of .*{message}") as caught:
         problem_sets(code_task(path, more))
-    assert caught.value.setting == "task.code.tests_column"
+    assert caught.value.setting == "task.code.skip_unusable"
     task = code_task(path, "task.num_train_problems=12", "task.code.skip_unusable=true")
     assert all(problem.prompt[:1] != "?" for problem in problem_sets(task).training)
 

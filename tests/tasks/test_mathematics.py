@@ -80,7 +80,7 @@ def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "more", "setting", "message"),
     [
-        ({"problem": "?", "answer": "()"}, (), "task.math.answer_column", "1 of 17 .* rows 17 "),
+        ({"problem": "?", "answer": "()"}, (), "task.math.skip_unparseable", "1 of 17 .* rows 17 "),
         ({}, ("task.math.answer_after=x",), "task.math.answer_after", "row 1 of"),
         ({}, ("task.math.problem_column=q",), "task.math.problem_column", "only problem, answer"),
     ],
