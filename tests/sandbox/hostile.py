@@ -1,55 +1,24 @@
 """Hostile programs. Those of `ATTEMPTS` print `harm` where they do what they try.
 
-`{home}` is a directory with a file `canary`, which holds `canary`; `{tcp}` and `{udp}` are ports
-and `{unix}` a socket that listen; `{victim}` is a process.
+`{home}` is a directory with a file `canary`, which holds `canary`; `{tcp}` is a port that listens;
+`{victim}` is a process.
 """
 
+# One of each kind: that no other call of the system is allowed is a test of its own.
 ATTEMPTS = {
     "read a file": "print('harm' if open('{home}/canary').read() else '')",
-    "list a directory": "import os\nprint('harm' if os.listdir('{home}') else '')",
-    "look for a file": "import os\nos.stat('{home}/canary')\nprint('harm')",
-    "read the parent's environment": (
-        "import os\nprint('harm' if open(f'/proc/{{os.getppid()}}/environ', 'rb') else '')"
-    ),
     "read the parent's memory": (
         "import os\nprint('harm' if open(f'/proc/{{os.getppid()}}/mem', 'rb') else '')"
     ),
-    "write a file in home": "open('{home}/new', 'w').write('x')\nprint('harm')",
-    "write a file in /tmp": (
-        "import tempfile\nwith tempfile.NamedTemporaryFile(dir='/tmp') as f:\n"
-        "    f.write(b'x')\nprint('harm')"
-    ),
-    "write a file here": "import os\nopen('new', 'w').write('x')\nos.remove('new')\nprint('harm')",
+    "write a file": "open('{home}/new', 'w').write('x')\nprint('harm')",
     "remove a file": "import os\nos.remove('{home}/canary')\nprint('harm')",
-    "rename a file": "import os\nos.rename('{home}/canary', '{home}/new')\nprint('harm')",
-    "follow a link": (
-        "import os\nos.symlink('{home}/canary', '{home}/link')\n"
-        "open('{home}/link', 'w').write('x')\nprint('harm')"
-    ),
-    "make a hard link": "import os\nos.link('{home}/canary', '{home}/new')\nprint('harm')",
-    "make a directory": "import os\nos.mkdir('{home}/new')\nprint('harm')",
-    "change a mode": "import os\nos.chmod('{home}/canary', 0)\nprint('harm')",
-    "empty a file": "import os\nos.truncate('{home}/canary', 0)\nprint('harm')",
-    "make a pipe": "import os\nos.mkfifo('{home}/new')\nprint('harm')",
     "fill the input": "import os\nos.write(0, b'x' * 10**6)\nprint('harm')",
-    "fill memory beside its own": (
-        "import os\nf = os.memfd_create('x')\nos.write(f, b'x' * 10**6)\nprint('harm')"
-    ),
     "connect by TCP": (
         "import socket\nsocket.create_connection(('127.0.0.1', {tcp}))\nprint('harm')"
     ),
-    "send by UDP": (
-        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-        "s.sendto(b'x', ('127.0.0.1', {udp}))\nprint('harm')"
-    ),
-    "connect to a local socket": (
-        "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('{unix}')\nprint('harm')"
-    ),
-    "fork": "import os\nif os.fork() == 0: os._exit(0)\nprint('harm')",
     "start a shell": (
         "import subprocess\nprint('harm' if subprocess.run(['true']).returncode == 0 else '')"
     ),
-    "become another program": "import os\nos.execv('/bin/echo', ['echo', 'harm'])",
     "outlive its judge": (
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n"
         "    if os.fork() == 0:\n        time.sleep(1)\n    os._exit(0)\nprint('harm')"
@@ -58,23 +27,20 @@ ATTEMPTS = {
         "import _thread, time\n_thread.start_new_thread(print, ('harm',))\ntime.sleep(1)"
     ),
     "kill a process": "import os\nos.kill({victim}, 9)\nprint('harm')",
-    "ask about a process": "import os\nos.kill({victim}, 0)\nprint('harm')",
-    "trace a process": (
-        "import ctypes\nif ctypes.CDLL(None).ptrace(16, {victim}, 0, 0) == 0: print('harm')"
-    ),
     "have more memory": (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nprint('harm')"
     ),
-    "outlive its parent": "import ctypes\nif ctypes.CDLL(None).prctl(1, 0) == 0: print('harm')",
-    "go to another directory": "import os\nos.chdir('{home}')\nprint('harm')",
-    "open a file past Python": (
-        "import ctypes\nif ctypes.CDLL(None).open(b'{home}/canary', 0) >= 0: print('harm')"
-    ),
-    "open a file past the C library": (
-        "import ctypes\nif ctypes.CDLL(None).syscall(257, -100, b'{home}/canary', 0) >= 0:\n"
-        "    print('harm')"
-    ),
 }
+# Prints the numbers of the calls of the system that are not refused, of all but `{allowed}`.
+EVERY_CALL = """
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+for number in set(range(600)) - {allowed}:
+    ctypes.set_errno(0)
+    if libc.syscall(number, 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != errno.EPERM:
+        print(number)
+print('tried')
+"""
 
 # They go on until they are ended. `True`: that takes all the time that they have.
 ENDLESS = {
@@ -84,28 +50,14 @@ ENDLESS = {
         "    signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1)",
         True,
     ),
-    "a loop that catches everything": (
-        "import signal\nsignal.signal(signal.SIGXCPU, lambda *_: None)\n"
-        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-        True,
-    ),
-    "a loop in C": ("10**10**10", True),
     "a loop at its end": (
         "import atexit\n@atexit.register\ndef end():\n    while True: pass",
         True,
     ),
     "a loop behind a closed output": ("import os\nos.close(1)\nwhile True: pass", True),
     "output": ("while True: print('x' * 10**6)", False),
-    "output of errors": ("import sys\nwhile True: sys.stderr.write('x' * 10**6)", True),
     "memory": ("x = []\nwhile True: x.append(bytearray(10**7))", False),
-    "one block of memory": ("x = bytearray(10**12)", False),
     "recursion": ("def f(): return f()\nf()", False),
-    "recursion in C": (
-        "import sys\nsys.setrecursionlimit(10**9)\nx, y = [], []\n"
-        "for _ in range(10**5): x, y = [x], [y]\nx == y",
-        False,
-    ),
-    # getpid of 32-bit x86, which has another number there.
     "calls of another architecture": (
         "import ctypes, mmap\nm = mmap.mmap(-1, 4096, prot=7)\n"
         "m.write(bytes.fromhex('b814000000cd80c3'))\n"
@@ -115,15 +67,6 @@ ENDLESS = {
     ),
     "a fork bomb": (
         "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-        True,
-    ),
-    "a bomb of threads": (
-        "import _thread, time\nwhile True:\n"
-        "    try: _thread.start_new_thread(time.sleep, (99,))\n    except RuntimeError: pass",
-        True,
-    ),
-    "a bomb of files": (
-        "import os\nwhile True:\n    try: os.dup(0)\n    except OSError: pass",
         True,
     ),
     "a file that fills the disk": (
