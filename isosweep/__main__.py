@@ -79,6 +79,9 @@ def _compose() -> None:
     sys.argv[1:] = [*typed, *options]
     for name, _, directory in (text.partition("=") for text in options):
         if directory and name in ("--config-dir", "-cd"):
+            if not Path(directory).is_dir():
+                rule = "is no directory, and holds files of settings of yours"
+                raise SettingError("options", f"{name} {directory}", rule, FILE)
             typed.append(f"hydra.searchpath=[{quoted(str(Path(directory).absolute()))}]")
     require_public(typed)
     # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.

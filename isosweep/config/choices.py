@@ -23,6 +23,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("project",), "tracking.experiment"),
     **dict.fromkeys(("output_dir",), "sweeps_dir"),
     **dict.fromkeys(("reward", "reward_funcs"), "task=custom task.custom.function"),
+    **dict.fromkeys(("evaluation.num_problems", "eval_size"), "task.num_eval_problems"),
+    **dict.fromkeys(("num_problems", "train_size"), "task.num_train_problems"),
 }
 # What takes any model of a disk, and any problems.
 _ANY = {
@@ -66,18 +68,20 @@ def one_of(setting: str, value: str, choices: Sequence[str]) -> None:
 
 
 def nearest_setting(name: str, names: Sequence[str]) -> str:
-    """The one of the dotted `names` nearest to `name`: of the same last word, or spelled alike; ""
-    if none is."""
+    """The one of the dotted `names` nearest to `name`: of the same last word, or spelled alike in
+    the group that was typed, if one was; "" if none is."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
     group, _, leaf = name.rpartition(".")
     elsewhere = _ELSEWHERE.get(leaf, "")
-    if elsewhere and (not group or elsewhere.startswith(f"{group}.")):
+    if elsewhere.startswith(f"{group}."):
         return elsewhere
     leaves = {each.rpartition(".")[2]: each for each in reversed(names)}
-    # Of names that end alike, the one in the group that was typed.
-    for each in names:
-        if each.startswith(f"{group.partition('.')[0]}.") or each.rpartition(".")[0] == group:
-            leaves[each.rpartition(".")[2]] = each
-    return meant(leaf, [*leaves]) and leaves[meant(leaf, [*leaves])]
+    near = [each for each in names if each.startswith(f"{group.partition('.')[0]}.")]
+    typed = {each.rpartition(".")[2]: each for each in near if group}
+    if found := meant(leaf, [*(typed or leaves)]):
+        return (typed or leaves)[found]
+    return leaves.get(leaf, "")
 
 
 def nearest_choices(

@@ -116,8 +116,10 @@ class HardwareConfig:
         several = self.devices_per_run > 1
         if several and self.interconnect_bandwidth is None:
             rule = f"{self.name} has no hardware.interconnect_bandwidth to synchronise over"
-            nearest = f"hardware=NAME hardware.devices_per_run={self.devices_per_run}; of a GPU"
-            raise SettingError("hardware.devices_per_run", self.devices_per_run, rule, nearest)
+            setting = "hardware.devices_per_run"
+            devices = f"{setting}={self.devices_per_run}"
+            nearest = f"{setting}=1, or hardware.interconnect_bandwidth=1e10 {devices}"
+            raise SettingError(setting, self.devices_per_run, rule, nearest)
         self._check_nodes()
         if self.sharding == "ddp":
             return

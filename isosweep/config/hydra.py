@@ -70,7 +70,8 @@ UNCOMPOSED = (HydraException, OmegaConfBaseException, YAMLError)
 
 def readable(override: str) -> str:
     """The override as Hydra takes it: in quotes what its grammar has no place for, such as the
-    signs of a path (~/sweeps, /scratch/run#1), and a group's choice that is no text (recipe=3).
+    signs of a path (~/sweeps, /scratch/run#1), and a group's choice or a sweep's name that is no
+    text (recipe=3, name=1e3).
 
     Commas separate values, as ever.
     """
@@ -80,7 +81,9 @@ def readable(override: str) -> str:
     # What begins so is closed, or a mistake.
     if not equals or any(re.match(r"[\[({'\"]|\w+\(", part) for part in parts):
         return override
-    texts = (str, list, dict) if _is_group(name) else object
+    texts: Any = (str, list, dict) if _is_group(name) else object
+    if name == "name":
+        texts = str | None
 
     def taken(part: str) -> bool:
         parsed = _parsed(f"{name}={part}")

@@ -7,7 +7,7 @@ fields must be together, and raises SettingError itself.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields, is_dataclass
-from typing import Any, TypeVar, dataclass_transform, get_args, get_origin
+from typing import Any, TypeVar, dataclass_transform, get_args
 
 from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.dataclasses import dataclass
@@ -60,26 +60,6 @@ def read(kind: type[T], values: Any) -> T:
     except ValidationError as error:
         raise _refusal(kind, error) from None
     return made
-
-
-def without_unknown(kind: Any, values: Any) -> Any:
-    """Return plain `values` of the declared type `kind`, without settings that it does not have."""
-    if not isinstance(values, dict):
-        return values
-    # A mark in `Annotated` is an instance.
-    if isinstance(kind, type) and is_dataclass(kind):
-        known = {item.name: item.type for item in fields(kind)}
-        return {
-            name: without_unknown(known[name], value)
-            for name, value in values.items()
-            if name in known
-        }
-    options = get_args(kind)
-    if get_origin(kind) is dict:
-        return {name: without_unknown(options[1], value) for name, value in values.items()}
-    for option in options:
-        values = without_unknown(option, values)
-    return values
 
 
 def _accept_mappings(kind: Any, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

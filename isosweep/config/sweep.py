@@ -22,7 +22,7 @@ from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.search import SearchConfig
-from isosweep.config.settings import read, settings, without_unknown
+from isosweep.config.settings import read, settings
 from isosweep.config.task import TaskConfig
 from isosweep.config.together import broken_rules
 from isosweep.config.tracking import TrackingConfig
@@ -212,11 +212,3 @@ def sweep_config(plain: Any) -> SweepConfig:
     rule.
     """
     return read(SweepConfig, plain)
-
-
-def stored_config(plain: Any) -> SweepConfig:
-    """Return the config of a sweep's `config.json`, without settings that no longer exist.
-
-    Raises SettingError as `sweep_config` for all else.
-    """
-    return sweep_config(without_unknown(SweepConfig, plain))

@@ -8,7 +8,7 @@ raises ValueError with the rule that is broken; setting and value are added to i
 import re
 from typing import Annotated, Any, TypeVar
 
-from annotated_types import Ge, Gt, Le, MinLen
+from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator
 
 from isosweep.reserved import is_beside_sweeps
@@ -49,6 +49,8 @@ def seed_lists(value: object) -> str:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
+    if not values:
+        raise ValueError("lists no value")
     if len(set(values)) < len(values):
         raise ValueError("lists a value twice")
     return values
@@ -64,11 +66,6 @@ _LONGEST = 100
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{_LONGEST - 1}}}")
 
 
-def _digits(value: Any) -> Any:
-    """A name of digits only, such as a date, which is read as a number."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 def _directory_name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
@@ -81,7 +78,7 @@ def _directory_name(value: str) -> str:
 
 
 # A sweep's name, which is that of its directory.
-DirectoryName = Annotated[str, BeforeValidator(_digits), AfterValidator(_directory_name)]
+DirectoryName = Annotated[str, AfterValidator(_directory_name)]
 # A whole number; 8.0 is one.
 Whole = Annotated[int, BeforeValidator(_whole)]
 PositiveInt = Annotated[Whole, Gt(0)]
@@ -94,6 +91,6 @@ Share = Annotated[float, Gt(0), Le(1)]
 # A list; a single value is a list of one.
 Listed = Annotated[list[T], BeforeValidator(_listed)]
 # A list of one value or more, none of which comes twice.
-Distinct = Annotated[Listed[T], MinLen(1), AfterValidator(_distinct)]
+Distinct = Annotated[Listed[T], AfterValidator(_distinct)]
 # Values of `Distinct` that have to be in a list.
 Seeds = Annotated[Distinct[T], BeforeValidator(_seeds)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from isosweep.config.choices import close
 from isosweep.config.secrets import without_password, without_tokens
-from isosweep.config.sweep import SweepConfig, stored_config
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.trust import read_checked, read_from
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
@@ -149,7 +149,7 @@ def read_sweep(root: Path) -> StoredSweep:
         stored = stored | {"sweep_dir": str(root), "name": None}
     elif stored.get("name") is not None:
         stored = stored | {"name": root.name}
-    paths, config = SweepPaths(root, sweeps / RUNS), stored_config(stored)
+    paths, config = SweepPaths(root, sweeps / RUNS), sweep_config(stored)
     read_from(config, foreign)
     return StoredSweep(config=config, plan=plan, paths=paths, kind=kind)
 

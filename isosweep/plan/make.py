@@ -179,14 +179,16 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     table, place = _least_broken(tables)
     rules = rules_of(int(table.broken[place]))
     total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)
-    candidate = table.at(place)
-    reasons = [rule.reason(candidate) for rule in rules]
+    candidate, unit = table.at(place), table.config.unit.replace("_", "-")
+    # Of a number of steps that breaks several rules the first one says enough.
+    of_steps = [rule for rule in rules if rule.bounds_steps]
+    reasons = [rule.reason(candidate) for rule in rules if rule not in of_steps[1:]]
     return SettingError(
         "budget",
         ",".join(f"{budget:g}" for budget in config.budgets),
         f"none of {total} candidates is feasible; {counts[worst]} break {worst}. The nearest is "
         f"n={candidate.num_generations}, B={candidate.problems_per_batch} at "
-        f"{candidate.budget:g}: {'; '.join(reasons)}",
+        f"{candidate.budget:g} {'FLOPs' if unit == 'flops' else unit}: {'; '.join(reasons)}",
         _settings_that_work(table, place, rules),
     )
 

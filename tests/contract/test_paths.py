@@ -80,3 +80,9 @@ def test_options_may_stand_between_overrides(tmp_path: Path) -> None:
     assert "Nearest choice that works: recipe=ours\n" in said
     isosweep("mode=plan", "-m", "recipe=ours,tiny", "--config-dir=conf", cwd=tmp_path)
     assert len(list((tmp_path / "sweeps").glob("*/plan.json"))) == 2
+
+
+@pytest.mark.parametrize("name", ["1e3", "20261128", "true", "3.10"])
+def test_a_sweep_may_be_called_as_a_number_is_written(name: str, tmp_path: Path) -> None:
+    isosweep("mode=plan", f"name={name}", cwd=tmp_path)
+    assert (tmp_path / "sweeps" / name / "plan.json").is_file()

@@ -68,6 +68,12 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("project=mine", "project", {"tracking.experiment": "mine"}),
     ("launcher.partition=gpu", "launcher.partition", {"launcher.slurm.partition": ["gpu"]}),
     (QWEN + "gpus=1", "gpus", {"hardware.devices_per_run": 1}),
+    (
+        "evaluation.num_problems=16",
+        "evaluation.num_problems",
+        {"task.num_eval_problems": 16},
+    ),
+    ("evaluation.problems=16", "evaluation.problems", {}),
     ("wandb=false", "wandb", {}),
     ("recipe.name=dapo", "recipe.name", {"recipe.loss_type": "dapo"}),
     ("model=smollm2-360 budget=1e18", "model", {"model.name": "smollm2-360m"}),
@@ -86,6 +92,12 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("mode=pln", "mode", {"mode": "plan"}),
     # What only several settings break together.
     ("budget=1e6", "budget", {"mode": "plan"}),
+    ("budget_unit=device_hours budget=1e10", "budget", {"budget_unit": "device_hours"}),
+    (
+        "hardware=cpu hardware.devices_per_run=2",
+        "hardware.devices_per_run",
+        {"hardware.devices_per_run": 2},
+    ),
     (LAG + QWEN, "hardware.devices_per_run", {"hardware.devices_per_run": 2}),
     (LAG + SHARDED, "generation.overlap", {"hardware.sharding": "ddp"}),
     (LAG + NODES, "generation.overlap", {"hardware.devices_per_run": 8}),
@@ -97,6 +109,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
 OPEN = [
     ("reward=my_reward.py", "reward", "task=custom task.custom.function=my_reward.py"),
     ("--config my.yaml", "options", "--config-dir DIRECTORY +experiment=NAME"),
+    ("--config-dir /nosuch", "options", "--config-dir DIRECTORY +experiment=NAME"),
     ("--config-name my", "options", "--config-dir DIRECTORY +experiment=NAME"),
     ("my.yaml", "overrides", "--config-dir DIRECTORY +experiment=NAME"),
     ("task=aime", "task", "task=math_file task.math.path=FILE"),
