@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 # Before torch is imported by any test: more threads than cores slow tiny models tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import hypothesis
 import pytest
 from filelock import FileLock
 from hydra import compose, initialize_config_dir
@@ -29,6 +30,10 @@ from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import resolve
 from tests.commands import forked, in_process
 from tests.composing import composed_once
+
+# A machine that others use has no time by which an example is done.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 # A sweep small enough for a test: a second or two of training a run.
 SMALL = (
@@ -100,13 +105,13 @@ _CHECKOUT = Path(__file__).parents[1]
 @pytest.fixture(autouse=True, scope="session")
 def _runs_of_the_checkout_correct_no_times() -> Iterator[None]:
     """A user's own sweeps beside the sources change no plan of a test."""
-    ratios = calibration._ratios
+    ratios = calibration.measured_ratios
 
     def of_tests(root: Path, config: SweepConfig) -> Iterator[Any]:
         return iter(()) if root.is_relative_to(_CHECKOUT) else ratios(root, config)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "_ratios", of_tests)
+        patch.setattr(calibration, "measured_ratios", of_tests)
         yield
 
 

@@ -41,7 +41,7 @@ def calibrated(config: SweepConfig) -> SweepConfig:
     unmeasured = axes & {*_OF_A_KIND} or config.generation.overlap
     if not config.hardware.calibrated or config.unit == "device_hours" or unmeasured:
         return config
-    found = list(_ratios(Path(config.sweeps_dir).absolute() / RUNS, config))
+    found = list(measured_ratios(Path(config.sweeps_dir).absolute() / RUNS, config))
     if len(found) < _LEAST_RUNS:
         return config
     of_phase = {phase: [run[phase] for run in found if phase in run] for phase in PHASES}
@@ -86,7 +86,7 @@ def _kind(config: SweepConfig) -> str:
     return ", ".join((config.hardware.name, *groups, digest))
 
 
-def _ratios(root: Path, config: SweepConfig) -> Iterator[dict[Phase, float]]:
+def measured_ratios(root: Path, config: SweepConfig) -> Iterator[dict[Phase, float]]:
     """Measured over planned seconds of each phase, of every run of that kind below `root`."""
     kind = _kind(config)
     for name in names(root):

@@ -114,7 +114,6 @@ def _require_left_out(cwd: Path, bad: Iterable[str]) -> None:
 
 @settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -155,7 +155,7 @@ def _best_makespan(durations: list[float], places: int) -> float:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=7), st.integers(1, 3))
 def test_longest_first_keeps_its_bounds(durations: list[float], places: int) -> None:
     end, best = makespan(durations, places), _best_makespan(durations, places)

@@ -63,7 +63,7 @@ def planned(config: SweepConfig) -> Plan | None:
         return None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([tiny, qwen]).map(lambda config: config()), grids, units, multiples)
 def test_cells_and_rejections_partition_the_candidates(
     base: SweepConfig, grid: dict[str, Any], unit: BudgetUnit, steps: list[float]
@@ -91,7 +91,7 @@ def test_cells_and_rejections_partition_the_candidates(
         assert any(character.isdigit() for character in rejection.reason)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(grids, units, multiples, st.randoms())
 def test_the_order_of_lists_changes_nothing(
     grid: dict[str, Any], unit: BudgetUnit, steps: list[float], order: Any
@@ -107,7 +107,7 @@ def test_the_order_of_lists_changes_nothing(
     assert planned(shuffled) == planned(config)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(grids, multiples, st.floats(1.01, 10))
 def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
     grid: dict[str, Any], steps: list[float], factor: float

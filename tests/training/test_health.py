@@ -171,7 +171,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example([{"reward": 30.0}, {"reward": 0.0}, {"reward": 5e-324}], set(), 2)
 @given(STEPS, st.sets(st.integers(0, 60)), st.integers(2, 6))
 def test_a_resumed_monitor_raises_what_an_uninterrupted_one_does(
