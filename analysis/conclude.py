@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from isosweep.analysis.answer import (
     AddN,
     Answer,
@@ -46,7 +48,6 @@ from isosweep.analysis.pairs import NamedCell, Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
 from isosweep.analysis.statistics.new_problems import NewProblems
 from isosweep.analysis.statistics.problems import enough_problems
 from isosweep.analysis.statistics.verdict import behind, open_end
@@ -285,20 +286,33 @@ def _reward(at: BudgetFrontier) -> tuple[float, bool]:
 
 
 def _coverage(data: SweepData, findings: Findings) -> Coverage | None:
-    cell = findings.frontier.budgets[-1].best.cell
-    base = base_scores(data)
-    if base is None or data.metric != "avg":
+    """best@k of the runs that were read at the largest budget, each at its record nearest to it."""
+    at = findings.frontier.budgets[-1]
+    read = {
+        r.cell.run_id for r in data.readings if r.cell.budget == at.budget and r.reward is not None
+    }
+    mine = [
+        c for c in data.curves if c.run.run_id in read and Pair.of(c.run) == Pair.of(at.best.cell)
+    ]
+    based = [c for c in data.curves if c.base_reward is not None and c.counted]
+    if data.metric != "avg" or not based or not mine or not mine[0].counted:
         return None
-    for now in scores_by_n(data, findings.frontier):
-        same = base.samples_per_problem == now.samples_per_problem > 1
-        if same and Pair.of(now) == Pair.of(cell):
-            return Coverage(
-                k=now.samples_per_problem,
-                now=now.best,
-                before=base.best,
-                num_fallen=cell.num_fallen,
-            )
-    return None
+    samples = {curve.samples_per_problem for curve in (*mine, based[0])}
+    if len(samples) > 1 or samples == {1}:
+        return None
+    return Coverage(
+        k=samples.pop(),
+        now=float(np.mean([_any_right(curve, at.budget) for curve in mine])),
+        before=float((based[0].successes[0] > 0).mean()),
+        num_fallen=at.best.cell.num_fallen,
+    )
+
+
+def _any_right(curve: Curve, budget: float) -> float:
+    """Share of problems with a right sample, at the record nearest to `budget`."""
+    kept = curve.until_collapse()
+    nearest = int(np.argmin(np.abs(kept.compute - budget)))
+    return float((kept.successes[nearest] > 0).mean())
 
 
 def _reached(curve: Curve) -> float:

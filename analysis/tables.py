@@ -27,7 +27,6 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Estimate, Fit
 from isosweep.analysis.statistics.frontier import Choice
-from isosweep.analysis.statistics.mechanism import ProblemChange
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.survival import Survival
 from isosweep.plan.cells import PlannedRun
@@ -42,7 +41,6 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
         optimum_table(data, findings),
         survival_table(findings),
         fit_table(data, findings),
-        problem_change_table(findings),
     )
 
 
@@ -369,18 +367,3 @@ def fit_table(data: SweepData, findings: Findings) -> Table[_FitOfRun]:
     runs = {run.run_id: run for run in data.plan.runs}
     rows = tuple(_FitOfRun(run=runs[fit.run_id], fit=fit) for fit in findings.fits)
     return Table(name="fits", columns=_FITS, rows=rows)
-
-
-_PROBLEM_CHANGES: Columns = (
-    *planned("", "n", "B"),
-    count("seeds", "num_seeds", heading="seeds"),
-    number("none_right", "none", heading="none right", show=".1%"),
-    number("all_right", "all", heading="all right", show=".1%"),
-    *(number(name, name, heading=name, show=".1%") for name in ("better", "worse")),
-    *(number(name, name, heading=name, show=".4f") for name in ("gained", "lost")),
-)
-
-
-def problem_change_table(findings: Findings) -> Table[ProblemChange]:
-    """One row per n, at its best B at the largest budget."""
-    return Table(name="problem_changes", columns=_PROBLEM_CHANGES, rows=findings.changes)

@@ -1,4 +1,4 @@
-"""What held-out successes come to: means, coverage, sharpness, and gains against the base model.
+"""Scores of held-out successes: avg@k, best@k, worst@k and pass@j.
 
 `successes` is everywhere an array whose last axis is problems: how many of a problem's `samples`
 completions were right.
@@ -11,13 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
-# Standard errors beyond which a problem counts as changed; one side is crossed by chance in 2.3%.
-CHANGED = 2.0
-
-# Success rates before training at which problems are put together: never right, four quarters.
-RATE_EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1.0 + 1e-9)
 
 
 def pass_at(successes: IntArray, samples: int, draws: int) -> FloatArray:
@@ -66,40 +59,3 @@ def score(successes: ArrayLike, samples: int) -> Scores:
         worst=float((counts == samples).mean()),
         pass_at={j: float(pass_at(counts, samples, j).mean()) for j in draws_between(samples)},
     )
-
-
-def rate_group(rates: FloatArray) -> IntArray:
-    """The place among `RATE_EDGES` of each rate before training, lower end included."""
-    return np.asarray(np.digitize(rates, RATE_EDGES[1:-1]), dtype=np.int64)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Changes:
-    """Problems against the base model; all (problems,).
-
-    `gain` is the difference of success rates, `better` and `worse` whether it lies beyond noise.
-    """
-
-    gain: FloatArray
-    better: BoolArray
-    worse: BoolArray
-
-
-def changes(
-    successes: ArrayLike, samples: int, base_successes: ArrayLike, base_samples: int
-) -> Changes:
-    """What training did to single problems; both successes: (problems,), of the same problems.
-
-    A problem has changed if its rates differ by more than `CHANGED` standard errors of the
-    difference between two binomials of the pooled rate. A loss is interference: gains on some
-    problems are paid for by others (IsoCompute Playbook, arXiv 2603.12151). The rates are discrete
-    and the base model's samples are drawn once, so a few percent of changes on either side are
-    chance.
-    """
-    now = np.asarray(successes, dtype=np.float64) / samples
-    base = np.asarray(base_successes, dtype=np.float64) / base_samples
-    gain = now - base
-    pooled = (now * samples + base * base_samples) / (samples + base_samples)
-    variance = pooled * (1 - pooled) * (1 / samples + 1 / base_samples)
-    limit = CHANGED * np.sqrt(variance)
-    return Changes(gain=gain, better=gain > limit, worse=gain < -limit)

@@ -12,7 +12,6 @@ from isosweep.analysis.figures import (
     best_n,
     curves,
     health,
-    mechanism,
     reward,
     search,
     slices,
@@ -22,7 +21,7 @@ from isosweep.analysis.statistics.findings import Findings
 
 REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
     figure
-    for topic in (best_n, slices, batch, reward, curves, search, health, mechanism)
+    for topic in (best_n, slices, batch, reward, curves, search, health)
     for figure in topic.FIGURES
 )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 # Sections of the report's page that have figures, in the page's order.
-Section = Literal["Answer", "Best n", "Reward", "Curves", "Search", "Training", "Problems"]
+Section = Literal["Answer", "Best n", "Reward", "Curves", "Search", "Training"]
 # An x, a y, and the words that pointing at them shows.
 Point = tuple[float, float, str]
 # Height of a line of words, as a share of the height of the axes.

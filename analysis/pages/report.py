@@ -21,7 +21,6 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
-from isosweep.heldout import CHANGED
 from isosweep.plan.cells import variant_label
 from isosweep.words.numbers import UNITS, short
 
@@ -57,7 +56,6 @@ def render_report(
         cells=cell_page(data),
         unit=UNITS[data.plan.budget_unit],
         sets=set_table(data),
-        changed=CHANGED,
         essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,

@@ -7,7 +7,6 @@ from isosweep.analysis.statistics.best_batch import BatchLaw, batch_laws
 from isosweep.analysis.statistics.fits import Fit, fit_curves
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.mechanism import ProblemChange, problem_changes
 from isosweep.analysis.statistics.new_problems import NewProblems, judge_new_problems
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
@@ -17,15 +16,14 @@ from isosweep.config.analysis import AnalysisConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
-    `survivals`: one an n, () where no run fell; `batch_laws`: one an n x B, () where it is not
-    fixed; `new_problems`: None unless asked for."""
+    """`surface`: None without a spread between seeds; `fits`: one a run; `survivals`: one an
+    n, () where no run fell; `batch_laws`: one an n x B, () where it is not fixed; `new_problems`:
+    None unless asked for."""
 
     surface: Surface | None
     frontier: Frontier
     saturation: Saturation
     fits: tuple[Fit, ...]
-    changes: tuple[ProblemChange, ...]
     survivals: tuple[Survival, ...]
     batch_laws: tuple[BatchLaw, ...]
     new_problems: NewProblems | None = None
@@ -40,7 +38,6 @@ def find(data: SweepData, config: AnalysisConfig, *, new_problems: bool = False)
         frontier=frontier,
         saturation=saturation,
         fits=fits,
-        changes=problem_changes(data, frontier),
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),
         new_problems=judge_new_problems(data, config) if new_problems else None,

@@ -173,7 +173,7 @@ class SweepPaths:
         return self.root / "analysis" / self.view
 
     def table(self, name: str) -> Path:
-        """One of the analysis's tables: frontier, choices, fits, problem_changes."""
+        """One of the analysis's tables: frontier, choices, optima, survival, fits."""
         return self.analysis / f"{name}.csv"
 
     def run(self, run_id: str) -> RunPaths:

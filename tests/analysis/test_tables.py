@@ -25,7 +25,6 @@ HEADERS = {
     "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
     "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,"
     "status",
-    "problem_changes": "n,B,seeds,none_right,all_right,better,worse,gained,lost",
 }
 
 
@@ -67,10 +66,6 @@ def test_the_files_have_what_was_found(reported: Reported) -> None:
         assert row["run_id"] == fit.run_id
         assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"
         assert row["asymptote"] == ("" if fit.asymptote is None else repr(fit.asymptote.value))
-    for row, change in zip(table("problem_changes"), findings.changes, strict=True):
-        assert int(row["n"]) == change.num_generations
-        assert float(row["better"]) == change.better
-        assert float(row["lost"]) == change.lost
 
 
 def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: Analysed) -> None:

@@ -1,6 +1,5 @@
 """Figures show what the findings say, whatever they say, on white and on black."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +28,6 @@ from tests.analysis.sweeps import (
     BUDGETS,
     LONG,
     REWARD,
-    SAMPLES,
     make_plan,
     make_record,
     paths_in,
@@ -93,7 +91,7 @@ def sweep_of(**of_plan: Any) -> Callable[[Path], SweepPaths]:
     return lambda root: write_sweep(root, REWARD, plan=make_plan(**of_plan))
 
 
-ALWAYS = {"reward", "best_n", "mechanism"}
+ALWAYS = {"reward", "best_n"}
 OF_B = ALWAYS | {"heat_map", "slices"}
 
 
@@ -327,27 +325,6 @@ def test_at_most_six_slices(tmp_path: Path) -> None:
     labels = [label for label in lines_by_label(shown(figures["slices"])[0]) if "FLOPs" in label]
     assert (len(labels), labels[0], labels[-1]) == (6, "2e9 FLOPs", "5.13e10 FLOPs")
     assert "6 of 9 budgets" in figures["slices"].caption
-
-
-def test_scores_equal_those_counted_from_the_files(full: Analysed) -> None:
-    choice = next(c for c in full.findings.frontier.budgets[-1].choices if c.num_generations == 8)
-    counted = []
-    for seed in (0, 1, 2):
-        where = records_file(full.paths, f"run-n8-B{choice.cell.problems_per_batch}-s{seed}")
-        last = json.loads(where.read_text().splitlines()[-1])["successes"]
-        counted.append(
-            (
-                sum(s > 0 for s in last) / len(last),
-                sum(last) / len(last) / SAMPLES,
-                sum(s == SAMPLES for s in last) / len(last),
-            )
-        )
-    axes, _ = shown(of_sweep(full, "mechanism"))
-    lines = lines_by_label(axes)
-    for name, values in zip(("best", "avg", "worst"), zip(*counted, strict=True), strict=True):
-        line = lines[f"{name}@{SAMPLES}"]
-        at = list(line.get_xdata()).index(8.0)
-        assert line.get_ydata()[at] == pytest.approx(sum(values) / 3)
 
 
 def test_a_fitted_sigmoid_is_drawn_through_the_records(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_every_figure_of_a_large_report_is_drawn(tmp_path: Path, browser: Any) -
     prefer(browser, "light")
     load(browser, report)
     drawn = browser.find_elements(By.CSS_SELECTOR, "figure svg")
-    assert len(drawn) == 6
+    assert len(drawn) == 5
     for figure in drawn:
         assert figure.find_elements(By.TAG_NAME, "path")
         assert figure.size["width"] > 400
