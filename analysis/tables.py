@@ -1,39 +1,53 @@
-"""The analysis's tables, each described once for its CSV file and for the report's page."""
+"""The analysis's tables: rows for files and frames, and what the report's page shows of them."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from isosweep.analysis.columns import (
+    BATCH,
     BUDGET,
-    EXPECTED,
-    MEASURED,
+    GENERATIONS,
     MISSING,
-    OF_EXPECTED,
-    Column,
+    RUN_ID,
+    SEED,
+    STEPS,
     Columns,
     PageTable,
-    Table,
+    Row,
     count,
     flag,
-    interval,
     label,
     number,
     other,
-    planned,
+    page_table,
+    shown,
+    span,
+    to_csv,
 )
 from isosweep.analysis.curves import CellReading, SweepData
-from isosweep.analysis.pairs import Pair
+from isosweep.analysis.pairs import Pair, Paired
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import Estimate, Fit
-from isosweep.analysis.statistics.frontier import Choice
+from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.analysis.statistics.survival import Survival
-from isosweep.plan.cells import PlannedRun
 from isosweep.words.numbers import UNITS
 
 
-def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One file beside the report, `NAME.csv`, and one table of the page."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    page: PageTable
+
+    def to_csv(self) -> str:
+        """The file's text."""
+        return to_csv(self.columns, self.rows)
+
+
+def all_tables(data: SweepData, findings: Findings) -> tuple[Table, ...]:
     """Every table that lies beside the report."""
     return (
         cell_table(data),
@@ -44,326 +58,286 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
     )
 
 
-def _reward(row: CellReading) -> str:
-    if row.reward is None:
-        return MISSING
-    return ("~" if row.reading == "interpolated" else "") + f"{row.reward:.4f}"
+def _pair(item: Paired) -> Row:
+    return dict(zip(("n", "B"), Pair.of(item), strict=True))
 
 
-_CELL: Columns = (
-    number(
-        "budget",
-        "cell.budget",
-        "Compute budget. In budget_unit.",
-        heading="budget",
-        show=".3g",
-    ),
-    *planned("cell", "n", "B", "T"),
-    *planned("cell", "seed", "run_id", shown=False),
-    number(
-        "planned_compute",
-        "cell.planned_compute",
-        "Predicted compute of T steps. In budget_unit.",
-        heading="planned",
-        show=".4g",
-    ),
-)
-_READING: Columns = (
-    number(
-        "measured_compute",
-        "measured_compute",
+CELLS: Columns = {
+    "budget": BUDGET,
+    "n": GENERATIONS,
+    "B": BATCH,
+    "T": STEPS,
+    "seed": SEED,
+    "run_id": RUN_ID,
+    "planned_compute": number("Predicted compute of T steps. In budget_unit."),
+    "measured_compute": number(
         "Measured compute at the record nearest to the budget; missing without a reward. "
-        "In budget_unit.",
-        heading="measured",
-        show=".4g",
+        "In budget_unit."
     ),
-    number(
-        "reward",
-        "reward",
+    "reward": number(
         "Held-out reward by analysis.metric; missing where the run has not reached this budget, or "
-        "collapsed or diverged before it. Reward.",
-        heading="reward",
-        show=_reward,
+        "collapsed or diverged before it. Reward."
     ),
-    label(
-        "reading",
-        "reading",
-        "How reward was read: exact, interpolated, collapsed, diverged or missing.",
-    ),
-)
-CELLS = _CELL + _READING
+    "reading": label("How reward was read: exact, interpolated, collapsed, diverged or missing."),
+}
 
 
-def cell_table(data: SweepData) -> Table[CellReading]:
-    """One row per cell, in the plan's order."""
-    return Table(name="frontier", columns=CELLS, rows=data.readings)
-
-
-def cell_page(data: SweepData) -> PageTable:
-    """`cell_table` with one row per (budget, n, B), and columns of readings for every seed."""
-    seeds = sorted({cell.seed for cell in data.plan.cells})
-    rows: dict[tuple[float, Pair], dict[int, CellReading]] = {}
-    for reading in data.readings:
-        key = (reading.cell.budget, Pair.of(reading.cell))
-        rows.setdefault(key, {})[reading.cell.seed] = reading
-    shared = [column for column in _CELL if column.heading is not None]
-    read = [column for column in _READING if column.heading is not None]
-    seeded = [(column, seed) for column in read for seed in seeds]
-    return PageTable(
-        head=(
-            *(column.heading or "" for column in shared),
-            *(f"{column.heading}, seed {seed}" for column, seed in seeded),
-        ),
-        rows=tuple(
-            (
-                *(column.cell(next(iter(rows[key].values()))) for column in shared),
-                *(column.cell(rows[key].get(seed)) for column, seed in seeded),
-            )
-            for key in sorted(rows)
-        ),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChoiceAt:
-    """An n at a budget."""
-
-    budget: float
-    choice: Choice
-
-
-CHOICES: Columns = (
-    number("budget", "budget", BUDGET, heading="budget ({unit})", show=".3g"),
-    *planned("choice", "n"),
-    count(
-        "B",
-        "choice.cell.problems_per_batch",
-        "The best problems per batch for this n. A count.",
-        heading="best B",
-    ),
-    count(
-        "batches_tried",
-        "choice.num_batches_tried",
-        "Values of B that were measured with this n. A count.",
-        heading="B tried",
-    ),
-    *planned("choice.cell", "T"),
-    count(
-        "seeds",
-        "choice.cell.num_seeds",
-        "Seeds in measured. A count.",
-        heading="seeds",
-        show=lambda row: _seeds(row.choice.cell.num_seeds, row.choice.cell.num_fallen),
-    ),
-    count(
-        "fallen",
-        "choice.cell.num_fallen",
-        "Further seeds, which had collapsed or diverged by then. A count.",
-    ),
-    number("measured", "choice.cell.mean", MEASURED, heading="measured", show=".4f"),
-    number("standard_error", "choice.cell.standard_error", "Standard error of measured. Reward."),
-    number("expected", "choice.expected", EXPECTED, heading="expected", show=".4f"),
-    *interval(
-        lambda row: row.choice.interval or (None, None), "interval ({confidence})", OF_EXPECTED
-    ),
-    number(
-        "loss",
-        "choice.loss",
-        "Reward expected to be lost against the best n. Reward.",
-        heading="loss to best",
-        show=".4f",
-    ),
-    number(
-        "loss_upper",
-        "choice.loss_upper",
-        "Upper bound of loss, at analysis.confidence. Reward.",
-        heading="loss at most ({confidence})",
-        show=".4f",
-    ),
-    number(
-        "probability_best",
-        "choice.probability_best",
-        "Probability that no other n is better at this budget; missing with a single n. A share.",
-        heading="P(best)",
-        show=".2f",
-    ),
-    flag(
-        "may_be_best",
-        "choice.indistinguishable",
-        "Whether this n cannot be distinguished from the best.",
-        heading="may be best",
-    ),
-)
-
-
-def choice_table(data: SweepData, findings: Findings) -> Table[ChoiceAt]:
-    """One row per budget and n, at its best B."""
-    rows = tuple(
-        ChoiceAt(budget=at.budget, choice=choice)
-        for at in findings.frontier.budgets
-        for choice in at.choices
-    )
-    return Table(name="choices", columns=CHOICES, rows=rows, words=_words(data, findings))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrontierAt:
-    """The best choice of those that ran at a budget, and where n* and n_d lie among all n."""
-
-    budget: float
-    best: Choice
-    optimum: BestGenerations
-
-
-def _n_star(name: str, part: str, text: str, **shown: Any) -> Column[Any]:
-    """Of n*(C); missing where there is none."""
-    return number(name, lambda row: getattr(row.optimum.interval, part, None), text, **shown)
-
-
-def _n_d(name: str, part: str, text: str, **shown: Any) -> Column[Any]:
-    """Of the smallest n that is good enough; missing where it is not known."""
-
-    def read(row: FrontierAt) -> float | None:
-        enough = row.optimum.enough
-        return None if enough is None else getattr(enough.interval, part)
-
-    return number(name, read, text, **shown)
-
-
-def _n_d_open(name: str, side: str, text: str) -> Column[Any]:
-    return other(name, lambda row: getattr(row.optimum.enough, side, None), text)
-
-
-FRONTIER: Columns = (
-    number("budget", "budget", BUDGET, heading="budget ({unit})", show=".3g"),
-    count(
-        "n",
-        "best.num_generations",
-        "The n of the grid with the highest expected reward. A count.",
-        heading="n",
-    ),
-    count("B", "best.cell.problems_per_batch", "Problems per batch with it. A count.", heading="B"),
-    *planned("best.cell", "T"),
-    _n_star(
-        "n_star",
-        "median",
-        "n*(C): median of the best n, which may lie between those that were run. A count.",
-        heading="n*, the best n ({confidence})",
-        show=lambda row: row.optimum.words,
-    ),
-    _n_star("n_star_low", "low", "Lower end of its interval. A count."),
-    _n_star("n_star_high", "high", "Upper end of its interval. A count."),
-    flag("open_below", "optimum.left_censored", "Whether n* may lie below all n that were run."),
-    flag(
-        "open_above",
-        "optimum.right_censored",
-        "Whether n* may lie above all n that were run.",
-    ),
-    other(
-        "candidates",
-        "optimum.candidates",
-        "The n that cannot be distinguished from the best, ascending.",
-    ),
-    number("measured", "best.cell.mean", MEASURED),
-    number("expected", "best.expected", EXPECTED, heading="expected", show=".4f"),
-    *interval(
-        lambda row: row.best.interval or (None, None), "interval ({confidence})", OF_EXPECTED
-    ),
-    _n_d(
-        "n_d",
-        "median",
-        "n_d(C): median of the smallest n that is good enough. A count.",
-        heading="n_d, the smallest n that is good enough ({confidence})",
-        show=lambda row: row.optimum.enough.words if row.optimum.enough else MISSING,
-    ),
-    _n_d("n_d_low", "low", "Lower end of its interval. A count."),
-    _n_d("n_d_high", "high", "Upper end of its interval. A count."),
-    _n_d_open("n_d_open_below", "open_below", "Whether n_d may lie below all n that were run."),
-    _n_d_open("n_d_open_above", "open_above", "Whether n_d may lie above all n that were run."),
-)
-
-
-def optimum_table(data: SweepData, findings: Findings) -> Table[FrontierAt]:
-    """One row per budget: what to use, n*(C) and n_d(C)."""
-    optima = {each.budget: each for each in findings.saturation.optima}
-    rows = tuple(
-        FrontierAt(budget=at.budget, best=at.best, optimum=optima[at.budget])
-        for at in findings.frontier.budgets
-        if at.budget in optima
-    )
-    return Table(name="optima", columns=FRONTIER, rows=rows, words=_words(data, findings))
-
-
-def _words(data: SweepData, findings: Findings) -> dict[str, str]:
-    """Of headings."""
+def cell_row(reading: CellReading) -> Row:
+    """One cell."""
+    cell = reading.cell
     return {
-        "unit": UNITS[data.plan.budget_unit],
-        "confidence": f"{findings.frontier.confidence:.0%}",
+        "budget": cell.budget,
+        **_pair(cell),
+        "T": cell.num_steps,
+        "seed": cell.seed,
+        "run_id": cell.run_id,
+        "planned_compute": cell.planned_compute,
+        "measured_compute": reading.measured_compute,
+        "reward": reading.reward,
+        "reading": reading.reading,
     }
 
 
-def _seeds(kept: int, fallen: int) -> str:
-    return f"{kept} (and {fallen} fallen)" if fallen else str(kept)
+def cell_table(data: SweepData) -> Table:
+    """One row per cell, in the plan's order; on the page one per (budget, n, B), with columns of
+    readings for every seed."""
+    rows = tuple(map(cell_row, data.readings))
+    seeds = sorted({cell.seed for cell in data.plan.cells})
+    pairs: dict[tuple[float, int, int], dict[int, Row]] = {}
+    for row in rows:
+        pairs.setdefault((row["budget"], row["n"], row["B"]), {})[row["seed"]] = row
+    lines = []
+    for key in sorted(pairs):
+        read = [pairs[key].get(seed) for seed in seeds]
+        shared = next(row for row in read if row is not None)
+        measured = [MISSING if r is None else shown(r, "measured_compute:.4g")[0] for r in read]
+        common = shown(shared, "budget:.3g", "n", "B", "T", "planned_compute:.4g")
+        lines.append((*common, *measured, *map(_reward, read)))
+    head = ["budget", "n", "B", "T", "planned"]
+    head += [f"{what}, seed {seed}" for what in ("measured", "reward") for seed in seeds]
+    return Table(name="frontier", columns=(*CELLS,), rows=rows, page=page_table(head, lines))
 
 
-_SURVIVALS: Columns = (
-    *planned("", "n"),
-    count("runs", "num_runs", heading="runs"),
-    count("fallen", "num_fallen", heading="fallen"),
-    number("kept", "kept.median", heading="share that keeps its gain", show=".0%"),
-    *interval(lambda row: (row.kept.low, row.kept.high), "interval"),
-)
+def _reward(row: Row | None) -> str:
+    if row is None or row["reward"] is None:
+        return MISSING
+    return ("~" if row["reading"] == "interpolated" else "") + f"{row['reward']:.4f}"
 
 
-def survival_table(findings: Findings) -> Table[Survival]:
-    """One row per n; none where no run fell."""
-    return Table(name="survival", columns=_SURVIVALS, rows=findings.survivals)
+MEASURED = number("Mean of the measured rewards. Reward.")
+EXPECTED = number("Reward to expect of a new run, from the fit over compute, n and B. Reward.")
+LOW = number("Lower end of the interval of expected, at analysis.confidence. Reward.")
+HIGH = number("Upper end of the interval of expected, at analysis.confidence. Reward.")
+
+CHOICES: Columns = {
+    "budget": BUDGET,
+    "n": GENERATIONS,
+    "B": count("The best problems per batch for this n. A count."),
+    "batches_tried": count("Values of B that were measured with this n. A count."),
+    "T": STEPS,
+    "seeds": count("Seeds in measured. A count."),
+    "fallen": count("Further seeds, which had collapsed or diverged by then. A count."),
+    "measured": MEASURED,
+    "standard_error": number("Standard error of measured. Reward."),
+    "expected": EXPECTED,
+    "low": LOW,
+    "high": HIGH,
+    "loss": number("Reward expected to be lost against the best n. Reward."),
+    "loss_upper": number("Upper bound of loss, at analysis.confidence. Reward."),
+    "probability_best": number(
+        "Probability that no other n is better at this budget; missing with a single n. A share."
+    ),
+    "may_be_best": flag("Whether this n cannot be distinguished from the best."),
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _FitOfRun:
-    run: PlannedRun
-    fit: Fit
+def choice_rows(findings: Findings) -> Iterator[Row]:
+    """One row per budget and n, at its best B."""
+    for at in findings.frontier.budgets:
+        for choice in at.choices:
+            cell, (low, high) = choice.cell, choice.interval or (None, None)
+            yield {
+                "budget": at.budget,
+                **_pair(cell),
+                "batches_tried": choice.num_batches_tried,
+                "T": cell.num_steps,
+                "seeds": cell.num_seeds,
+                "fallen": cell.num_fallen,
+                "measured": cell.mean,
+                "standard_error": cell.standard_error,
+                "expected": choice.expected,
+                "low": low,
+                "high": high,
+                "loss": choice.loss,
+                "loss_upper": choice.loss_upper,
+                "probability_best": choice.probability_best,
+                "may_be_best": choice.indistinguishable,
+            }
 
 
-def _estimate(name: str, heading: str) -> Columns:
-    """A fitted parameter, which is a field of the fit, and its standard error."""
-
-    def estimate(row: _FitOfRun) -> Estimate | None:
-        found: Estimate | None = getattr(row.fit, name)
-        return found
-
-    def show(row: _FitOfRun) -> str:
-        known = estimate(row)
-        if known is None:
-            return MISSING
-        return f"{known.value:.3g} ± {known.standard_error:.2g}".replace("e+", "e")
-
-    def part(of: str) -> Callable[[_FitOfRun], float | None]:
-        return lambda row: getattr(estimate(row), of, None)
-
-    return (
-        number(name, part("value"), heading=heading, show=show),
-        number(f"{name}_standard_error", part("standard_error")),
+def choice_table(data: SweepData, findings: Findings) -> Table:
+    """Every n at every budget."""
+    rows, sure = tuple(choice_rows(findings)), f"{findings.frontier.confidence:.0%}"
+    head = (
+        *(f"budget ({UNITS[data.plan.budget_unit]})", "n", "best B", "B tried", "T", "seeds"),
+        *("measured", "expected", f"interval ({sure})", "loss to best", f"loss at most ({sure})"),
+        *("P(best)", "may be best"),
     )
+    lines = [
+        (
+            *shown(row, "budget:.3g", "n", "B", "batches_tried", "T"),
+            f"{row['seeds']}" + (f" (and {row['fallen']} fallen)" if row["fallen"] else ""),
+            *shown(row, "measured:.4f", "expected:.4f"),
+            span(row["low"], row["high"]),
+            *shown(row, "loss:.4f", "loss_upper:.4f", "probability_best:.2f", "may_be_best"),
+        )
+        for row in rows
+    ]
+    return Table(name="choices", columns=(*CHOICES,), rows=rows, page=page_table(head, lines))
 
 
-_FITS: Columns = (
-    *planned("fit", "run_id", shown=False),
-    *planned("run", "n", "B", "seed"),
-    count("records", "fit.num_records", heading="records"),
-    number("base_reward", "fit.base_reward", heading="R0", show=".4f"),
-    *_estimate("asymptote", "A"),
-    *_estimate("midpoint", "C_mid"),
-    *_estimate("exponent", "B (exponent)"),
-    number("reduced_chi2", "fit.reduced_chi2", heading="chi²/dof", show=".2f"),
-    number("share_risen", "fit.share_risen"),
-    label("status", "fit.status.value", heading="status", left=True),
-)
+FRONTIER: Columns = {
+    "budget": BUDGET,
+    "n": count("The n of the grid with the highest expected reward. A count."),
+    "B": count("Problems per batch with it. A count."),
+    "T": STEPS,
+    "n_star": number(
+        "n*(C): median of the best n, which may lie between those that were run. A count."
+    ),
+    "n_star_low": number("Lower end of its interval. A count."),
+    "n_star_high": number("Upper end of its interval. A count."),
+    "open_below": flag("Whether n* may lie below all n that were run."),
+    "open_above": flag("Whether n* may lie above all n that were run."),
+    "candidates": other("The n that cannot be distinguished from the best, ascending."),
+    "measured": MEASURED,
+    "expected": EXPECTED,
+    "low": LOW,
+    "high": HIGH,
+    "n_d": number("n_d(C): median of the smallest n that is good enough. A count."),
+    "n_d_low": number("Lower end of its interval. A count."),
+    "n_d_high": number("Upper end of its interval. A count."),
+    "n_d_open_below": other("Whether n_d may lie below all n that were run."),
+    "n_d_open_above": other("Whether n_d may lie above all n that were run."),
+}
 
 
-def fit_table(data: SweepData, findings: Findings) -> Table[_FitOfRun]:
+def _judged(findings: Findings) -> list[tuple[BudgetFrontier, BestGenerations]]:
+    """The budgets at which n* was looked for."""
+    optima = {each.budget: each for each in findings.saturation.optima}
+    return [(at, optima[at.budget]) for at in findings.frontier.budgets if at.budget in optima]
+
+
+def frontier_rows(findings: Findings) -> Iterator[Row]:
+    """One row per budget: what to use, n*(C) and n_d(C)."""
+    for at, optimum in _judged(findings):
+        best, enough = at.best, optimum.enough
+        low, high = best.interval or (None, None)
+        n_star, n_d = optimum.interval, None if enough is None else enough.interval
+        yield {
+            "budget": at.budget,
+            **_pair(best.cell),
+            "T": best.cell.num_steps,
+            "n_star": n_star and n_star.median,
+            "n_star_low": n_star and n_star.low,
+            "n_star_high": n_star and n_star.high,
+            "open_below": optimum.left_censored,
+            "open_above": optimum.right_censored,
+            "candidates": optimum.candidates,
+            "measured": best.cell.mean,
+            "expected": best.expected,
+            "low": low,
+            "high": high,
+            "n_d": n_d and n_d.median,
+            "n_d_low": n_d and n_d.low,
+            "n_d_high": n_d and n_d.high,
+            "n_d_open_below": enough and enough.open_below,
+            "n_d_open_above": enough and enough.open_above,
+        }
+
+
+def optimum_table(data: SweepData, findings: Findings) -> Table:
+    """The best n at every budget."""
+    rows, sure = tuple(frontier_rows(findings)), f"{findings.frontier.confidence:.0%}"
+    head = (
+        *(f"budget ({UNITS[data.plan.budget_unit]})", "n", "B", "T"),
+        *(f"n*, the best n ({sure})", "expected", f"interval ({sure})"),
+        f"n_d, the smallest n that is good enough ({sure})",
+    )
+    lines = [
+        (
+            *shown(row, "budget:.3g", "n", "B", "T"),
+            optimum.words,
+            *shown(row, "expected:.4f"),
+            span(row["low"], row["high"]),
+            optimum.enough.words if optimum.enough else MISSING,
+        )
+        for row, (_, optimum) in zip(rows, _judged(findings), strict=True)
+    ]
+    return Table(name="optima", columns=(*FRONTIER,), rows=rows, page=page_table(head, lines))
+
+
+def survival_table(findings: Findings) -> Table:
+    """One row per n; none where no run fell."""
+    rows = tuple(
+        {
+            "n": each.num_generations,
+            "runs": each.num_runs,
+            "fallen": each.num_fallen,
+            "kept": each.kept.median,
+            "low": each.kept.low,
+            "high": each.kept.high,
+        }
+        for each in findings.survivals
+    )
+    head = ("n", "runs", "fallen", "share that keeps its gain", "interval")
+    lines = [
+        (*shown(row, "n", "runs", "fallen", "kept:.0%"), span(row["low"], row["high"]))
+        for row in rows
+    ]
+    columns = ("n", "runs", "fallen", "kept", "low", "high")
+    return Table(name="survival", columns=columns, rows=rows, page=page_table(head, lines))
+
+
+# Names of parameters of a fit, and how the page calls them.
+_PARAMETERS = {"asymptote": "A", "midpoint": "C_mid", "exponent": "B (exponent)"}
+
+
+def fit_table(data: SweepData, findings: Findings) -> Table:
     """One row per run, in the plan's order."""
-    runs = {run.run_id: run for run in data.plan.runs}
-    rows = tuple(_FitOfRun(run=runs[fit.run_id], fit=fit) for fit in findings.fits)
-    return Table(name="fits", columns=_FITS, rows=rows)
+    runs, rows, lines = {run.run_id: run for run in data.plan.runs}, [], []
+    for fit in findings.fits:
+        found = {name: getattr(fit, name) for name in _PARAMETERS}
+        row: dict[str, Any] = {
+            "run_id": fit.run_id,
+            **_pair(runs[fit.run_id]),
+            "seed": runs[fit.run_id].seed,
+            "records": fit.num_records,
+            "base_reward": fit.base_reward,
+        }
+        for name, estimate in found.items():
+            row[name] = estimate and estimate.value
+            row[f"{name}_standard_error"] = estimate and estimate.standard_error
+        row |= {
+            "reduced_chi2": fit.reduced_chi2,
+            "share_risen": fit.share_risen,
+            "status": fit.status.value,
+        }
+        rows.append(row)
+        line = (*shown(row, "n", "B", "seed", "records", "base_reward:.4f"), *_estimates(row))
+        lines.append((*line, *shown(row, "reduced_chi2:.2f", "status")))
+    head = ("n", "B", "seed", "records", "R0", *_PARAMETERS.values(), "chi²/dof", "status")
+    columns = (
+        *("run_id", "n", "B", "seed", "records", "base_reward"),
+        *(f"{name}{end}" for name in _PARAMETERS for end in ("", "_standard_error")),
+        *("reduced_chi2", "share_risen", "status"),
+    )
+    page = page_table(head, lines, left=(len(head) - 1,))
+    return Table(name="fits", columns=columns, rows=tuple(rows), page=page)
+
+
+def _estimates(row: Row) -> Iterable[str]:
+    """Every parameter with its standard error."""
+    for name in _PARAMETERS:
+        value, error = row[name], row[f"{name}_standard_error"]
+        known = value is not None
+        yield f"{value:.3g} ± {error:.2g}".replace("e+", "e") if known else MISSING

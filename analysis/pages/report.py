@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, get_args
 
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.columns import PageTable, Table, page_table
+from isosweep.analysis.columns import PageTable, page_table
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.canvas import Figure, Section
@@ -18,7 +18,7 @@ from isosweep.analysis.pages.tables import (
     set_table,
 )
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.tables import cell_page
+from isosweep.analysis.tables import Table
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
 from isosweep.plan.cells import variant_label
@@ -38,7 +38,7 @@ def render_report(
     data: SweepData,
     findings: Findings,
     figures: Figures,
-    tables: Sequence[Table[Any]],
+    tables: Sequence[Table],
     about: About,
 ) -> str:
     """The whole page. `tables`: those of its files."""
@@ -52,8 +52,7 @@ def render_report(
         first=_first_numbers(drawn),
         left_out=_by_reason(figures.left_out),
         frontier=findings.frontier,
-        tables={table.name: table.to_page() for table in tables},
-        cells=cell_page(data),
+        tables={table.name: table.page for table in tables},
         unit=UNITS[data.plan.budget_unit],
         sets=set_table(data),
         essentials=_essentials(data, about),

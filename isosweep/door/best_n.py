@@ -8,7 +8,7 @@ from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.compute import BudgetUnit
 from isosweep.door.columns import BEST_N
 from isosweep.door.display import markdown
-from isosweep.door.frames import frame, rows_of
+from isosweep.door.frames import frame
 from isosweep.errors import SettingError
 from isosweep.words.numbers import UNITS, amount, interval, short
 
@@ -131,7 +131,8 @@ class BestN:
     @property
     def by_budget(self) -> "pandas.DataFrame":
         """A frame of all estimates, one row a budget."""
-        return frame(BEST_N, rows_of(BEST_N, self.estimates), self.budget_unit)
+        rows = ({name: getattr(each, name) for name in BEST_N} for each in self.estimates)
+        return frame(BEST_N, rows, self.budget_unit)
 
     def __str__(self) -> str:
         return str(self.largest)

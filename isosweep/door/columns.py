@@ -1,258 +1,151 @@
-"""The columns of frames that no file of the analysis has: their meaning, and where it is read.
+"""Columns of the frames that no file of the analysis has, by name: type and meaning.
 
 A count that may be missing is a float: missing is NaN, never 0. Each axis of `grid.axes` is a
 further column. The columns of cells, choices and the frontier are in `analysis.tables`.
 """
 
-from datetime import UTC, datetime
-from typing import Any
-
 from isosweep.analysis.columns import (
+    BATCH,
     BUDGET,
-    Column,
+    GENERATIONS,
+    RUN_ID,
+    SEED,
     Columns,
     count,
     flag,
     label,
     number,
     other,
-    planned,
 )
 
+_DOLLARS = number("Price of these device-hours, by hardware.dollars_per_hour. US dollars.")
+_LOW = number("Lower end of its interval. A count.")
+_HIGH = number("Upper end of its interval. A count.")
 
-def _counted(standing: str, text: str) -> Column[Any]:
-    """How many of a sweep's runs stand so; missing where the sweep cannot be read."""
-    return number(standing, lambda row: (row.counts or {}).get(standing), text)
+SWEEPS: Columns = {
+    "name": label("Name of the sweep's directory. No unit."),
+    "planned": other("When the sweep was last planned or launched. UTC."),
+    "launched": flag("Whether the sweep was launched; False if only planned."),
+    "model": label("Name of the model. No unit."),
+    "task": label("Name of the task. No unit."),
+    "budget_unit": label("Unit of the budgets."),
+    "budgets": other("Compute budgets, ascending. In budget_unit."),
+    "runs": number("Runs in the plan. A count."),
+    "done": number("Runs that are done. A count."),
+    "diverged": number("Runs that a health rule stopped. A count."),
+    "failed": number("Runs that failed. A count."),
+    "collapsed": number("Runs that are done and lost for good what they had gained. A count."),
+    "verdict": label("Verdict of the newest analysis; all verdicts where variants differ."),
+    "followed_by": label("Who follows the sweep now: user, machine and process."),
+    "fault": label("Why the sweep cannot be read; empty where it can."),
+}
 
+PLAN: Columns = {
+    "status": label("planned or rejected."),
+    "budget": BUDGET,
+    "n": GENERATIONS,
+    "B": BATCH,
+    "T": count("Update steps; of a rejected candidate, the number nearest to the budget. A count."),
+    "seed": SEED,
+    "planned_compute": number("Predicted compute of T steps. In budget_unit."),
+    "planned_flops": number("Predicted FLOPs of T steps, without evaluation. FLOPs."),
+    "device_hours": number(
+        "Predicted device time up to this budget, with evaluation. Device-hours."
+    ),
+    "dollars": _DOLLARS,
+    "run_id": RUN_ID,
+    "rule": label("Setting whose rule a rejected candidate breaks first. No unit."),
+    "reason": label("How a rejected candidate breaks that rule, with the numbers."),
+}
 
-def _known(name: str, text: str) -> Column[Any]:
-    """A word; "" where it is not known."""
-    return label(name, lambda row: getattr(row, name) or None, text)
-
-
-# Read from what `modes.status.listed_sweep` returns.
-SWEEPS: Columns = (
-    label("name", "name", "Name of the sweep's directory. No unit."),
-    other(
-        "planned",
-        lambda row: datetime.fromtimestamp(row.planned_unix_time, UTC),
-        "When the sweep was last planned or launched. UTC.",
+RUNS: Columns = {
+    "run_id": RUN_ID,
+    "n": GENERATIONS,
+    "B": BATCH,
+    "seed": SEED,
+    "T": count("Update steps of the whole run, as planned. A count."),
+    "budget": number("The largest budget of this run. In budget_unit."),
+    "learning_rate": number("Learning rate after warm-up. No unit."),
+    "planned_flops": number("Predicted FLOPs of the whole run, without evaluation. FLOPs."),
+    "device_hours": number(
+        "Predicted device time of the whole run, with evaluation. Device-hours."
     ),
-    flag("launched", "launched", "Whether the sweep was launched; False if only planned."),
-    _known("model", "Name of the model. No unit."),
-    _known("task", "Name of the task. No unit."),
-    _known("budget_unit", "Unit of the budgets."),
-    other(
-        "budgets",
-        lambda row: tuple(row.budgets),
-        "Compute budgets, ascending. In budget_unit.",
-    ),
-    number(
-        "runs",
-        lambda row: sum(row.counts.values()) if row.counts else None,
-        "Runs in the plan. A count.",
-    ),
-    _counted("done", "Runs that are done. A count."),
-    _counted("diverged", "Runs that a health rule stopped. A count."),
-    _counted("failed", "Runs that failed. A count."),
-    number(
-        "collapsed",
-        "collapsed",
-        "Runs that are done and lost for good what they had gained. A count.",
-    ),
-    label(
-        "verdict", "verdict", "Verdict of the newest analysis; all verdicts where variants differ."
-    ),
-    label("followed_by", "followed_by", "Who follows the sweep now: user, machine and process."),
-    label("fault", "fault", "Why the sweep cannot be read; empty where it can."),
-)
-
-
-# Read from a planned or a rejected candidate; fields that one of them lacks are None.
-PLAN: Columns = (
-    label("status", "status", "planned or rejected."),
-    number("budget", "budget", BUDGET),
-    *planned("", "n", "B"),
-    count(
-        "T",
-        "num_steps",
-        "Update steps; of a rejected candidate, the number nearest to the budget. A count.",
-    ),
-    *planned("", "seed"),
-    number("planned_compute", "planned_compute", "Predicted compute of T steps. In budget_unit."),
-    number(
-        "planned_flops", "planned_flops", "Predicted FLOPs of T steps, without evaluation. FLOPs."
-    ),
-    number(
-        "device_hours",
-        "device_hours",
-        "Predicted device time up to this budget, with evaluation. Device-hours.",
-    ),
-    number(
-        "dollars",
-        "dollars",
-        "Price of these device-hours, by hardware.dollars_per_hour. US dollars.",
-    ),
-    *planned("", "run_id"),
-    label("rule", "rule", "Setting whose rule a rejected candidate breaks first. No unit."),
-    label("reason", "reason", "How a rejected candidate breaks that rule, with the numbers."),
-)
-
-# Read from a planned `run`, its `view`, its `standing` and its `state`.
-RUNS: Columns = (
-    *planned("run", "run_id", "n", "B", "seed"),
-    count("T", "run.num_steps", "Update steps of the whole run, as planned. A count."),
-    number(
-        "budget",
-        lambda row: row.run.milestones[-1],
-        "The largest budget of this run. In budget_unit.",
-    ),
-    number("learning_rate", "run.learning_rate", "Learning rate after warm-up. No unit."),
-    number(
-        "planned_flops",
-        "run.planned_flops",
-        "Predicted FLOPs of the whole run, without evaluation. FLOPs.",
-    ),
-    number(
-        "device_hours",
-        "device_hours",
-        "Predicted device time of the whole run, with evaluation. Device-hours.",
-    ),
-    number(
-        "dollars",
-        "dollars",
-        "Price of these device-hours, by hardware.dollars_per_hour. US dollars.",
-    ),
-    label(
-        "standing",
-        "standing.value",
+    "dollars": _DOLLARS,
+    "standing": label(
         "State of the run by its files: not begun, queued, running, to extend, interrupted, "
-        "failed, cancelled, diverged or done.",
+        "failed, cancelled, diverged or done."
     ),
-    flag(
-        "collapsed",
-        "collapsed",
-        "Whether the run is done and lost for good what it had gained.",
-    ),
-    count("step", "state.step", "Update steps done. A count."),
-    number("spent", "spent", "Measured compute so far. In budget_unit."),
-    number("reward", "state.reward", "Held-out avg@k of the newest record. Reward."),
-    count("attempt", "state.attempt", "Number of the newest attempt; 0 before the first. A count."),
-    label(
-        "warnings",
-        lambda row: ", ".join(row.state.warnings),
-        "Health rules broken when the run last reported, with commas.",
-    ),
-    label("reason", "view.reason", "Reason for that state, where the run gave one."),
-)
+    "collapsed": flag("Whether the run is done and lost for good what it had gained."),
+    "step": count("Update steps done. A count."),
+    "spent": number("Measured compute so far. In budget_unit."),
+    "reward": number("Held-out avg@k of the newest record. Reward."),
+    "attempt": count("Number of the newest attempt; 0 before the first. A count."),
+    "warnings": label("Health rules broken when the run last reported, with commas."),
+    "reason": label("Reason for that state, where the run gave one."),
+}
 
-
-# Read from a `run` and a `record` of it, with `scores` where single problems are known.
-RECORDS: Columns = (
-    *planned("run", "run_id", "n", "B", "seed"),
-    count("step", "record.step", "Update steps before this evaluation. A count."),
-    number("spent", "spent", "Measured compute before this evaluation. In budget_unit."),
-    count("rollouts", "record.compute.rollouts", "Completions sampled in training. A count."),
-    count("prompt_tokens", "record.compute.prompt_tokens", "Tokens of the prompts. A count."),
-    count(
-        "completion_tokens",
-        "record.compute.completion_tokens",
-        "Tokens of the completions. A count.",
+RECORDS: Columns = {
+    "run_id": RUN_ID,
+    "n": GENERATIONS,
+    "B": BATCH,
+    "seed": SEED,
+    "step": count("Update steps before this evaluation. A count."),
+    "spent": number("Measured compute before this evaluation. In budget_unit."),
+    "rollouts": count("Completions sampled in training. A count."),
+    "prompt_tokens": count("Tokens of the prompts. A count."),
+    "completion_tokens": count("Tokens of the completions. A count."),
+    "flops": number("FLOPs of training and generation so far. FLOPs."),
+    "device_hours": number("Wall time of training so far, times devices. Device-hours."),
+    "dollars": _DOLLARS,
+    "reward": number(
+        "avg@k: share of right answers over all held-out problems and their k samples. A share."
     ),
-    number("flops", "record.compute.flops", "FLOPs of training and generation so far. FLOPs."),
-    number(
-        "device_hours",
-        lambda row: row.record.compute.spent("device_hours"),
-        "Wall time of training so far, times devices. Device-hours.",
+    "best_at_k": number("best@k: share of held-out problems with any of k samples right. A share."),
+    "worst_at_k": number(
+        "worst@k: share of held-out problems with all of k samples right. A share."
     ),
-    number(
-        "dollars",
-        "dollars",
-        "Price of these device-hours, by hardware.dollars_per_hour. US dollars.",
-    ),
-    number(
-        "reward",
-        "record.reward",
-        "avg@k: share of right answers over all held-out problems and their k samples. A share.",
-    ),
-    number(
-        "best_at_k",
-        lambda row: getattr(row.scores, "best", None),
-        "best@k: share of held-out problems with any of k samples right. A share.",
-    ),
-    number(
-        "worst_at_k",
-        lambda row: getattr(row.scores, "worst", None),
-        "worst@k: share of held-out problems with all of k samples right. A share.",
-    ),
-    number(
-        "majority_at_k",
-        "majority",
+    "majority_at_k": number(
         "majority@k: share of held-out problems whose most common answer is right; missing where "
-        "answers cannot be compared. A share.",
+        "answers cannot be compared. A share."
     ),
-    count(
-        "problems",
-        lambda row: len(row.record.successes),
-        "Number of held-out problems; 0 where only their mean is known. A count.",
+    "problems": count("Number of held-out problems; 0 where only their mean is known. A count."),
+    "samples_per_problem": count("Samples per held-out problem, k. A count."),
+    "response_tokens": number("Mean length of the answers in this evaluation. Tokens."),
+    "evaluation_seconds": number("Duration of this evaluation. Seconds."),
+}
+
+BEST_N: Columns = {
+    "budget": BUDGET,
+    "median": number("Rollouts per problem. A count."),
+    "low": _LOW,
+    "high": _HIGH,
+    "open_below": flag("Whether n may lie below all that were run."),
+    "open_above": flag("Whether n may lie above all that were run."),
+}
+
+
+def _of_n(name: str, text: str) -> Columns:
+    """An n with its interval; missing without a spread between seeds."""
+    return {
+        name: number(f"{text}. A count."),
+        f"{name}_low": _LOW,
+        f"{name}_high": _HIGH,
+        f"{name}_open_below": other("Whether it may lie below all n run."),
+        f"{name}_open_above": other("Whether it may lie above all n run."),
+    }
+
+
+COMPARED: Columns = {
+    "sweep": label("The sweep or variant, by what tells it from the others. No unit."),
+    "budget": BUDGET,
+    "n": count("The n that ran and is expected to reach the highest reward. A count."),
+    "B": count("Problems per batch with it. A count."),
+    **_of_n("n_star", "n*, the best n"),
+    **_of_n("n_d", "n_d, the smallest n that is good enough"),
+    "reward": number("Reward to expect with n and B. Reward."),
+    "low": number("Lower end of its interval."),
+    "high": number("Upper end of its interval."),
+    "better": number(
+        "Probability that this reward is above the first sweep's at that budget. A share."
     ),
-    count(
-        "samples_per_problem",
-        "record.samples_per_problem",
-        "Samples per held-out problem, k. A count.",
-    ),
-    number(
-        "response_tokens",
-        "record.completion_tokens",
-        "Mean length of the answers in this evaluation. Tokens.",
-    ),
-    number("evaluation_seconds", "record.seconds", "Duration of this evaluation. Seconds."),
-)
-
-
-# Of an estimate of n at one budget.
-BEST_N: Columns = (
-    number("budget", "budget", BUDGET),
-    number("median", "median", "Rollouts per problem. A count."),
-    number("low", "low", "Lower end of its interval. A count."),
-    number("high", "high", "Upper end of its interval. A count."),
-    flag("open_below", "open_below", "Whether n may lie below all that were run."),
-    flag("open_above", "open_above", "Whether n may lie above all that were run."),
-)
-
-
-def _range(name: str, what: str) -> Columns:
-    """An n of a `Range`, with its interval; missing without a spread between seeds."""
-
-    def read(part: str) -> Any:
-        return lambda row: getattr(getattr(row, name), part, None)
-
-    def end(part: str) -> Any:
-        return lambda row: getattr(getattr(getattr(row, name), "interval", None), part, None)
-
-    return (
-        number(name, end("median"), f"{what}. A count."),
-        number(f"{name}_low", end("low"), "Lower end of its interval. A count."),
-        number(f"{name}_high", end("high"), "Upper end of its interval. A count."),
-        other(f"{name}_open_below", read("open_below"), "Whether it may lie below all n run."),
-        other(f"{name}_open_above", read("open_above"), "Whether it may lie above all n run."),
-    )
-
-
-# Of `AtBudget` of a comparison.
-COMPARED: Columns = (
-    label("sweep", "entry", "The sweep or variant, by what tells it from the others. No unit."),
-    number("budget", "budget", BUDGET),
-    count("n", "best_n", "The n that ran and is expected to reach the highest reward. A count."),
-    count("B", "best_batch", "Problems per batch with it. A count."),
-    *_range("n_star", "n*, the best n"),
-    *_range("n_d", "n_d, the smallest n that is good enough"),
-    number("reward", "reward", "Reward to expect with n and B. Reward."),
-    number("low", lambda row: row.interval and row.interval[0], "Lower end of its interval."),
-    number("high", lambda row: row.interval and row.interval[1], "Upper end of its interval."),
-    number(
-        "better",
-        "better",
-        "Probability that this reward is above the first sweep's at that budget. A share.",
-    ),
-)
+}

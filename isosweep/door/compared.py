@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isosweep.analysis.columns import Row
 from isosweep.config.choices import one_of
 from isosweep.door.columns import COMPARED
 from isosweep.door.display import markdown
-from isosweep.door.frames import frame, rows_of
+from isosweep.door.frames import frame
 from isosweep.door.sweep import Sweep
 from isosweep.door.sweep import open as open_sweep
 from isosweep.errors import SettingError
@@ -50,8 +51,7 @@ class ComparedSweeps:
     @property
     def frontier(self) -> "pandas.DataFrame":
         """A frame of the best n and its reward, one row a sweep and budget."""
-        rows = rows_of(COMPARED, self.answer.frontiers)
-        return frame(COMPARED, rows, self.answer.unit)
+        return frame(COMPARED, map(_row, self.answer.frontiers), self.answer.unit)
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -142,6 +142,21 @@ def _entries(opened: list[Sweep]) -> "list[Entry]":
             name = " ".join(filter(None, (entry.name, sweep.selected))) or sweep.name
             entries.append(replace(entry, name=name))
     return entries
+
+
+def _row(at: "AtBudget") -> Row:
+    low, high = at.interval or (None, None)
+    row: dict[str, Any] = {
+        **{"sweep": at.entry, "budget": at.budget, "n": at.best_n, "B": at.best_batch},
+        **{"reward": at.reward, "low": low, "high": high, "better": at.better},
+    }
+    for name, found in (("n_star", at.n_star), ("n_d", at.n_d)):
+        if found is not None:
+            ends = found.interval
+            row |= {name: ends.median, f"{name}_low": ends.low, f"{name}_high": ends.high}
+            row[f"{name}_open_below"] = found.open_below
+            row[f"{name}_open_above"] = found.open_above
+    return row
 
 
 def _shown_row(at: "AtBudget") -> tuple[str, ...]:

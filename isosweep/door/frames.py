@@ -1,18 +1,17 @@
 """Frames of pandas: rows with the columns that `door.columns` and `analysis.tables` describe."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
-from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from isosweep.analysis.columns import Columns
+from isosweep.analysis.columns import Columns, Row
 from isosweep.compute import BudgetUnit
-from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import PLAN, SWEEPS
 from isosweep.errors import PreflightError
 from isosweep.heldout import score
 from isosweep.modes.directory import StoredSweep
-from isosweep.plan.cells import Cell, Plan, Rejection
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
@@ -21,14 +20,6 @@ from isosweep.store.state import view_run
 
 if TYPE_CHECKING:
     import pandas
-
-    from isosweep.analysis.curves import SweepData
-    from isosweep.analysis.statistics.findings import Findings
-
-# What a run has that has not begun.
-_NO_STATE = SimpleNamespace(step=0, reward=None, attempt=0, warnings=())
-# Values by column.
-Row = Mapping[str, Any]
 
 
 def frame(
@@ -46,41 +37,46 @@ def frame(
         raise PreflightError(missing) from None
     listed = list(rows)
     # Of several variants one may have an axis, and of several runs one a set, that others have not.
-    names = dict.fromkeys([*(c.name for c in columns), *(name for row in listed for name in row)])
+    names = dict.fromkeys([*columns, *(name for row in listed for name in row)])
     values = {name: [row.get(name) for row in listed] for name in names}
-    made = pandas.DataFrame(values).astype({column.name: column.dtype for column in columns})
-    made.attrs["columns"] = {column.name: column.text for column in columns}
+    made = pandas.DataFrame(values).astype({name: column.dtype for name, column in columns.items()})
+    made.attrs["columns"] = {name: column.text for name, column in columns.items()}
     if unit is not None:
         made.attrs["budget_unit"] = unit
     return made
 
 
-def _row(columns: Columns, item: object, axes: Row, **further: Any) -> Row:
-    """The columns of an item, what it has `further`, and a column for each axis: `axis_<name>`
-    where its name is another's."""
-    values = {column.name: column.read(item) for column in columns}
-    named = {f"axis_{name}" if name in values else name: axes[name] for name in axes}
-    return {**values, **further, **named}
-
-
-def rows_of(
-    columns: Columns, items: Iterable[object], axes: Row = MappingProxyType({})
-) -> Iterator[Row]:
-    """One row an item, with these columns and one for each axis."""
-    return (_row(columns, item, axes) for item in items)
+def with_axes(row: Row, axes: Row) -> Row:
+    """The row with a column for each axis: `axis_<name>` where its name is another's."""
+    return {**row, **{f"axis_{name}" if name in row else name: axes[name] for name in axes}}
 
 
 def sweep_rows(listed: Iterable[Row]) -> Iterator[Row]:
-    """One row a sweep."""
-    return (_row(SWEEPS, SimpleNamespace(**sweep), {}) for sweep in listed)
+    """One row a sweep, of what `modes.listing.listed_sweep` returns."""
+    for sweep in listed:
+        counts = sweep["counts"] or {}
+        yield {
+            **{name: sweep.get(name) for name in SWEEPS},
+            "planned": datetime.fromtimestamp(sweep["planned_unix_time"], UTC),
+            **{name: sweep[name] or None for name in ("model", "task", "budget_unit")},
+            "budgets": tuple(sweep["budgets"]),
+            "runs": sum(counts.values()) if counts else None,
+            **{name: counts.get(name) for name in ("done", "diverged", "failed")},
+        }
 
 
 def candidate_rows(plan: Plan) -> Iterator[Row]:
     """One row a candidate, planned or rejected: by axes, budget, B, n and seed."""
     from isosweep.plan.output import plan_rows
 
-    lacked = dict.fromkeys(each.name for kind in (Cell, Rejection) for each in fields(kind))
-    return (_row(PLAN, SimpleNamespace(**(lacked | row)), row["axes"]) for row in plan_rows(plan))
+    named = {"n": "num_generations", "B": "problems_per_batch", "T": "num_steps"}
+    for row in plan_rows(plan):
+        yield with_axes({name: row.get(named.get(name, name)) for name in PLAN}, row["axes"])
+
+
+def _of_run(run: PlannedRun) -> Row:
+    n, B = run.num_generations, run.problems_per_batch
+    return {"run_id": run.run_id, "n": n, "B": B, "seed": run.seed}
 
 
 def run_rows(sweep: StoredSweep) -> Iterator[Row]:
@@ -88,19 +84,27 @@ def run_rows(sweep: StoredSweep) -> Iterator[Row]:
     plan, config, collapsed = sweep.plan, sweep.config, sweep.collapsed()
     for run in plan.runs:
         view = view_run(sweep.paths.run(run.run_id))
+        state = view.state
         standing = run_standing(run, view, plan.budget_unit, config.health.stop)
         hours = run.seconds and run.seconds * config.devices_taken / 3600
-        now = SimpleNamespace(
-            run=run,
-            view=view,
-            state=view.state or _NO_STATE,
-            spent=view.state.compute.spent(plan.budget_unit) if view.state else 0.0,
-            standing=standing,
-            collapsed=standing is Standing.DONE and run.run_id in collapsed,
-            device_hours=hours,
-            dollars=plan.pricing.dollars(hours),
-        )
-        yield _row(RUNS, now, run.axes)
+        row = {
+            **_of_run(run),
+            "T": run.num_steps,
+            "budget": run.milestones[-1],
+            "learning_rate": run.learning_rate,
+            "planned_flops": run.planned_flops,
+            "device_hours": hours,
+            "dollars": plan.pricing.dollars(hours),
+            "standing": standing.value,
+            "collapsed": standing is Standing.DONE and run.run_id in collapsed,
+            "step": state.step if state else 0,
+            "spent": state.compute.spent(plan.budget_unit) if state else 0.0,
+            "reward": state and state.reward,
+            "attempt": state.attempt if state else 0,
+            "warnings": ", ".join(state.warnings) if state else "",
+            "reason": view.reason,
+        }
+        yield with_axes(row, run.axes)
 
 
 def record_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
@@ -111,42 +115,27 @@ def record_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
     for run in plan.runs:
         for record in read_records(paths.run(run.run_id).records).records:
             single, votes = record.successes, record.scores.get("majority")
-            item = SimpleNamespace(
-                run=run,
-                record=record,
-                dollars=plan.pricing.dollars(record.compute.spent("device_hours")),
-                spent=record.compute.spent(plan.budget_unit),
-                scores=score(single, record.samples_per_problem) if single else None,
-                majority=math.fsum(votes) / len(votes) if votes else None,
-            )
-            sets = {f"reward_{name}": own.reward for name, own in record.sets.items()}
-            yield _row(RECORDS, item, run.axes, **sets)
-
-
-def cell_rows(data: "SweepData") -> Iterator[Row]:
-    """One row a cell, as `analysis/frontier.csv` has it."""
-    from isosweep.analysis.tables import CELLS
-
-    return (_row(CELLS, reading, reading.cell.axes) for reading in data.readings)
-
-
-def choice_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
-    """One row a budget and n, as `analysis/choices.csv` has it."""
-    from isosweep.analysis.tables import choice_table
-
-    table = choice_table(data, findings)
-    return (_row(table.columns, choice, _axes(data)) for choice in table.rows)
-
-
-def frontier_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
-    """One row a budget, as `analysis/optima.csv` has it."""
-    from isosweep.analysis.tables import optimum_table
-
-    table = optimum_table(data, findings)
-    return (_row(table.columns, at, _axes(data)) for at in table.rows)
-
-
-def _axes(data: "SweepData") -> dict[str, Any]:
-    """Values of `grid.axes` of the variant that was read."""
-    (axes,) = data.plan.axes
-    return axes
+            scores = score(single, record.samples_per_problem) if single else None
+            compute = record.compute
+            hours = compute.spent("device_hours")
+            row = {
+                **_of_run(run),
+                "step": record.step,
+                "spent": compute.spent(plan.budget_unit),
+                "rollouts": compute.rollouts,
+                "prompt_tokens": compute.prompt_tokens,
+                "completion_tokens": compute.completion_tokens,
+                "flops": compute.flops,
+                "device_hours": hours,
+                "dollars": plan.pricing.dollars(hours),
+                "reward": record.reward,
+                "best_at_k": scores and scores.best,
+                "worst_at_k": scores and scores.worst,
+                "majority_at_k": math.fsum(votes) / len(votes) if votes else None,
+                "problems": len(single),
+                "samples_per_problem": record.samples_per_problem,
+                "response_tokens": record.completion_tokens,
+                "evaluation_seconds": record.seconds,
+                **{f"reward_{name}": own.reward for name, own in record.sets.items()},
+            }
+            yield with_axes(row, run.axes)

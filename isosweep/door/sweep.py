@@ -1,25 +1,22 @@
 """A sweep, read from its directory. Nothing in it is changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.columns import Columns
+from isosweep.analysis.columns import Columns, Row
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.choices import meant, one_of
 from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
-    Row,
     candidate_rows,
-    cell_rows,
-    choice_rows,
     frame,
-    frontier_rows,
     record_rows,
     run_rows,
     sweep_rows,
+    with_axes,
 )
 from isosweep.door.selection import Selection, selection
 from isosweep.errors import SettingError
@@ -202,27 +199,27 @@ class Sweep:
     @property
     def cells(self) -> "pandas.DataFrame":
         """A frame of every run's reward at every budget, smaller budgets than planned included."""
-        from isosweep.analysis.tables import CELLS
+        from isosweep.analysis.tables import CELLS, cell_row
 
-        return self._read_frame(CELLS, (cell_rows(one.data) for one in self.variants.values()))
+        return self._read_frame(
+            CELLS, lambda one: (with_axes(cell_row(r), r.cell.axes) for r in one.data.readings)
+        )
 
     @property
     def choices(self) -> "pandas.DataFrame":
         """A frame of every n at every budget, with its best B, its reward to expect, and the
         probability that it is the best n."""
-        from isosweep.analysis.tables import CHOICES
+        from isosweep.analysis.tables import CHOICES, choice_rows
 
-        rows = (choice_rows(one.data, one.findings) for one in self.variants.values())
-        return self._read_frame(CHOICES, rows)
+        return self._read_frame(CHOICES, lambda one: one._with_axes(choice_rows(one.findings)))
 
     @property
     def frontier(self) -> "pandas.DataFrame":
         """A frame of the best n at every budget: n* and n_d with intervals, and the reward to
         expect."""
-        from isosweep.analysis.tables import FRONTIER
+        from isosweep.analysis.tables import FRONTIER, frontier_rows
 
-        rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
-        return self._read_frame(FRONTIER, rows)
+        return self._read_frame(FRONTIER, lambda one: one._with_axes(frontier_rows(one.findings)))
 
     @property
     def verdict(self) -> "Verdict":
@@ -337,10 +334,16 @@ class Sweep:
     def _frame(self, columns: Columns, rows: Iterable[Row]) -> "pandas.DataFrame":
         return frame(columns, rows, self.stored.plan.budget_unit)
 
-    def _read_frame(self, columns: Columns, parts: Iterable[Iterable[Row]]) -> "pandas.DataFrame":
-        """Of what was read, whose compute is in `analysis.compute_axis`."""
+    def _with_axes(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """With the values of `grid.axes` of this variant."""
+        return (with_axes(row, self._one_variant()) for row in rows)
+
+    def _read_frame(
+        self, columns: Columns, rows_of: Callable[["Sweep"], Iterable[Row]]
+    ) -> "pandas.DataFrame":
+        """Of what was read of every variant, whose compute is in `analysis.compute_axis`."""
         unit = self.analysis.compute_axis or self.stored.plan.budget_unit
-        return frame(columns, (row for part in parts for row in part), unit)
+        return frame(columns, (r for one in self.variants.values() for r in rows_of(one)), unit)
 
 
 # Endings of the files that `analysis.formats` names, the format first.

@@ -92,9 +92,9 @@ def test_frames_have_the_columns_that_are_documented(sweep: Sweep) -> None:
     assert made.keys() == FRAMES.keys()
     for name, frame in made.items():
         assert [(each, str(dtype)) for each, dtype in frame.dtypes.items()] == [
-            (column.name, column.dtype) for column in FRAMES[name]
+            (column, of.dtype) for column, of in FRAMES[name].items()
         ]
-        assert frame.attrs["columns"] == {column.name: column.text for column in FRAMES[name]}
+        assert frame.attrs["columns"] == {column: of.text for column, of in FRAMES[name].items()}
         assert len(frame)
         assert frame.attrs.get("budget_unit") == ("flops" if "sweeps" not in name else None)
 
@@ -189,7 +189,7 @@ def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> Non
     assert sweep.cells.reward.isna().all()
     assert sweep.records.empty
     assert sweep.frontier.empty
-    assert list(sweep.frontier.columns) == [column.name for column in FRONTIER]
+    assert list(sweep.frontier.columns) == [*FRONTIER]
     assert sweep.verdict.kind == "not identified"
     assert sweep.verdict.rate is None
     assert sweep.verdict.probabilities == {}
