@@ -48,9 +48,9 @@ class Curve:
     metric chosen, avg@k by default): (records,). `hours`: device-hours of training so far,
     (records,), 0 or None where they are not known.
     `successes`: (records, problems), how many of `samples_per_problem` completions were right, or
-    the points by another metric, whose `variances` are, (records, problems), as `Scored` has them;
-    where records have means alone no problems, and `errors`, (records,), their standard errors,
-    which are `errors_estimated` from the curve itself where nobody told them.
+    the points by another metric; where records have means alone no problems, and `errors`,
+    (records,), their standard errors, which are `errors_estimated` from the curve itself where
+    nobody told them.
     `scores`: 0 or 1 for each problem by further metrics, (records, problems).
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
@@ -76,7 +76,6 @@ class Curve:
     hours: FloatArray | None = None
     evaluation_hours: float | None = None
     standing: Standing | None = None
-    variances: FloatArray | None = None
     errors: FloatArray | None = None
     scores: Mapping[str, FloatArray] = field(default_factory=dict)
     broken: tuple[int, ...] = ()
@@ -93,7 +92,7 @@ class Curve:
     def _only(self, places: IntArray) -> "Curve":
         """The curve with the records at these places, but for `collapsed_at`."""
         names = ("steps", "generations", "compute", "flops", "hours", "reward", "successes")
-        of_records = {name: getattr(self, name) for name in (*names, "variances", "errors")}
+        of_records = {name: getattr(self, name) for name in (*names, "errors")}
         kept: dict[str, Any] = {
             name: None if all_of is None else all_of[places] for name, all_of in of_records.items()
         }
@@ -132,7 +131,6 @@ class Curve:
             self,
             successes=found.points,
             samples_per_problem=found.of,
-            variances=found.variance,
             scores=scores,
             reward=found.points.sum(axis=1) / max(1, found.points.shape[1] * found.of),
         )

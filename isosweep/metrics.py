@@ -22,13 +22,10 @@ class Scored:
 
     `points`: (..., problems). `of`: independent samples of which v is at least as certain as a
     share: other samples of the same problem would give v a variance of v (1 - v) / `of` at most.
-    `variance`: (..., problems), an unbiased estimate of it; None where v is such a share, whose
-    estimate is v (1 - v) / (`of` - 1), and where there is none, which is `of` = 1.
     """
 
     points: IntArray | FloatArray
     of: int
-    variance: FloatArray | None = None
 
 
 # Of how many of the k samples of each problem are right, (..., problems), and k.
@@ -40,21 +37,15 @@ def passing(draws: int | None = None) -> Score:
 
     With f of k samples wrong, v = 1 - C(f, j) / C(k, j), without bias (Chen et al. 2021, arXiv
     2107.03374, section 2.1). v - 1 is a U-statistic, so its variance is at most that of a mean
-    over k // j disjoint sets of j (Hoeffding 1948, section 5); without bias it is
-    (1 - v)^2 - C(f, 2j) / C(k, 2j), which takes 2j <= k: the last term estimates the square of
-    what 1 - v does. avg@k is the case j = 1, best@k j = k. Raises ValueError where j > k.
+    over k // j disjoint sets of j (Hoeffding 1948, section 5). avg@k is the case j = 1, best@k
+    j = k. Raises ValueError where j > k.
     """
 
     def score(right: IntArray, k: int) -> Scored:
-        import numpy as np
-
         from isosweep.heldout import pass_at
 
         j = draws or k
-        value, variance = pass_at(right, k, j), None
-        if 2 * j <= k:
-            variance = np.maximum((1 - value) ** 2 - (1 - pass_at(right, k, 2 * j)), 0.0)
-        return Scored(points=value * (k // j), of=k // j, variance=variance)
+        return Scored(points=pass_at(right, k, j) * (k // j), of=k // j)
 
     return score
 

@@ -11,7 +11,7 @@ import numpy as np
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.simulation.records import Evaluated
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
-from isosweep.analysis.simulation.truth import batches_of, find_truth
+from isosweep.analysis.simulation.truth import find_truth
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier
 from isosweep.analysis.statistics.judgement import judge
@@ -30,9 +30,7 @@ class BudgetPower:
     """At one budget. `best_n`: n*(C) between the smallest and the largest n of the plan,
     `enough_n`: the smallest that is good enough, None where all n are alike. `covered` and
     `enough_covered`: share of sweeps whose interval of it covers it, `width` and `enough_width`:
-    the interval's mean width in doublings. `held`: share of sweeps whose set of n that may be best
-    includes the best one planned here, `set_size`: mean number of n in that set; `lost`: mean true
-    reward lost by taking the n that came out best. If all n are alike, `held` is a mean over n."""
+    the interval's mean width in doublings."""
 
     budget: float
     best_n: float | None
@@ -41,9 +39,6 @@ class BudgetPower:
     enough_n: float | None
     enough_covered: float | None
     enough_width: float | None
-    held: float
-    set_size: float
-    lost: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +51,9 @@ class Power:
     `false_saturated`, `false_growing`: shares with that verdict where it is not so.
 
     `plateau`: the true n* at the largest budgets of a world that is saturated; of the sweeps that
-    were called saturated, `plateau_covered` is the share whose interval covers it, and
-    `plateau_width` the median width in doublings. `rate_covered`: of the `num_rates` intervals of
-    the rate at the end, the share that covers the true one, `rate_width` their median width in
-    doublings per decade.
+    were called saturated, `plateau_covered` is the share whose interval covers it. `rate_covered`:
+    of the `num_rates` intervals of the rate at the end, the share that covers the true one,
+    `rate_width` their median width in doublings per decade.
 
     `recommended_loss`: mean over sweeps of the true expected reward lost at the last budget by the
     (n, B) that came out best there; `recommended_harmless`: share that lost no more than the
@@ -78,7 +72,6 @@ class Power:
     false_growing: float
     plateau: float | None
     plateau_covered: float | None
-    plateau_width: float | None
     num_rates: int
     rate_covered: float | None
     rate_width: float | None
@@ -135,7 +128,7 @@ class _Counts:
         self.verdicts: Counter[str] = Counter()
         self.plateaus, self.rates = _Tally(), _Tally()
         self.at_budget = {
-            budget: _AtBudget(plan, world, budget, best_n, enough_n)
+            budget: _AtBudget(world, budget, best_n, enough_n)
             for budget, best_n, enough_n in zip(
                 plan.budgets, self.truth.best_n, self.truth.enough_n, strict=True
             )
@@ -180,13 +173,12 @@ class _Counts:
             false_growing=_claimed("growing", shares, so),
             plateau=self.plateau,
             plateau_covered=self.plateaus.covered,
-            plateau_width=_median(self.plateaus.width),
             num_rates=len(self.rates.hits),
             rate_covered=self.rates.covered,
             rate_width=_median(self.rates.width),
             recommended_loss=_mean(lost),
             recommended_harmless=_mean([loss <= self.config.margin for loss in lost]),
-            budgets=tuple(at.power() for at in self.at_budget.values() if at.sizes),
+            budgets=tuple(at.power() for at in self.at_budget.values() if at.lost),
         )
 
 
@@ -194,22 +186,13 @@ class _AtBudget:
     """Counts at one budget of the plan; `truth` is n* there, `enough` what is good enough."""
 
     def __init__(
-        self, plan: Plan, world: World, budget: float, truth: float | None, enough: float | None
+        self, world: World, budget: float, truth: float | None, enough: float | None
     ) -> None:
         self.world, self.budget, self.truth, self.enough = world, budget, truth, enough
-        self.best: int | None = None
-        planned = sorted({cell.num_generations for cell in plan.cells if cell.budget == budget})
-        if planned and truth is not None:
-            n = np.array(planned, float)
-            rewards = world.reward(np.array(budget), n, batches_of(plan)(n)).max(axis=0)
-            self.best = planned[int(np.argmax(rewards))]
         self.intervals, self.of_enough = _Tally(), _Tally()
-        self.held: list[float] = []
-        self.sizes: list[int] = []
         self.lost: list[float] = []
 
     def add(self, at: BudgetFrontier, optimum: BestGenerations) -> None:
-        candidates = set(optimum.candidates)
         for found, truth, tally in (
             (optimum.of("best"), self.truth, self.intervals),
             (optimum.of("enough"), self.enough, self.of_enough),
@@ -220,9 +203,6 @@ class _AtBudget:
                 low = 0.0 if found.open_below else ends.low * (1 - 1e-4)
                 high = math.inf if found.open_above else ends.high * (1 + 1e-4)
                 tally.add(low, high, truth, math.log2(ends.high / ends.low))
-        wanted = set(at.measured) if self.best is None else {self.best}
-        self.held.append(len(wanted & candidates) / len(wanted))
-        self.sizes.append(len(candidates))
         pairs = np.array([Pair.of(cell) for cell in at.cells], float).T
         rewards = self.world.reward(np.array(self.budget), *pairs)
         chosen = self.world.reward(np.array(self.budget), *Pair.of(at.best.cell))
@@ -237,9 +217,6 @@ class _AtBudget:
             enough_n=self.enough,
             enough_covered=self.of_enough.covered,
             enough_width=_mean(self.of_enough.width),
-            held=_mean(self.held) or 0.0,
-            set_size=_mean(self.sizes) or 0.0,
-            lost=_mean(self.lost) or 0.0,
         )
 
 

@@ -61,8 +61,6 @@ class Fit:
     """B of the sigmoid. No unit."""
     reduced_chi2: NotNegative | None = None
     """Weighted squares of residuals per degree of freedom. No unit."""
-    base_effect: float | None = None
-    """Change of A if R0 were one evaluation error higher. Reward."""
     share_risen: Share | None = None
     """Of the way from R0 to A, what is behind the run at its last record. A share."""
 
@@ -93,22 +91,6 @@ def reward_errors(curve: Curve) -> FloatArray:
         return np.asarray(np.sqrt(floor))
     between = (curve.successes / samples).var(axis=1, ddof=1) / num_problems
     return np.asarray(np.sqrt(np.maximum(between, floor)))
-
-
-def sampled_error(curve: Curve, record: int) -> float:
-    """Standard error of one record's reward that other samples of the same problems would bring.
-
-    0 where that cannot be told: with one sample a problem, and by best@k and the like.
-    """
-    if curve.errors is not None:
-        return float(curve.errors[record])
-    if curve.variances is not None:
-        return float(np.sqrt(curve.variances[record].sum()) / curve.variances.shape[1])
-    if curve.samples_per_problem < 2:
-        return 0.0
-    rate = curve.successes[record] / curve.samples_per_problem
-    variance = rate * (1 - rate) / (curve.samples_per_problem - 1)
-    return float(np.sqrt(variance.sum())) / len(rate)
 
 
 def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
@@ -153,14 +135,12 @@ def _fitted(curve: Curve, fit: Fit) -> Fit:
     if best.on_bound or not np.isfinite(best.errors).all():
         return replace(fit, status=FitStatus.ON_BOUND)
     of_asymptote, of_midpoint, of_exponent = (each * math.sqrt(spread) for each in best.errors)
-    moved = fit_sigmoid(*sample, min(base + sampled_error(curve, 0), 1.0)).asymptote
     risen = logistic(np.array(math.exp(best.exponent) * (last - best.midpoint)))
     return replace(
         fit,
         asymptote=Estimate(value=best.asymptote, standard_error=of_asymptote),
         midpoint=_from_log(best.midpoint, of_midpoint),
         exponent=_from_log(best.exponent, of_exponent),
-        base_effect=moved - best.asymptote,
         share_risen=float(risen),
     )
 

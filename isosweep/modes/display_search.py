@@ -40,7 +40,7 @@ def stored_course(sweep: StoredSweep) -> "Course | None":
     from isosweep.analysis.course import read_course
 
     over = stopped_runs(document) is not None
-    return read_course(list(document["trials"].items()), document["decision"], over=over)
+    return read_course(list(document["trials"].items()), over=over)
 
 
 def stored_search(sweep: StoredSweep) -> JsonObject | None:

@@ -316,7 +316,7 @@ def test_what_a_search_leaves_is_said_by_whether_it_has_ended(tmp_path: Path) ->
     data = replace(load_sweep(paths), config_document={"search": {"kind": "frontier"}})
     found = find(data, CONFIG)
     for over, state in ((False, "on"), (True, "over")):
-        seen = replace(data, course=Course(steps=(), known=(), over=over))
+        seen = replace(data, course=Course(steps=(), over=over))
         answer = conclude(seen, found)
         assert answer.spent.search == state
         (caveat,) = (each for each in answer.caveats if isinstance(each, Searched))

@@ -363,7 +363,7 @@ def test_a_search_shows_its_steps_at_the_compute_spent(full: Analysed) -> None:
         (first.run_id, {"steps": [taken_up, step(first.milestones[0], 0.0)]}),
         (second.run_id, {"steps": [step(second.milestones[1], 0.1)]}),
     ]
-    seen = replace(data, course=read_course(trials, None))
+    seen = replace(data, course=read_course(trials))
     _, marks = shown(describe_figures(seen, full.findings).drawn["decisions"])
     small, large = marks.values()
     assert place(small) == (0.0, first.num_generations)

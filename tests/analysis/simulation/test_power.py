@@ -72,8 +72,6 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
     result = power(PRESETS["quiet"], 2, plan=plan, seed=3, size=(1000, 16))
     assert result.verdicts == {"saturated": 1.0}
     assert result.plateau == pytest.approx(506, rel=0.02)
-    assert result.plateau_width is not None
-    assert result.plateau_width < 0.8
 
 
 @pytest.mark.slow
