@@ -9,9 +9,6 @@ from isosweep.config.identity import OUTSIDE
 from isosweep.config.settings import settings
 from isosweep.config.values import Positive, PositiveInt, Whole
 
-# Choices of `evaluation=` that are for their size: held-out problems, and k of avg@k. Ascending.
-SIZES = {"small": (128, 4), "large": (1024, 8), "thorough": (3072, 8)}
-
 # Names of sets are parts of paths, and of the names of metrics.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 

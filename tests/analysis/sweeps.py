@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.curves import Curve
 from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
@@ -215,3 +217,28 @@ def raw_rewards(path: Path) -> dict[int, float]:
             asked = len(document["successes"]) * document["samples_per_problem"]
             rewards[document["step"]] = sum(document["successes"]) / asked
     return rewards
+
+
+def made_curve(
+    compute: FloatArray,
+    reward: FloatArray | None = None,
+    successes: IntArray | None = None,
+    *,
+    run: PlannedRun = SMALL.runs[0],
+    problems: int = 0,
+) -> Curve:
+    """A finished run's records, with the rewards of its successes where no others are given."""
+    at = np.arange(len(compute))
+    counts = np.zeros((len(at), problems), dtype=np.int64) if successes is None else successes
+    return Curve(
+        run=run,
+        steps=at,
+        generations=at,
+        compute=compute,
+        flops=compute,
+        reward=counts.mean(axis=1) / SAMPLES if reward is None else reward,
+        successes=counts,
+        samples_per_problem=SAMPLES,
+        status="finished",
+        status_reason=None,
+    )

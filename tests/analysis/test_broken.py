@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import Curve, collapse, read_cells, without_broken
-from tests.analysis.sweeps import make_plan
+from tests.analysis.sweeps import made_curve, make_plan
 
 # Records before training, and 10 later ones.
 RISE = [0.1, *np.linspace(0.2, 0.6, 10)]
@@ -21,18 +21,7 @@ def curves_of(rewards: list[float]) -> list[Curve]:
         own = np.array(rewards if place == 0 else RISE) + noise[place]
         steps = np.arange(len(own))
         compute = np.where(steps > 0, 32e6 * 10 ** ((steps - 10) / 5), 0.0)
-        curve = Curve(
-            run=run,
-            steps=steps,
-            generations=steps,
-            compute=compute,
-            flops=compute,
-            reward=own,
-            successes=np.zeros((len(own), 512), dtype=np.int64),
-            samples_per_problem=8,
-            status="finished",
-            status_reason=None,
-        )
+        curve = made_curve(compute, own, run=run, problems=512)
         made.append(replace(curve, collapsed_at=collapse(curve)))
     return made
 

@@ -10,7 +10,7 @@ from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, make_curve
 from isosweep.compute import Compute
 from isosweep.store.records import Record
-from tests.analysis.sweeps import make_plan
+from tests.analysis.sweeps import made_curve, make_plan
 
 BEFORE = [0.1, 0.3, 0.5, 0.6]
 
@@ -40,21 +40,9 @@ def test_a_fall_within_the_errors_of_two_evaluations_is_no_collapse() -> None:
 
 
 def curve_of(rewards: list[float], seed: int, n: int) -> Curve:
-    plan = make_plan(seeds=range(4))
-    (run,) = (r for r in plan.runs if (r.seed, r.num_generations) == (seed, n))
-    steps = np.arange(len(rewards))
-    compute = (steps * 1e6).astype(np.float64)
-    return Curve(
-        run=run,
-        steps=steps,
-        generations=steps,
-        compute=compute,
-        flops=compute,
-        reward=np.array(rewards),
-        successes=np.zeros((len(rewards), 512), dtype=np.int64),
-        samples_per_problem=8,
-        status="finished",
-        status_reason=None,
+    (run,) = make_plan(generations=(n,), seeds=(seed,)).runs
+    return made_curve(
+        1e6 * np.arange(len(rewards), dtype=np.float64), np.array(rewards), run=run, problems=512
     )
 
 

@@ -1,6 +1,5 @@
 """Runs are read at smaller budgets than those of the plan, and nothing more is trained."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,13 +7,10 @@ import pytest
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.rungs import _rungs
-from isosweep.analysis.simulation.findable import wide_config
-from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds
+from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.plan.cells import Plan
 from tests.analysis.sweeps import (
     BUDGETS,
     SMALL,
@@ -24,13 +20,6 @@ from tests.analysis.sweeps import (
     write_plan,
     write_sweep,
 )
-from tests.conftest import plan_of
-
-
-def plan_with(budget: str) -> Plan:
-    generations = "grid.num_generations=[8,16,32,64,128,256,512]"
-    seeds = "grid.seeds=[0,1,2,3]"
-    return plan_of(wide_config(f"budget={budget}", "grid=fix_B", generations, seeds))
 
 
 def test_rungs_keep_their_distance_from_the_budgets() -> None:
@@ -53,21 +42,6 @@ def test_so_many_pairs_are_read_less_often() -> None:
         return len(with_ladder(plan, data.curves, 5, 1.0).budgets)
 
     assert [rungs(batches) for batches in (2, 40, 60)] == [6, 5, 3]
-
-
-def test_one_budget_shows_what_is_only_seen_over_many() -> None:
-    plan = plan_with("1e21")
-    world = planted_worlds(1e18, 1e21, 8, 512)["logarithm"]
-    records = simulate_records(world, plan, 0, num_problems=4096, samples_per_problem=8)
-    data = simulated_sweep(plan, records)
-    config = AnalysisConfig(name="default")
-    assert judge(data, config)[2].verdict == "not identified"
-    ladder = with_ladder(plan, data.curves, 4, 2.0)
-    assert len(ladder.budgets) == 9
-    assert ladder.runs == plan.runs
-    saturation = judge(simulated_sweep(ladder, records), config)[2]
-    assert saturation.verdict in ("growing", "grew")
-    assert len(saturation.optima) == 9
 
 
 def test_a_rung_is_read_by_the_runs_that_have_records_around_it(tmp_path: Path) -> None:
@@ -94,8 +68,3 @@ def test_runs_without_records_get_no_rungs(tmp_path: Path) -> None:
     data = load_view(paths_in(tmp_path), AnalysisConfig(name="default", readings_per_decade=4))
     assert data.plan.budgets == SMALL.budgets
     assert data.plan.cells == SMALL.cells
-
-
-def test_an_empty_plan_stays_empty() -> None:
-    empty = replace(SMALL, cells=(), runs=())
-    assert with_ladder(empty, [], 4, 2.0).cells == ()

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.analysis.answer import NotForNewProblems
-from isosweep.analysis.conclude import conclude
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.pages.tables import missing_runs
-from isosweep.analysis.statistics.findings import find
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
@@ -112,17 +109,6 @@ def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
         SettingError, match=r"must be solved, very_easy, easy, medium, .* or a range \[low, high\]"
     ):
         AnalysisConfig(name="default", difficulty=wrong)
-
-
-def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1, 2)))
-    data = load_sweep(paths)
-    found = find(data, AnalysisConfig(name="default"), new_problems=True)
-    new = found.new_problems
-    assert new is not None
-    other = NotForNewProblems(verdict=new.verdict, num_problems=new.num_problems)
-    verdict = found.saturation.verdict
-    assert (other in conclude(data, found).caveats) == (new.verdict != verdict)
 
 
 def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from isosweep.analysis.outlook import (
     outlook_of_variants,
 )
 from isosweep.analysis.simulation.findable import Design, findable
-from isosweep.config.evaluation import SIZES
 from isosweep.modes.analyse import _advice
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import evaluation_of, resolve
@@ -106,25 +105,11 @@ def test_what_the_table_does_not_cover_is_said() -> None:
     assert (found.unknown, found.finds) == ("best", None)
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes_of_evaluation_are_those_of_its_choices(name: str) -> None:
-    for model in ("tiny", "qwen-0.5b"):
-        config = make_config(f"model={model}", f"evaluation={name}")
-        found = config.task.num_eval_problems, config.evaluation.samples_per_problem
-        assert found == SIZES[name]
-        # As in training, whatever the recipe.
-        assert config.evaluation.temperature == config.recipe.temperature
-    assert make_config(f"evaluation={name}", "task.num_eval_problems=9").task.num_eval_problems == 9
-
-
-def test_the_playbooks_evaluation_has_its_300_problems() -> None:
-    config = make_config("evaluation=playbook")
-    assert config.task.num_eval_problems == 300
-    assert (config.evaluation.samples_per_problem, config.evaluation.temperature) == (4, 0.6)
-
-
 def test_evaluations_share_of_flops_is_of_all_that_is_spent() -> None:
-    study = resolve(make_config("evaluation=large"))
+    config = make_config("evaluation=large")
+    # As in training, whatever the recipe.
+    assert config.evaluation.temperature == config.recipe.temperature
+    study = resolve(config)
     evaluation = evaluation_of(study)
     assert evaluation.problems == (1024,)
     assert evaluation.samples_per_problem == 8

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -16,41 +15,6 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 def study(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(DOCS / "studies")
     return importlib.import_module("playbook_points")
-
-
-def test_the_shipped_bins_have_all_points_but_not_the_points(study: ModuleType) -> None:
-    shipped = pd.read_csv(study.TABLE)
-    assert shipped["points"].sum() == 6209
-    assert len(shipped) < 700
-    for reading in ("split", "without", "colour"):
-        kept = study.read(shipped, reading)
-        assert not kept.duplicated(["B", "n", "bin"]).any()
-        lost = 6209 - kept["points"].sum()
-        # Late dots; without n = 32 also all of its colour, and the low dots of n = 8.
-        assert lost == {"split": 19, "colour": 0}.get(reading, lost) <= 800
-
-
-def test_points_are_binned_by_branch(study: ModuleType, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    compute = np.geomspace(0.3, 3.9, 200)
-    rewards = {16: 0.58, 32: 0.59}
-    dots = [
-        (32, n, C, level + rng.normal(0, 0.005)) for n, level in rewards.items() for C in compute
-    ]
-    dots += [(32, 32, C, 0.52 + rng.normal(0, 0.005)) for C in compute[::10]]
-    dots += [(64, *each[1:]) for each in dots]
-    names = ["value", "n", "C_million_rollouts", "validation_reward"]
-    pd.DataFrame(dots, columns=names).to_csv(tmp_path / "dots.csv", index=False)
-    bins = study.bin_points(tmp_path / "dots.csv")
-    assert bins["points"].sum() == len(dots)
-    late = bins[bins["part"] == "late"]
-    assert set(late["n"]) == {16}
-    assert late["rollouts"].min() > 10**6.5
-    split = study.read(bins, "split")
-    large = split[(split["B"] == 32) & (split["n"] == 1024)]
-    assert large["reward"].between(0.50, 0.54).all()
-    assert large["points"].sum() == sum(C < 10**0.34 for C in compute[::10])
-    assert set(study.read(bins, "without")["n"]) == {16}
 
 
 @pytest.mark.slow

@@ -13,11 +13,10 @@ import pytest
 from matplotlib.axes import Axes
 
 from isosweep.analysis.course import read_course
-from isosweep.analysis.curves import SweepData, TrainingCourse
+from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
 from isosweep.analysis.figures.canvas import Canvas, Figure, generation_colors, round_ticks
-from isosweep.analysis.figures.colors import DARK, GRID, GROUND, ON_BRIGHT, SCALE, contrast
-from isosweep.analysis.figures.health import METRICS
+from isosweep.analysis.figures.colors import DARK, SCALE
 from isosweep.analysis.figures.output import page_svg, write_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
@@ -135,28 +134,6 @@ def test_every_figure_of_a_whole_sweep_is_drawn(full: Analysed, tmp_path: Path) 
     assert len(write_figures(figures, tmp_path / "figures", ["svg"])) == len(figures)
 
 
-def test_a_metric_that_never_changes_has_no_panel(full: Analysed) -> None:
-    def health(*clipped: float) -> Figure:
-        values = dict.fromkeys(METRICS, (1.0, 2.0)) | {"clipped_share": clipped}
-        course = TrainingCourse(run=full.data.plan.runs[0], compute=(1e6, 2e6), values=values)
-        seen = replace(full.data, training=(course,))
-        return describe_figures(seen, full.findings).drawn["health"]
-
-    flat = health(0.0, 0.0)
-    assert len(flat.draw) == len(METRICS) - 1
-    assert "Tokens clipped is 0 in every run" in flat.caption
-    assert len(health(0.0, 0.1).draw) == len(METRICS)
-
-
-def test_every_dark_colour_stands_out_and_is_its_own() -> None:
-    lines = {DARK[color] for color in DARK if color not in (GRID, GROUND, ON_BRIGHT)}
-    assert min(contrast(color, DARK[GROUND]) for color in lines) > 3.0
-    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
-    # Letters on the cells of a heat map, dark and light.
-    assert min(max(contrast(c, each) for each in (GROUND, ON_BRIGHT)) for c in SCALE) > 4.0
-    assert min(contrast(DARK[color], DARK[ON_BRIGHT]) for color in SCALE) > 3.0
-
-
 def test_files_are_the_same_each_time_and_dark_ones_are_dark(
     full: Analysed, tmp_path: Path
 ) -> None:
@@ -188,16 +165,6 @@ def test_in_the_page_colours_follow_its_own_and_names_stay_text() -> None:
     assert f"light-dark({SCALE[0]},{DARK[SCALE[0]]})" in svg
     assert "<title>run &lt;b&gt;bold&lt;/b&gt; &amp; $x$\nn=2</title>" in svg
     assert not re.findall(r' id="(?!m|p|C|tip)', svg)
-
-
-def test_pointing_at_a_run_shows_which_it_is(full: Analysed) -> None:
-    _, marks = shown(of_sweep(full, "reward"))
-    best = {c.num_generations: c.cell for c in full.findings.frontier.budgets[-1].choices}
-    words = "\n".join(marks)
-    for run in full.data.plan.runs:
-        n, B = run.num_generations, run.problems_per_batch
-        about = f"run {run.run_id}\nn={n}, B={B}, seed {run.seed}\nT={run.num_steps}, "
-        assert (about in words) == (best[n].problems_per_batch == B)
 
 
 def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(
@@ -316,15 +283,6 @@ def test_slices_follow_the_surface(full: Analysed) -> None:
     assert last.get_xdata() == pytest.approx(2.0**surface.log2_n)
     assert last.get_ydata() == pytest.approx(means)
     assert len(axes.collections) == len(BUDGETS)
-
-
-def test_at_most_six_slices(tmp_path: Path) -> None:
-    budgets = tuple(2e9 * 1.5**i for i in range(9))
-    plan = make_plan(generations=(2, 4, 8), seeds=(0,), budgets=budgets)
-    _, _, figures = described(write_sweep(tmp_path, REWARD, plan=plan))
-    labels = [label for label in lines_by_label(shown(figures["slices"])[0]) if "FLOPs" in label]
-    assert (len(labels), labels[0], labels[-1]) == (6, "2e9 FLOPs", "5.13e10 FLOPs")
-    assert "6 of 9 budgets" in figures["slices"].caption
 
 
 def test_a_fitted_sigmoid_is_drawn_through_the_records(tmp_path: Path) -> None:

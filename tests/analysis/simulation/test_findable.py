@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.simulation import findable as module
-from isosweep.analysis.simulation import presets, sweep
+from isosweep.analysis.simulation import sweep
 from isosweep.analysis.simulation.findable import (
     GRID,
     TABLE,
@@ -162,15 +162,3 @@ def test_a_world_near_a_bound_is_not_counted(monkeypatch: pytest.MonkeyPatch) ->
     design = {"runs_of_each_n": 2, "problems": 128, "below": 2, "headroom": 1, "decades": 3}
     counts = module._counted(design, sweeps=1)
     assert counts == {"ends": [2, 0, 0, 2], "goes_on": [1, 1, 1, 0]}
-
-
-def test_the_worlds_growth_ends_where_the_table_takes_it_to() -> None:
-    for name in ("plateau", "early"):
-        assert presets.COURSES[name][-1][1] / presets._DOUBLINGS == module.PLATEAU
-
-
-def test_a_larger_n_shows_more_of_the_same_world() -> None:
-    """Of six n and two seeds, with the largest two doublings above the end of growth, more sweeps
-    say that it has ended than of five."""
-    lab = Design(runs_of_each_n=2, problems=4096, below=3.3, headroom=1, decades=2)
-    assert findable(replace(lab, headroom=2)).ends.surely > findable(lab).ends.surely + 0.1

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.simulation.planted import RISES, PlantedWorld
-from isosweep.analysis.simulation.presets import COURSES, GROUPS, delayed_worlds, planted_worlds
+from isosweep.analysis.simulation.planted import PlantedWorld
+from isosweep.analysis.simulation.presets import COURSES, delayed_worlds, planted_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
-from isosweep.analysis.simulation.worlds import LUCKS, Batches, Floats
+from isosweep.analysis.simulation.worlds import Batches
 from isosweep.plan.cells import Plan
 from tests.analysis.statistics.planted import BEST
 
@@ -39,10 +39,6 @@ TRUTHS = {
 
 def truth(name: str, plan: Plan, margin: float = BEST.margin) -> Truth:
     return find_truth(PRESETS[name], plan, replace(BEST, margin=margin))
-
-
-def test_every_preset_has_a_group() -> None:
-    assert {name for names in GROUPS.values() for name in names} == set(PRESETS)
 
 
 def best_of(world: PlantedWorld) -> Batches:
@@ -129,12 +125,6 @@ def test_with_one_batch_size_the_best_n_is_another(nominal: Plan, fixed_batch: P
         assert at_end != pytest.approx(512, rel=0.1)
 
 
-def test_the_batches_of_a_design(nominal: Plan, fixed_batch: Plan) -> None:
-    n = np.array([8.0, 100.0, 2048.0])
-    assert batches_of(nominal)(n).tolist() == [[32.0, 32.0, 32.0]]
-    assert batches_of(fixed_batch)(n)[0] == pytest.approx(16384 / n)
-
-
 def test_uneven_seeds_leave_two_runs_of_every_n(nominal: Plan) -> None:
     world = PLANTED["uneven"]
     records = simulate_records(world, nominal, 2, num_problems=20, samples_per_problem=4)
@@ -157,26 +147,6 @@ def test_without_counts_records_have_the_same_rewards(nominal: Plan) -> None:
         rewards = [record.reward for record in records]
         assert [record.mean_reward for record in alone[run]] == pytest.approx(rewards)
         assert not any(record.successes for record in alone[run])
-
-
-@pytest.mark.parametrize(
-    # Of Student's t with 3 degrees 1.4% lie beyond three spreads, of a normal 0.27%.
-    ("name", "low", "high"),
-    [("heavy", 0.01, 0.02), ("normal", 0.0015, 0.004), ("lognormal", 0.0015, 0.01)],
-)
-def test_luck_has_the_spread_and_the_tails_it_is_given(name: str, low: float, high: float) -> None:
-    rng = np.random.default_rng(0)
-    luck = np.array([LUCKS[name](rng, 0.2) for _ in range(20000)])
-    assert low < (np.abs(luck - 1) > 0.6).mean() < high
-    assert abs(luck.mean() - 1) < 0.006
-
-
-def test_rewards_rise_from_nothing_to_all_of_their_gain() -> None:
-    for name, form in RISES.items():
-        rise: Floats = form(np.geomspace(1e-9, 1e14, 200))
-        assert rise[0] < 1e-6, name
-        assert rise[-1] > 1 - 1e-4, name
-        assert (np.diff(rise) >= 0).all(), name
 
 
 def test_a_shorter_plan_gets_the_same_course() -> None:

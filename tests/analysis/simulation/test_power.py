@@ -1,6 +1,5 @@
 """The analysis against simulated truth."""
 
-from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -51,38 +50,6 @@ def power(
         num_problems=size[0],
         samples_per_problem=size[1],
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["easy", "flat", "growing"])
-def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> None:
-    result = power(PRESETS[name], 20)
-    assert sum(result.verdicts.values()) == pytest.approx(1)
-    if name != "flat":
-        # 90% is promised; 20 sweeps x 5 budgets, correlated, distinguish it from 80% or less.
-        covered = [at.covered for at in result.budgets if at.covered is not None]
-        assert sum(covered) / len(covered) >= 0.82
-    if name != "easy":
-        assert result.verdicts.get("saturated", 0.0) == 0.0
-
-
-def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
-    instruct = ("task=sort_instruct", "recipe=isocompute_easy", "budget=logspace:1e18:1e21:10")
-    plan = nominal_plan(*instruct, f"grid.seeds={list(range(8))}")
-    result = power(PRESETS["quiet"], 2, plan=plan, seed=3, size=(1000, 16))
-    assert result.verdicts == {"saturated": 1.0}
-    assert result.plateau == pytest.approx(506, rel=0.02)
-
-
-@pytest.mark.slow
-def test_less_noise_narrows_the_intervals() -> None:
-    loud = PRESETS["easy"]
-    silent = replace(loud, seed_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)
-    widths = [
-        sum(at.width or 0.0 for at in power(world, 10, seed=0, size=(2000, 32)).budgets)
-        for world in (loud, silent)
-    ]
-    assert widths[1] < 0.8 * widths[0]
 
 
 def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:

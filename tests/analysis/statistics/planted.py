@@ -6,17 +6,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from isosweep.analysis.arrays import FloatArray, IntArray
-from isosweep.analysis.curves import CellReading, Curve, Reading, SweepData
+from isosweep.analysis.curves import CellReading, Reading, SweepData
 from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.plan.cells import Cell, Plan, PlannedRun
-from tests.analysis.sweeps import RewardAt, make_plan
+from isosweep.plan.cells import Cell, Plan
+from tests.analysis.sweeps import RewardAt
 
 CONFIG = AnalysisConfig(name="default")
 # Of n*, which most planted courses are of.
 BEST = replace(CONFIG, quantity="best")
-RUN = make_plan(generations=(8,), seeds=(0,)).runs[0]
 
 _Value = TypeVar("_Value")
 
@@ -74,29 +72,3 @@ def lacking(
         for r in data.readings
     )
     return replace(data, readings=tuple(readings))
-
-
-def curve_of(
-    compute: FloatArray,
-    reward: FloatArray | None = None,
-    successes: IntArray | None = None,
-    *,
-    samples: int = 8,
-    steps: IntArray | None = None,
-    run: PlannedRun = RUN,
-) -> Curve:
-    """A finished run's records, with the rewards of its successes where no others are given."""
-    at = np.arange(len(compute)) if steps is None else steps
-    counts = np.zeros((len(compute), 0), dtype=np.int64) if successes is None else successes
-    return Curve(
-        run=run,
-        steps=at,
-        generations=at,
-        compute=compute,
-        flops=compute,
-        reward=counts.mean(axis=1) / samples if reward is None else reward,
-        successes=counts,
-        samples_per_problem=samples,
-        status="finished",
-        status_reason=None,
-    )

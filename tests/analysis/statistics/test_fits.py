@@ -10,8 +10,7 @@ from scipy.optimize import curve_fit
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.fits import Fit, FitStatus, fit_curves, sigmoid
 from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoid
-from tests.analysis.statistics.planted import curve_of
-from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES
+from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES, made_curve
 
 TRUE = {"asymptote": 0.85, "midpoint": 1e7, "exponent": 1.2}
 
@@ -28,7 +27,7 @@ def planted(
     first[: round(BASE * NUM_PROBLEMS * SAMPLES) - NUM_PROBLEMS] += 1
     later = rng.binomial(SAMPLES, mean[:, None], size=(records, NUM_PROBLEMS))
     successes = np.vstack([np.minimum(first, SAMPLES), later]).astype(np.int64)
-    return curve_of(np.concatenate([[0.0], past]), successes=successes, samples=SAMPLES)
+    return made_curve(np.concatenate([[0.0], past]), successes=successes)
 
 
 def fit_curve(curve: Curve) -> Fit:

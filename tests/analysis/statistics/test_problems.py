@@ -117,25 +117,6 @@ def test_with_enough_problems_new_ones_are_about_as_well_known_as_these() -> Non
     assert found * more.noise.trace() == pytest.approx(0.25 * means.noise.trace(), rel=0.6)
 
 
-def test_the_share_that_problems_add_falls_with_their_number_and_not_with_seeds() -> None:
-    def added(problems: int, seeds: tuple[int, ...]) -> float:
-        plan = make_plan(generations=(2, 4, 8), seeds=seeds, budgets=(2e6, 4e6))
-        found = []
-        for seed in range(10):
-            data = sweep(some_gain, problems, seed, plan)
-            share = added_variance(means_of(list(data.readings)), data)
-            assert share is not None
-            found.append(share)
-        return float(np.mean(found))
-
-    few = added(100, (0, 1, 2, 3))
-    # More seeds leave the problems' part of the variance, so that it is a larger share.
-    assert added(100, tuple(range(16))) > 2 * few
-    assert added(800, (0, 1, 2, 3)) < 0.5 * few
-    assert enough_problems(100, 0.25) == 100
-    assert enough_problems(100, 2.0) == 800
-
-
 def test_one_problem_says_nothing_of_others() -> None:
     data = sweep(alike, 1, 0)
     means = means_of(list(data.readings))

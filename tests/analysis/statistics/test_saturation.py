@@ -107,24 +107,6 @@ def test_growth_that_settles_at_the_edge_or_pauses_before_the_end_is_no_saturati
     assert verdict_of(sweep(steps(2, 4, 4, 4, 16))).verdict in ("growing", "grew")
 
 
-def test_noise_is_no_evidence_that_n_does_not_matter() -> None:
-    # One of two seeds is bad in all its runs; of what is gained, n = 2 loses 0.08 at the end.
-    worth = {2: 0.12, 4: 0.16, 8: 0.2, 16: 0.17, 32: 0.13}
-    plan = make_plan(seeds=(0, 1))
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        own = {run.run_id: 0.01 * rng.standard_normal() for run in plan.runs}
-        readings = []
-        for reading in read(plan, lambda C, n, B: 0.4, noise=0.008, seed=seed):
-            cell = reading.cell
-            gained = worth[cell.num_generations] - (0.3 if cell.seed else 0.0) + own[cell.run_id]
-            more = BUDGETS.index(cell.budget) / 4 * gained
-            readings.append(replace(reading, reward=(reading.reward or 0.0) + more))
-        found = verdict_of(sweep_of(plan, readings))
-        assert found.verdict != "n does not matter"
-        assert 2 not in found.harmless
-
-
 def drawn(path: tuple[float, ...], spread: tuple[float, ...]) -> Saturation:
     """Of draws of log2 n* around `path`, at the budgets of BUDGETS."""
     plan, rng = make_plan(), np.random.default_rng(0)
@@ -276,17 +258,6 @@ def test_what_is_probable_has_a_verdict_of_its_own(
     found = verdict_of(sweep(steps(2, 4, 8, 16, 16), generations=WIDE), CONFIG)
     assert (found.verdict, found.reason.kind) == (verdict, verdict)
     assert (found.plateau is not None) == verdict.endswith("saturated")
-
-
-@pytest.mark.slow
-def test_false_claims_from_pure_noise_are_rare() -> None:
-    """40 sweeps in which n has no effect, two seeds each."""
-    plan = make_plan(seeds=(0, 1), batches=(4, 8))
-    verdicts = [
-        verdict_of(sweep_of(plan, read(plan, lambda C, n, B: 0.5, 0.03, seed))).verdict
-        for seed in range(40)
-    ]
-    assert sum(v in ("growing", "saturated", "grew", "fell") for v in verdicts) <= 1
 
 
 def late_starts(reward: RewardAt) -> Saturation:

@@ -8,11 +8,10 @@ import pytest
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import CellReading
-from isosweep.analysis.statistics.growth import end_rates, falls, rises
-from isosweep.analysis.statistics.means import Means, _seed_covariance
+from isosweep.analysis.statistics.means import Means
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.plan.cells import Cell
-from tests.analysis.statistics.planted import known, means_of, read
+from tests.analysis.statistics.planted import means_of, read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 
@@ -87,21 +86,6 @@ def test_what_was_not_measured_is_less_sure() -> None:
     assert spread[between] > 2 * spread[surface.column(8)]
 
 
-@pytest.mark.slow
-def test_intervals_of_the_reward_hold_the_truth() -> None:
-    reward = peaked(lambda C: 2 * C / BUDGETS[0], fall=0.01)
-    plan = make_plan(seeds=(0, 1, 2))
-    covered = []
-    for seed in range(30):
-        readings = read(plan, reward, noise=0.006, luck=0.006, seed=seed)
-        surface = fit_surface(means_of(readings))
-        for k, budget in enumerate(BUDGETS):
-            for n in (2, 4, 8, 16, 32):
-                low, high = np.quantile(surface.by_n[:, k, surface.column(n)], (0.05, 0.95))
-                covered.append(low <= reward(budget, n, 4) <= high)
-    assert 0.84 <= np.mean(covered) <= 0.97
-
-
 def test_where_every_n_has_its_own_batch_that_is_no_axis() -> None:
     """As in grid=fix_batch: n x B is the same everywhere."""
     plan = make_plan(generations=(2, 4, 8, 16, 32), batches=(2, 4, 8, 16, 32))
@@ -153,18 +137,6 @@ def test_luck_that_seeds_share_moves_all_n_together() -> None:
     assert paired < 0.8 * alone
 
 
-def test_what_seeds_do_not_share_is_not_assumed_and_no_tilt_that_is_not_there() -> None:
-    common, tilts = [], []
-    for seed in range(40):
-        means = means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed))
-        common.append(means.common)
-        small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
-        tilts.append(means.noise[small, large] / means.noise[small, small])
-    assert np.mean(np.array(common) == 0) > 0.7
-    assert np.mean(common) < 0.03
-    assert np.mean(tilts) > -0.1
-
-
 def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
     # Every n is alike; a seed favours large n, or small ones, in all of its runs.
     slopes = 0.02 * np.random.default_rng(3).standard_normal(6)
@@ -174,41 +146,6 @@ def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
     correlation = means.noise[small, large] / means.noise[small, small]
     assert -1 < correlation < -0.6
     assert np.linalg.eigvalsh(means.noise).min() > 0
-
-
-def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
-    def reward(C: float, n: int, B: int) -> float:
-        return 0.4 + 0.012 * float(np.log2(n)) - (0.1 if n > 128 else 0.0)
-
-    n = [2**k for k in range(1, 10)]
-    budgets = [2e6 * 1.6**k for k in range(9)]
-    plan = make_plan(seeds=range(4), generations=n, budgets=budgets)
-    shares = []
-    for seed in range(4):
-        readings = read(plan, reward, noise=0.001, seed=seed, luck=0.008)
-        surface = fit_surface(means_of(readings))
-        at = surface.by_n[:, -1][:, [surface.column(each) for each in n]]
-        shares.append((at.argmax(axis=1) == n.index(128)).mean())
-    assert np.mean(shares) > 0.5
-
-
-def test_luck_that_passes_is_shared_by_neighbours_in_compute() -> None:
-    decades = np.linspace(0, 3, 13)
-    apart = np.abs(decades[:, None] - decades)
-    true = 0.4 + 0.6 * np.exp(-apart / 0.3)
-    rng = np.random.default_rng(0)
-    # Nine cells of four seeds, as an affordable sweep has them.
-    errors = []
-    for _ in range(20):
-        tables = list(rng.multivariate_normal(np.zeros(13), 1e-4 * true, (9, 4)))
-        found, freedom = _seed_covariance(tables, decades)
-        covariance = known(found)
-        assert freedom == 27
-        sd = np.sqrt(np.diag(covariance))
-        errors.append((covariance / np.outer(sd, sd) - true)[apart > 0])
-    off = apart[apart > 0]
-    for near in (off < 0.3, off > 1):
-        assert abs(np.mean([error[near].mean() for error in errors])) < 0.03
 
 
 def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
@@ -263,33 +200,6 @@ def test_some_of_the_means_keep_their_own_noise() -> None:
         assert (some.log2_n[row], some.budget[row]) == (means.log2_n[at], means.budget[at])
         others = [np.flatnonzero(means.reward == other)[0] for other in some.reward]
         assert some.noise[row].tolist() == means.noise[at, others].tolist()
-
-
-def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
-    decades, log2_grid = np.linspace(0, 3, 17), np.arange(3.0, 12.0)
-    n, budget = np.tile(log2_grid, 17), np.repeat(np.arange(17), 9)
-    rng = np.random.default_rng(0)
-    nothing = Means(
-        budgets=tuple(10.0 ** (18 + decades)),
-        log2_n=n,
-        log2_batch=np.zeros_like(n),
-        budget=budget,
-        reward=0.5 + 1e-3 * rng.standard_normal(n.size),
-        noise=np.eye(n.size) * 100,
-        covariance=np.eye(17),
-        spread=np.ones(n.size),
-        degrees_of_freedom=1000,
-    )
-    x = fit_surface(nothing).best_n.log2_n
-    budgets = nothing.budgets
-    rate = end_rates(x, budgets)
-    grew, fell = rises(x) >= 1, falls(x) >= 1
-    # What docs/verdicts.md says of it.
-    assert grew.mean() == pytest.approx(fell.mean(), abs=0.05)
-    assert grew.mean() == pytest.approx(0.52, abs=0.05)
-    assert (~grew & ~fell).mean() == pytest.approx(0.14, abs=0.04)
-    assert (grew & ~fell & (np.abs(rate) < 0.5)).mean() == pytest.approx(0.12, abs=0.04)
-    assert (grew & ~fell & (rate >= 0.5)).mean() == pytest.approx(0.19, abs=0.04)
 
 
 def test_a_seed_draws_the_same_surfaces_whatever_signs_eigenvectors_have(
