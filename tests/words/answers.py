@@ -139,6 +139,11 @@ CHECKPOINTS = CheckpointPlan(
     keep="resumable", runs_at_once=2, largest_bytes=1.61e9, peak_bytes=6.46e9, kept_bytes=3.23e9
 )
 END = OpenEnd(kind="above", edge=64)
+ENDS = (
+    END,
+    OpenEnd(kind="below", edge=64),
+    OpenEnd(kind="missing", edge=64, n=(8,)),
+)
 CAVEATS = (
     kinds.NotForNewProblems(verdict="not identified", num_problems=256),
     kinds.NoGain(factor=2.0, gain=-0.004),
@@ -331,53 +336,19 @@ PROPOSED = (
 )
 # Of any time zone the same local time.
 _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
-# The document of `mode=status` of one sweep, without runs, and sweeps of that of all.
-_COUNTS = {"not begun": 2, "running": 0, "done": 28}
+# The document of `mode=status` of one sweep, without runs.
 STATUS = {
     "sweep": "mine",
     "device_hours": 41.5,
     "evaluation_device_hours": 12.0,
     "pricing": asdict(PRICING),
-    "counts": _COUNTS,
+    "counts": {"not begun": 2, "running": 0, "done": 28},
     "collapsed": 3,
     "driver": {"user": "ada", "host": "login1", "pid": 4321, "since_unix_time": _WHEN},
     "unanswered": "squeue: Unable to contact slurm controller",
     "unanswered_runs": 2,
     "checkpoint_bytes": 18.5e9,
 }
-LISTED = (
-    {
-        "launched": True,
-        "budgets": BUDGETS,
-        "budget_unit": "flops",
-        "counts": _COUNTS,
-        "collapsed": 0,
-        "asked_for": 12,
-        "as_far_as_asked": 9,
-        "verdict": "growing",
-        "followed_by": "somebody",
-    },
-    {
-        "launched": False,
-        "budgets": BUDGETS[:1],
-        "budget_unit": "flops",
-        "counts": {"not begun": 0},
-        "collapsed": 0,
-        "asked_for": 0,
-        "as_far_as_asked": 0,
-        "verdict": None,
-        "followed_by": None,
-    },
-)
-ASKED = {"run_id": "a-run", "milestone": 1e19, "value": 0.0123, "why": "it is next"}
-SEARCHES = tuple(
-    {"asked": {"a-run": 1e19}, "decision": decision}
-    for decision in (
-        None,
-        {"stop": None, "steps": [ASKED], "unix_time": _WHEN},
-        {"stop": "nothing is worth it", "steps": [], "unix_time": _WHEN},
-    )
-)
 # A verdict that each kind of reason goes with.
 _VERDICTS: dict[str, Verdict] = {
     "harmless": "n does not matter",
