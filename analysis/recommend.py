@@ -6,12 +6,11 @@ n*: only where that is asked for, it goes on as at the largest budgets, and no r
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData, updates_per_generation
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
@@ -187,16 +186,23 @@ def _inside(findings: Findings, budget: float) -> _Choice:
         drawn = smallest_within(by_n, surface.log2_n, loss)
         return on_grid(interval_of_n(drawn, grid, findings.frontier.confidence), 2.0**grid)
 
+    best = within(0.0)
+    rewards = surface.at_cells(draws, cells)
+    chosen = int(rewards.mean(axis=0).argmax())
+    as_good = (rewards >= rewards[:, [chosen]]).mean(axis=0) >= 1 - findings.frontier.confidence
+    others = {c.num_generations for c, kept in zip(cells, as_good, strict=True) if kept}
     unread = {*near.missing, *before.missing, *near.measured, *before.measured} - of_both
-    basis = Basis(kind="surface", budgets=(near.budget, before.budget), num_cells=len(cells))
-    return _chosen(
-        replace(near, cells=cells, missing=tuple(sorted(unread))),
-        surface,
-        draws,
-        within(0.0),
-        within(findings.saturation.reason.margin),
-        findings.frontier.confidence,
-        basis,
+    return _Choice(
+        cell=cells[chosen],
+        best_n=best.interval,
+        alternatives=tuple(sorted(others - {cells[chosen].num_generations})),
+        reward=float(rewards[:, chosen].mean()),
+        interval=central_ends(rewards[:, chosen], findings.frontier.confidence),
+        basis=Basis(kind="surface", budgets=(near.budget, before.budget), num_cells=len(cells)),
+        missing=tuple(sorted(unread)),
+        open_below=best.open_below,
+        open_above=best.open_above,
+        enough=within(findings.saturation.reason.margin),
     )
 
 
@@ -220,36 +226,6 @@ def _reported(at: BudgetFrontier, findings: Findings) -> _Choice:
         open_below=own is not None and own.left_censored and not means,
         open_above=own is not None and own.right_censored and not means,
         enough=None if own is None else own.enough,
-    )
-
-
-def _chosen(
-    at: BudgetFrontier,
-    surface: Surface,
-    draws: FloatArray,
-    found: Range,
-    enough: Range | None,
-    confidence: float,
-    basis: Basis,
-) -> _Choice:
-    """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches);
-    `found`: n*; `enough`: n_d."""
-    rewards = surface.at_cells(draws, at.cells)
-    chosen = int(rewards.mean(axis=0).argmax())
-    cell = at.cells[chosen]
-    as_good = (rewards >= rewards[:, [chosen]]).mean(axis=0) >= 1 - confidence
-    others = {c.num_generations for c, kept in zip(at.cells, as_good, strict=True) if kept}
-    return _Choice(
-        cell=cell,
-        best_n=found.interval,
-        alternatives=tuple(sorted(others - {cell.num_generations})),
-        reward=float(rewards[:, chosen].mean()),
-        interval=central_ends(rewards[:, chosen], confidence),
-        basis=basis,
-        missing=at.missing,
-        open_below=found.open_below,
-        open_above=found.open_above,
-        enough=enough,
     )
 
 
