@@ -26,14 +26,10 @@ from tests.analysis.sweeps import (
     BUDGETS,
     REWARD,
     make_plan,
-    make_record,
     paths_in,
     raw_rewards,
-    records_file,
     rewrite,
-    write_end,
     write_plan,
-    write_records,
     write_run,
 )
 
@@ -137,32 +133,6 @@ def test_one_run_of_a_sweep_is_enough_for_a_report(tmp_path: Path, num_budgets: 
     analysis = run(paths)
     assert analysis.answer.verdict == "not identified"
     assert "slices (it takes two n measured at one budget" in analysis.report.read_text()
-
-
-def test_a_truncated_line_costs_that_line_only_and_a_failed_run_is_listed(
-    small: SweepPaths,
-) -> None:
-    records = records_file(small, "run-n8-B4-s0")
-    records.write_bytes(records.read_bytes()[:-40])
-    write_end(small, "run-n4-B4-s0", "failed", "loss was <nan> & stopped")
-    analysis = run(small)
-    missing = [r.cell for r in analysis.data.readings if r.reading == "missing"]
-    assert [(c.run_id, c.budget) for c in missing] == [("run-n8-B4-s0", BUDGETS[2])]
-    assert len(analysis.data.problems) == 1
-    assert "loss was &lt;nan&gt; &amp; stopped" in analysis.report.read_text()
-
-
-def test_a_budget_between_two_records_is_interpolated_in_log_compute(tmp_path: Path) -> None:
-    plan = make_plan(generations=(2,), seeds=(0,), budgets=(2e6,))
-    paths = paths_in(tmp_path)
-    write_plan(paths, plan)
-    rng = np.random.default_rng(0)
-    # 1.25e6 and 3.2e6 FLOPs: the budget lies half-way between them in log compute.
-    points = ((0, 0, 0.2), (1562, 12_500, 0.25), (4000, 32_000, 0.5))
-    write_records(paths, plan.runs[0].run_id, [make_record(*point, rng) for point in points])
-    (reading,) = load_sweep(paths).readings
-    assert reading.reading == "interpolated"
-    assert reading.reward == pytest.approx(0.375)
 
 
 def test_names_are_escaped(reported: Reported) -> None:

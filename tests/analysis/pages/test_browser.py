@@ -14,7 +14,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from isosweep.analysis.report import analyse
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.output import plan_page
-from tests.analysis.sweeps import BUDGETS, paths_in, peaked, write_plan, write_sweep
+from tests.analysis.sweeps import BUDGETS, peaked, write_sweep
 from tests.analysis.sweeps import make_plan as make_small_plan
 from tests.browser import start_browser
 from tests.conftest import make_config, plan_of
@@ -122,14 +122,6 @@ def test_page_and_figures_have_the_colours_that_the_system_asks_for(
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert strokes(browser) == light
     prefer(browser, "light")
-    assert complaints(browser) == []
-
-
-def test_a_report_without_any_record_says_so(tmp_path: Path, browser: Any) -> None:
-    paths = paths_in(tmp_path)
-    write_plan(paths, make_small_plan(budgets=(1e6,)))
-    load(browser, analyse(paths, CONFIG).report)
-    assert "not begun" in browser.find_element(By.TAG_NAME, "body").text
     assert complaints(browser) == []
 
 

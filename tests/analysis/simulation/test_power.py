@@ -9,7 +9,7 @@ import pytest
 
 from isosweep.analysis.simulation import power as module
 from isosweep.analysis.simulation.power import Power, measure_power
-from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds, presets_of
+from isosweep.analysis.simulation.presets import planted_worlds, presets_of
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
@@ -26,9 +26,6 @@ ANALYSIS = AnalysisConfig(name="default", quantity="best")
 def the_plan() -> Plan:
     limits = ("grid.max_completions_per_step=16384", "grid.max_steps=100000")
     return nominal_plan("budget=logspace:1e18:1e20:5", *limits)
-
-
-PRESETS = delayed_worlds(1e19, 8, 2048)
 
 
 def power(

@@ -1,24 +1,14 @@
 """The reward surface against planted rewards."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.curves import CellReading
-from isosweep.analysis.statistics.means import Means
 from isosweep.analysis.statistics.surface import fit_surface
-from isosweep.plan.cells import Cell
 from tests.analysis.statistics.planted import means_of, read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
-
-
-def of_one_spread(means: Means) -> FloatArray:
-    """The noise as it would be with the same spread between seeds at every n and B."""
-    own = means.spread / means.seed_sd[means.budget]
-    return np.asarray(means.noise / np.outer(own, own))
 
 
 def test_the_covariance_between_budgets_is_that_of_the_seeds() -> None:
@@ -30,37 +20,6 @@ def test_the_covariance_between_budgets_is_that_of_the_seeds() -> None:
     same_run = means.noise[:3, :3] * 200
     assert same_run[0, 1] == pytest.approx(0.02**2, rel=0.1)
     assert means.noise[0, 3] == 0
-
-
-def test_a_cell_with_fewer_seeds_is_trusted_less() -> None:
-    plan = make_plan(seeds=range(4), budgets=BUDGETS[:1])
-    # Of these seeds none favours large n, or small ones.
-    readings = read(plan, peaked(lambda C: 8.0), noise=0.01, seed=1)
-    fewer = [r for r in readings if r.cell.num_generations != 8 or r.cell.seed == 0]
-    noise = np.diag(of_one_spread(means_of(fewer)))
-    assert noise[2] == pytest.approx(4 * noise[0])
-
-
-def test_budgets_share_the_luck_of_the_seeds_that_reached_both() -> None:
-    plan = make_plan(seeds=range(4), budgets=BUDGETS[:2])
-    readings = read(plan, peaked(lambda C: 8.0), noise=0.001, luck=0.02)
-    kept = [r for r in readings if r.cell.budget == BUDGETS[0] or r.cell.seed == 0]
-    kept += [r for r in readings if r.cell.num_generations == 2 and r not in kept]
-    noise = of_one_spread(means_of(kept))
-    # n = 2 has four seeds at both budgets, n = 4 one of its four at the second: for both a quarter
-    # of one seed's covariance, 4 / (4 x 4) and 1 / (4 x 1).
-    assert noise[0, 1] > 0
-    assert noise[2, 3] == pytest.approx(noise[0, 1], rel=1e-9)
-    assert noise[3, 3] == pytest.approx(4 * noise[1, 1], rel=1e-9)
-
-
-def test_means_far_apart_are_as_sure_as_their_seeds_make_them() -> None:
-    plan = make_plan(seeds=range(100), generations=(2, 2**20), budgets=BUDGETS[:1])
-    means = means_of(read(plan, lambda C, n, B: 0.3 if n == 2 else 0.6, noise=0.1))
-    surface = fit_surface(means)
-    spread = surface.by_n[:, 0, surface.column(2)].std()
-    assert spread == pytest.approx(means.spread[0] / np.sqrt(100), rel=0.1)
-    assert means.spread[0] == pytest.approx(0.1, rel=0.15)
 
 
 def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> None:
@@ -113,39 +72,6 @@ def test_nothing_is_concluded_where_no_run_was() -> None:
     assert np.array_equal(surface.supported[-1, :, 1], inside)
     # The best of what was run: n = 4 at B = 8, and not n = 8 at B = 8.
     assert 2 ** np.median(surface.best_n.log2_n[:, -1]) == pytest.approx(4, rel=0.1)
-
-
-def of_seeds(readings: list[CellReading], more: Callable[[Cell], float]) -> Means:
-    """With what a seed has more, or less."""
-    return means_of([replace(r, reward=(r.reward or 0.0) + more(r.cell)) for r in readings])
-
-
-def test_luck_that_seeds_share_moves_all_n_together() -> None:
-    luck = 0.05 * np.random.default_rng(5).standard_normal(6)
-    readings = read(make_plan(seeds=range(6)), peaked(lambda C: 8.0, fall=0.01), noise=0.01)
-    means = of_seeds(readings, lambda cell: luck[cell.seed])
-    # 25 parts of 26 are shared; a few seeds do not show all of that.
-    assert 0.6 < means.common <= 0.98
-    one, other = 0, len(BUDGETS)
-    noise = of_one_spread(means)
-    assert noise[one, other] == pytest.approx(means.common * noise[one, one], rel=0.1)
-    assert np.linalg.eigvalsh(means.noise).min() > 0
-    # Pairing narrows the interval of the best n.
-    cell = means.log2_n[:, None] == means.log2_n
-    unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
-    paired, alone = (fit_surface(m).best_n.log2_n[:, -1].std() for m in (means, unpaired))
-    assert paired < 0.8 * alone
-
-
-def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
-    # Every n is alike; a seed favours large n, or small ones, in all of its runs.
-    slopes = 0.02 * np.random.default_rng(3).standard_normal(6)
-    readings = read(make_plan(seeds=range(6)), lambda C, n, B: 0.4, noise=0.01)
-    means = of_seeds(readings, lambda c: slopes[c.seed] * (np.log2(c.num_generations) - 3))
-    small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
-    correlation = means.noise[small, large] / means.noise[small, small]
-    assert -1 < correlation < -0.6
-    assert np.linalg.eigvalsh(means.noise).min() > 0
 
 
 def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
