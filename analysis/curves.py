@@ -44,8 +44,8 @@ _AT_BUDGET = 1.01
 class Curve:
     """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
 
-    `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
-    metric chosen, avg@k by default): (records,). `hours`: device-hours of training so far,
+    `steps`, `generations`, `compute` (in the plan's budget unit) and `reward` (by the metric
+    chosen, avg@k by default): (records,). `hours`: device-hours of training so far,
     (records,), 0 or None where they are not known.
     `successes`: (records, problems), how many of `samples_per_problem` completions were right, or
     the points by another metric; where records have means alone no problems, and `errors`,
@@ -64,7 +64,6 @@ class Curve:
     steps: IntArray
     generations: IntArray
     compute: FloatArray
-    flops: FloatArray
     reward: FloatArray
     successes: IntArray | FloatArray
     samples_per_problem: int
@@ -91,7 +90,7 @@ class Curve:
 
     def _only(self, places: IntArray) -> "Curve":
         """The curve with the records at these places, but for `collapsed_at`."""
-        names = ("steps", "generations", "compute", "flops", "hours", "reward", "successes")
+        names = ("steps", "generations", "compute", "hours", "reward", "successes")
         of_records = {name: getattr(self, name) for name in (*names, "errors")}
         kept: dict[str, Any] = {
             name: None if all_of is None else all_of[places] for name, all_of in of_records.items()

@@ -126,7 +126,6 @@ def make_curve(
         steps=np.array([r.step for r in records], dtype=np.int64),
         generations=np.array([r.compute.generations for r in records], dtype=np.int64),
         compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
-        flops=np.array([r.compute.flops for r in records], dtype=np.float64),
         reward=reward,
         successes=successes,
         samples_per_problem=samples,

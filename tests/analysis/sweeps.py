@@ -235,7 +235,6 @@ def made_curve(
         steps=at,
         generations=at,
         compute=compute,
-        flops=compute,
         reward=counts.mean(axis=1) / SAMPLES if reward is None else reward,
         successes=counts,
         samples_per_problem=SAMPLES,
