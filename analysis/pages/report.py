@@ -13,7 +13,6 @@ from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.canvas import Figure, Section
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import (
-    all_fallen,
     missing_runs,
     set_table,
 )
@@ -59,7 +58,6 @@ def render_report(
         missing=missing_runs(data),
         searched=data.searched,
         survived=findings.survivals,
-        gone=all_fallen(data),
         num_rejected=len(data.plan.rejected),
         problems=data.problems,
         **_settings(data, about),

@@ -9,21 +9,6 @@ from isosweep.plan.tally import Standing
 from isosweep.words.numbers import short
 
 
-def all_fallen(data: SweepData) -> dict[int, list[float]]:
-    """Budgets by which every run of an n had fallen, by n."""
-    lasting, fallen = set(), set()
-    for reading in data.readings:
-        at = (reading.cell.num_generations, reading.cell.budget)
-        if reading.reward is not None:
-            lasting.add(at)
-        elif reading.fallen is not None:
-            fallen.add(at)
-    found: dict[int, list[float]] = {}
-    for n, budget in sorted(fallen - lasting):
-        found.setdefault(n, []).append(budget)
-    return found
-
-
 def set_table(data: SweepData) -> PageTable:
     """The sets that records are taken of; without a row where there is only the main one."""
     rows = [
