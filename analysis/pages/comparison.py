@@ -9,10 +9,8 @@ from isosweep.analysis.columns import MISSING, PageTable, page_table, span
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.entries import Entry
-from isosweep.analysis.statistics.intervals import Interval
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -47,7 +45,6 @@ def write_comparison(
         summary=[each for each in summarise(comparison) if each != headline(comparison)],
         drawn=figures,
         best=_best_table(comparison),
-        laws=_law_table(comparison),
     )
     write_text(paths.report, page)
 
@@ -159,24 +156,3 @@ def _ordered(comparison: Comparison) -> Sequence[AtBudget]:
     if comparison.kind == "sweep":
         return comparison.frontiers
     return sorted(comparison.frontiers, key=lambda at: -at.budget)
-
-
-def _law_table(comparison: Comparison) -> PageTable:
-    head = (comparison.kind, "n", "B", "seeds", "A", "exponent", "C_mid")
-    rows = [
-        (
-            law.entry,
-            *Pair.of(law),
-            law.num_seeds,
-            _with_interval(law.asymptote, ".3g"),
-            _with_interval(law.exponent, ".3g"),
-            short(law.midpoint),
-        )
-        for law in comparison.cells
-    ]
-    return page_table(head, rows, left=(0,))
-
-
-def _with_interval(value: Interval, form: str) -> str:
-    """Median and ends, written by `form`."""
-    return f"{value.median:{form}} ({value.low:{form}} to {value.high:{form}})"

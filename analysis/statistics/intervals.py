@@ -1,6 +1,5 @@
-"""Intervals at the analysis's confidence: central ones of draws, and Student's of a few seeds."""
+"""Central intervals of draws, at the analysis's confidence."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,20 +48,6 @@ class Interval:
     def central(cls, draws: FloatArray, confidence: float) -> "Interval":
         """Of draws (draws,)."""
         return cls.of(central_quantiles(draws, confidence))
-
-    @classmethod
-    def student(cls, values: FloatArray, confidence: float) -> "Interval":
-        """Student's, of the mean of (values,), of which there are several."""
-        from scipy import stats
-
-        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-        half = float(stats.t.ppf(upper_share(confidence), len(values) - 1)) * error
-        return cls.around(float(values.mean()), half)
-
-    @classmethod
-    def around(cls, mean: float, half: float) -> "Interval":
-        """As far to either side of the mean."""
-        return cls(median=mean, low=mean - half, high=mean + half)
 
     @classmethod
     def of(cls, quantiles: FloatArray) -> "Interval":

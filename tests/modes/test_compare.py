@@ -39,7 +39,6 @@ def comparison(entries: int) -> Comparison:
             )
             for name, budget in product(names, BUDGETS)
         ),
-        cells=(),
     )
 
 

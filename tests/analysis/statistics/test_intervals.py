@@ -1,4 +1,4 @@
-"""Central intervals of draws, and Student's of a few seeds."""
+"""Central intervals of draws, and runs by pair."""
 
 import numpy as np
 import pytest
@@ -13,15 +13,6 @@ def test_a_central_interval_leaves_as_much_on_either_side() -> None:
     interval = Interval.central(draws, 0.9)
     assert (interval.median, interval.low, interval.high) == pytest.approx((50, 5, 95))
     assert central_ends(draws, 0.9) == (interval.low, interval.high)
-
-
-def test_the_interval_of_a_mean_is_students() -> None:
-    from scipy import stats
-
-    values = np.array([0.1, 0.2, 0.4])
-    ends = stats.t.interval(0.9, 2, values.mean(), values.std(ddof=1) / np.sqrt(3))
-    found = Interval.student(values, 0.9)
-    assert (found.low, found.high) == pytest.approx(ends)
 
 
 def test_runs_are_grouped_by_pair_ascending() -> None:
