@@ -24,13 +24,16 @@ class BrokenFileError(Exception):
 def broken_parts(directory: Path, architecture: Architecture) -> list[str]:
     """What is wrong with the model saved in `directory`; [] if it is whole.
 
-    `architecture` is that of its config.json: the tokenizer has to agree with it. Whether all
-    tensors are there is found by transformers, where it is installed.
+    `architecture` is that of its config.json: the tokenizer has to agree with it. Headers are read
+    by safetensors, and whether all tensors are there is found by transformers, where these are
+    installed.
     """
     problems = list(_tokenizer_problems(directory, architecture))
     shapes: Shapes = {}
     try:
         for path, names in _weight_files(directory):
+            if find_spec("safetensors") is None:
+                continue
             present = _shapes(path)
             absent = sorted(names - set(present))
             if absent:

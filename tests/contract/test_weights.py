@@ -151,6 +151,47 @@ def test_a_file_of_a_model_that_holds_something_else_is_named(
     assert message in refused(*run(model, TEMPLATE[0]), cwd=tmp_path)
 
 
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda d: cut(d / SINGLE, 100), "invalid header length"),
+        (lambda d: cut(d / SINGLE, -5), "file not fully covered"),
+        (
+            lambda d: edit(d / "config.json", lambda c: c.update(vocab_size=64)),
+            "lm_head.weight has shape [48, 16], and config.json implies [64, 16]",
+        ),
+        (lambda d: (d / "tokenizer.json").unlink(), "tokenizer.json (or"),
+        (
+            lambda d: edit(d / "tokenizer.json", lambda t: t["added_tokens"][0].update(id=48)),
+            "it has token 48, and vocab_size is 48",
+        ),
+        (lambda d: (d / "model-00002-of-00010.safetensors").unlink(), "model-00002-of-00010"),
+        (
+            lambda d: edit(d / INDEX, lambda i: i["weight_map"].pop("lm_head.weight")),
+            "missing lm_head.weight",
+        ),
+    ],
+)
+def test_a_file_of_a_model_that_does_not_fit_the_others_is_named(
+    damage: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    sharded = message.startswith(("model-", "missing"))
+    more: dict[str, Any] = {"max_shard_size": 3000} if sharded else {}
+    model = save(tmp_path / "model", **more)
+    damage(model)
+    assert message in refused(*run(model, TEMPLATE[0]), cwd=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [

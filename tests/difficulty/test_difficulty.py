@@ -30,7 +30,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.tasks import problem_pool
 from isosweep.tasks.stored import hold_problems
 from tests.conftest import isosweep, make_config
-from tests.models.checkpoints import save_qwen2
+from tests.models.checkpoints import save_family
 
 SIZES = ("task.num_train_problems=24", "task.num_eval_problems=8")
 K = 16
@@ -245,7 +245,7 @@ def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> No
 @pytest.mark.train
 def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> None:
     config = make_config().model
-    saved = save_qwen2(tmp_path / "a")
+    saved = save_family(tmp_path / "a", "Qwen2")
     shutil.copytree(saved, tmp_path / "b")
     first = content_identity(replace(config, path=str(saved)))
     copy = replace(config, path=str(tmp_path / "b"))

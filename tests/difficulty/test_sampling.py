@@ -11,7 +11,7 @@ from isosweep.models.weights import weights
 from isosweep.modes.difficulty import measure, measured_configs
 from isosweep.plan.spec import run_spec
 from tests.conftest import make_config
-from tests.models.checkpoints import save_qwen2
+from tests.models.checkpoints import save_family
 from tests.models.test_prompts import THINKING
 from tests.modes.looked_after import terminal
 from tests.training.builders import train, trainer_of
@@ -32,7 +32,7 @@ ASKED = (
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = save_qwen2(tmp_path_factory.mktemp("qwen2"))
+    directory = save_family(tmp_path_factory.mktemp("qwen2"), "Qwen2")
     (directory / "chat_template.jinja").write_text(THINKING)
     return directory
 

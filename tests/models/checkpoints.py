@@ -46,32 +46,3 @@ def save_family(directory: Path, family: str) -> Path:
     language_model(configuration(family, vocab_size=336, **ends)).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
-
-
-def save_qwen2(directory: Path, *, shard_bytes: int | None = None, tied: bool = True) -> Path:
-    """A Qwen2 of two layers with random weights, with that tokenizer."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    whole = small_tokenizer()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = Qwen2ForCausalLM(
-            Qwen2Config(
-                vocab_size=336,
-                hidden_size=64,
-                intermediate_size=128,
-                num_hidden_layers=2,
-                num_attention_heads=2,
-                num_key_value_heads=1,
-                max_position_embeddings=512,
-                tie_word_embeddings=tied,
-                eos_token_id=whole.eos_token_id,
-                pad_token_id=whole.pad_token_id,
-                bos_token_id=None,
-            )
-        )
-    more = {} if shard_bytes is None else {"max_shard_size": shard_bytes}
-    model.save_pretrained(directory, **more)
-    whole.save_pretrained(directory)
-    return directory

@@ -11,7 +11,7 @@ from isosweep.models.weights import content_identity, missing_weights
 from isosweep.plan.spec import run_spec
 from isosweep.tasks import Problem
 from tests.conftest import make_config
-from tests.models.checkpoints import save_qwen2
+from tests.models.checkpoints import save_family
 
 pytestmark = pytest.mark.train
 # As Qwen3's: thinking is closed at once where it is switched off.
@@ -25,7 +25,7 @@ THINKING = (
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_qwen2(tmp_path_factory.mktemp("qwen2"))
+    return save_family(tmp_path_factory.mktemp("qwen2"), "Qwen2")
 
 
 def model_at(directory: Path, **more: Any) -> ModelConfig:
