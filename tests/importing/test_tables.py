@@ -62,7 +62,6 @@ REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
         "import.columns.reward",
         "held-out reward",
     ),
-    "no step": (table().drop(columns="step"), (), "import.columns.step", "optimiser steps"),
     "a wrong name": (
         table(),
         ("import.columns={reward:eval_rewrd}",),
@@ -115,7 +114,6 @@ REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
         "usual name of tokens",
     ),
     "one n": (table(n=4), (), "import.columns.n", "every run has n=4"),
-    "no run of a row": (at(3, None, "run"), (), "import.columns.run", "its run is not known"),
     "odd batch": (
         table(generation_batch_size=9).drop(columns="B"),
         (),
@@ -187,7 +185,6 @@ TWICE = [t if k % 2 else None for k, t in enumerate(TOKENS)]
 NOTED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str]] = {
     "logged twice": (REPEATED, (), "repeated"),
     "n = 1 as well": (table(n=[1] * 5 + [2] * 5 + [4] * 10), ("budget=[300,1000]",), "lone n"),
-    "infinite reward": (at(3, float("inf"), "eval_reward"), (), "no number"),
     "no rewards in a run": (table(eval_reward=[None] * 5 + REWARDS[5:]), (), "no reward"),
     "same seed": (table(seed=0), (), "same seed"),
     "no seed": (table().drop(columns="seed"), (), "no seeds"),

@@ -82,6 +82,8 @@ def test_a_driver_killed_after_any_write_asks_for_the_same(tmp_path: Path) -> No
         again.next({})
         assert {run.run_id: run.milestones for run in again.runs} == asked
         assert len(again._study.asked) == 2
+        trials = again._study._study.trials
+        assert all(trial.params.keys() == {"n", "B", "seed"} for trial in trials)
 
 
 def test_what_is_given_up_frees_a_place_and_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -102,39 +102,22 @@ def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
     assert trials(plan, paths)[2].user_attrs["continues"] == 0
 
 
-def test_a_driver_killed_after_any_write_leaves_no_trial_without_its_parameters(
-    plan: Plan, paths: SweepPaths
-) -> None:
-    asked(plan, paths)
-    lines, seen = paths.search.read_bytes().splitlines(keepends=True), set()
-    for count in range(1, len(lines) + 1):
-        paths.search.write_bytes(b"".join(lines[:count]))
-        SearchStudy(plan, paths, FRONTIER)
-        begun = trials(plan, paths)
-        assert all(set(trial.params) == {"n", "B", "seed"} for trial in begun)
-        assert {trial.state for trial in begun} <= {TrialState.RUNNING}
-        seen.add(len(begun))
-    assert seen == {0, 1, 2}
-
-
-def test_a_torn_line_of_the_journal_costs_that_line_alone(plan: Plan, paths: SweepPaths) -> None:
-    before = asked(plan, paths).asked
-    with paths.search.open("ab") as journal:
-        journal.write(b'{"op_code":8,"worker_id":"torn')
-    study = SearchStudy(plan, paths, FRONTIER)
-    study.note(Decision(steps=(), considered=(), stop="enough"), {})
-    assert SearchStudy(plan, paths, FRONTIER).asked == before
-
-
 def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths) -> None:
     assert read_search(plan, paths, FRONTIER) is None
+    assert unread(plan, paths, FRONTIER) is None
     study = asked(plan, paths)
-    study.note(Decision(steps=(step(plan, 1, 1.28e10),), considered=(), stop=None), {})
+    assert unread(plan, paths, FRONTIER) is None
+    steps = (step(plan, 1, 1.28e10),)
+    study.note(Decision(steps=steps, considered=(), stop=None, loss=0.1), {})
     seen = read_search(plan, paths, FRONTIER)
     assert seen is not None
     assert list(seen["asked"].values()) == [6.4e9, 1.28e10]
     assert seen["open"] == [run.run_id for run in plan.runs]
     assert seen["decision"]["steps"][0]["why"] == "it is next"
+    assert seen["decision"]["loss"] == 0.1
+    paths.search.write_bytes(b"\xfe\x00\n")
+    assert read_search(plan, paths, FRONTIER) is None
+    assert "search.journal cannot be opened" in (unread(plan, paths, FRONTIER) or "")
 
 
 def test_a_database_holds_the_studies_of_several_sweeps(
@@ -189,16 +172,3 @@ def test_a_journal_that_cannot_be_read_is_refused_with_the_way_out(
         SearchStudy(plan, paths, FRONTIER)
     paths.search.rename(f"{paths.search}.old")
     assert not SearchStudy(plan, paths, FRONTIER).asked
-
-
-def test_who_looks_is_told_why_a_search_cannot_be_read(plan: Plan, paths: SweepPaths) -> None:
-    assert unread(plan, paths, FRONTIER) is None
-    study = asked(plan, paths)
-    assert unread(plan, paths, FRONTIER) is None
-    study.note(Decision(steps=(), considered=(), stop=None, loss=0.1), {})
-    seen = read_search(plan, paths, FRONTIER)
-    assert seen is not None
-    assert seen["decision"]["loss"] == 0.1
-    paths.search.write_bytes(b"\xfe\x00\n")
-    assert read_search(plan, paths, FRONTIER) is None
-    assert "search.journal cannot be opened" in (unread(plan, paths, FRONTIER) or "")

@@ -316,36 +316,27 @@ def test_a_damaged_file_is_named_and_the_other_runs_go_on(sweep: Sweep) -> None:
     assert sweep.child(1).info.status == "RUNNING"
 
 
-def test_a_store_that_fails_is_named_in_its_own_words_and_completed_afterwards(
-    sweep: Sweep, capfd: pytest.CaptureFixture[str]
-) -> None:
-    tracker = sweep.tracker()
-    tracker.sync()
-    deleted = sweep.child().info.run_id
-    sweep.client().delete_run(deleted)
-    write_steps(sweep.runs[0], range(21, 41))
-    set_state(sweep.runs[0], "finished", 40)
-    with pytest.raises(StoreError, match=r"mlflow\.db: .*must be in the 'active' state"):
-        tracker.sync()
-    tracker.sync()
-    assert sweep.child().info.run_id != deleted
-    assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
-    assert capfd.readouterr() == ("", "")
+@contextmanager
+def deleted(sweep: Sweep) -> Iterator[None]:
+    """After somebody has deleted a run."""
+    sweep.client().delete_run(sweep.child().info.run_id)
+    yield
 
 
 @contextmanager
-def locked(database: Path) -> Iterator[None]:
+def locked(sweep: Sweep) -> Iterator[None]:
     """While another process writes to the database, or hangs in that."""
-    with closing(sqlite3.connect(database)) as other:
+    with closing(sqlite3.connect(sweep.root / "mlflow.db")) as other:
         other.execute("begin exclusive")
         yield
 
 
 @contextmanager
-def full(database: Path) -> Iterator[None]:
+def full(sweep: Sweep) -> Iterator[None]:
     """While no file may become larger than the database is."""
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (database.stat().st_size, most[1]))
+    size = (sweep.root / "mlflow.db").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most[1]))
     try:
         yield
     finally:
@@ -357,22 +348,27 @@ def full(database: Path) -> Iterator[None]:
     [
         # MLflow waits 20 s for the lock.
         pytest.param(locked, "database is locked", marks=pytest.mark.slow),
-        pytest.param(full, "disk I/O error"),
+        (full, "disk I/O error"),
+        (deleted, "must be in the 'active' state"),
     ],
 )
-def test_a_store_that_takes_nothing_is_named_and_completed_afterwards(
-    sweep: Sweep, away: Callable[[Path], AbstractContextManager[None]], said: str
+def test_a_store_that_fails_is_named_in_its_own_words_and_completed_afterwards(
+    sweep: Sweep,
+    away: Callable[[Sweep], AbstractContextManager[None]],
+    said: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     tracker = sweep.tracker()
     tracker.sync()
     write_steps(sweep.runs[0], range(21, 41))
     set_state(sweep.runs[0], "finished", 40)
-    with away(sweep.root / "mlflow.db"), pytest.raises(StoreError, match=rf"mlflow\.db: .*{said}"):
+    with away(sweep), pytest.raises(StoreError, match=rf"mlflow\.db: .*{said}"):
         tracker.sync()
     tracker.sync()
     assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
     assert sweep.steps("train/loss") == list(range(2, 41, 2))
     assert sweep.child().info.status == "FINISHED"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_fault_is_the_cause_s_first_line_without_a_password() -> None:
