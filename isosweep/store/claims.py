@@ -9,10 +9,15 @@ import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from isosweep.files import make_directory, write_json
+from pydantic import TypeAdapter, ValidationError
+
+from isosweep.files import make_directory, read_json, write_json
+
+T = TypeVar("T")
 
 
 def claim(path: Path, document: Mapping[str, Any]) -> bool:
@@ -39,6 +44,32 @@ def claim_next(directory: Path, document: Mapping[str, Any]) -> int:
     while not claim(directory / f"{number}.json", document):
         number += 1
     return number
+
+
+def read_claim(
+    kind: type[T], path: Path | str, version: int | None = None, **known: Any
+) -> T | None:
+    """The document at `path`, with the fields `known`, as a `kind`; None where there is no file.
+
+    Raises ValueError for what is no such document of this `version`.
+    """
+    document = read_json(path)
+    if document is None:
+        return None
+    if not isinstance(document, dict) or document.pop("version", None) not in (version, None):
+        raise ValueError(f"not an object of version {version}")
+    try:
+        parsed: T = _parser(cast(Any, kind)).validate_python({**document, **known})
+        return parsed
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    raise ValueError(f"{where} is {first['input']!r:.80}: {first['msg']}")
+
+
+@cache
+def _parser(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def names(directory: Path | str) -> list[str]:

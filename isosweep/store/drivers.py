@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from isosweep.errors import RecordError
-from isosweep.files import file_system_time, read_json, write_json
-from isosweep.store.claims import claim, highest
+from isosweep.files import file_system_time, write_json
+from isosweep.store.claims import claim, highest, read_claim
 from isosweep.store.submissions import Process
 
 DRIVER_VERSION = 1
@@ -45,14 +45,10 @@ def newest_driver(directory: Path) -> Driver | None:
         return None
     path = directory / f"{number}.json"
     try:
-        document = read_json(path)
-        if document is None or document.pop("version") != DRIVER_VERSION:
-            raise ValueError(f"not version {DRIVER_VERSION}")
-        document["by"] = Process(**document["by"])
-        return Driver(number=number, **document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return read_claim(Driver, path, DRIVER_VERSION, number=number)
+    except ValueError as error:
         rule = "remove it if no process follows the sweep"
-        raise RecordError(f"{path}: not a driver of a sweep ({error!r}); {rule}") from None
+        raise RecordError(f"{path}: not a driver of a sweep ({error}); {rule}") from None
 
 
 def living_driver(directory: Path) -> Driver | None:

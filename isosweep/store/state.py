@@ -8,12 +8,14 @@ of its submission (`store.submissions`).
 import math
 import time
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from pydantic import ConfigDict, with_config
 
 from isosweep.compute import Compute
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, read_json, write_json
-from isosweep.store.claims import claim_next, highest
+from isosweep.files import write_json
+from isosweep.store.claims import claim_next, highest, read_claim
 from isosweep.store.paths import ATTEMPTS, RunPaths
 from isosweep.store.submissions import (
     Process,
@@ -32,6 +34,7 @@ MEETING = "waiting for its other nodes"
 RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, kw_only=True)
 class RunState:
     """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k.
@@ -123,25 +126,10 @@ def read_state(run: RunPaths, *, before: float = math.inf) -> RunState | None:
         return None
     path = f"{directory}/{number}.json"
     try:
-        document = read_json(path)
-        return None if document is None else _state(document | {"attempt": number})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return read_claim(RunState, path, STATE_VERSION, attempt=number)
+    except ValueError as error:
         remedy = "remove it: the run then goes on from its last checkpoint"
-        raise RecordError(f"{path}: not the state of a run ({error!r}); {remedy}") from None
-
-
-def _state(document: JsonObject) -> RunState:
-    del document["version"]
-    document["compute"] = Compute(**document["compute"])
-    document["warnings"] = tuple(document.get("warnings", ()))
-    state = RunState(**document)
-    if state.status not in get_args(RunStatus):
-        raise ValueError(f"status {state.status!r}")
-    numbers = (state.attempt, state.pid, state.step, state.updated, state.progressed)
-    kinds = {*map(type, numbers), *map(type, vars(state.compute).values())} - {type(None)}
-    if not kinds <= {int, float} or None in numbers:
-        raise ValueError("text where a number belongs")
-    return state
+        raise RecordError(f"{path}: not the state of a run ({error}); {remedy}") from None
 
 
 def known_state(run: RunPaths) -> RunState | None:

@@ -10,17 +10,18 @@ is not the newest.
 """
 
 import os
-import re
 import socket
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, make_directory, read_json
+from isosweep.files import JsonObject, make_directory
 from isosweep.machine import process_alive, process_start
-from isosweep.store.claims import claim, highest_of, names
+from isosweep.store.claims import claim, highest_of, names, read_claim
 from isosweep.store.paths import SUBMISSIONS, RunPaths
 
 SUBMISSION_VERSION = 1
@@ -32,9 +33,8 @@ LauncherName = Literal["local", "slurm", "ray", "inline", "none"]
 # request, or by somebody in the scheduler.
 Outcome = Literal["finished", "failed", "interrupted", "cancelled", "lost", "refused", "stuck"]
 
-
 # What commands are given: no option of theirs, and one word.
-_JOB_ID = re.compile(r"[A-Za-z0-9][!-~]*")
+_JobId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][!-~]*$")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Job:
     """What the scheduler calls a submission: `job_id` is its own id; for a process of a machine,
     `process`."""
 
-    job_id: str
+    job_id: _JobId
     process: Process | None = None
 
 
@@ -201,52 +201,24 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
     directory = run.text(SUBMISSIONS)
     there = names(directory) if there is None else there
     path = f"{directory}/{number}.json"
+
+    def part(name: str, kind: Any) -> Any:
+        file = f"{number}.{name}.json"
+        return read_claim(kind, f"{directory}/{file}") if file in there else None
+
     try:
-        document = _read(path)
-        if document is None:
+        submission = read_claim(Submission, path, SUBMISSION_VERSION, run=run)
+        if submission is None:
             raise ValueError("no such file")
-        if document.pop("version") != SUBMISSION_VERSION:
-            raise ValueError(f"not version {SUBMISSION_VERSION}")
-        document["by"] = Process(**document["by"])
-        document["devices"] = tuple(document.get("devices", ()))
-        submission = Submission(run=run, **document)
-        parts = {
-            part: _read(f"{path.removesuffix('json')}{part}.json")
-            if f"{number}.{part}.json" in there
-            else None
-            for part in ("job", "cancel", "end")
-        }
+        cancel = part("cancel", dict[str, Any])
         return SubmissionState(
             submission=submission,
-            job=_job(parts["job"]),
-            cancel=parts["cancel"]["by"] if parts["cancel"] else None,
-            end=_end(parts["end"]) or _end_of_copy(submission),
+            job=part("job", Job),
+            cancel=cancel["by"] if cancel else None,
+            end=part("end", End) or _end_of_copy(submission),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"{path}: not a submission of a run ({error!r})") from None
-
-
-def _read(path: str) -> dict[str, Any] | None:
-    name = path.rpartition("/")[2]
-    try:
-        document = read_json(path)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    if document is not None and not isinstance(document, dict):
-        raise TypeError(f"{name}: not an object")
-    return document
-
-
-def _job(document: dict[str, Any] | None) -> Job | None:
-    if document is None:
-        return None
-    process, job_id = document["process"], document["job_id"]
-    if not _JOB_ID.fullmatch(job_id):
-        raise ValueError(f"job_id {job_id!r} is none of a scheduler")
-    return Job(
-        job_id=job_id,
-        process=Process(**process) if process else None,
-    )
+    except (KeyError, ValueError) as error:
+        raise RecordError(f"{path}: not a submission of a run ({error})") from None
 
 
 def _end_of_copy(submission: Submission) -> End | None:
@@ -263,12 +235,3 @@ def _end_of_copy(submission: Submission) -> End | None:
             return None
     reason = f"its job belongs to {home}, of which this is a copy"
     return End(outcome="interrupted", reason=reason, unix_time=submission.unix_time)
-
-
-def _end(document: dict[str, Any] | None) -> End | None:
-    if document is None:
-        return None
-    end = End(**document)
-    if end.outcome not in get_args(Outcome):
-        raise ValueError(f"outcome {end.outcome!r}")
-    return end
