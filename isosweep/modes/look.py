@@ -18,7 +18,6 @@ from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunView, view_run
 from isosweep.store.submissions import Outcome
-from isosweep.store.warnings import not_judged
 from isosweep.words.numbers import duration
 
 # A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
@@ -110,7 +109,7 @@ def _settled(sight: Sight, health: HealthConfig) -> Sight:
     if not note and state and state.warnings:
         note = ", ".join(state.warnings)
     if not note and sight.standing.ended and state and not health.judges(state.compute.generations):
-        note = f"health {not_judged(health.window)}"
+        note = f"health not judged: fewer than {health.window} steps"
     return replace(sight, note=note)
 
 

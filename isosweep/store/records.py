@@ -228,22 +228,6 @@ class _Reading:
         self.lines[attempt, record.step] = record
 
 
-def attempt_chain(log: Path) -> dict[int, float]:
-    """`valid_until` of the attempts in the records `log`."""
-    starts = {}
-    for owner, path in log_files(log).items():
-        for line in _sound_lines(path):
-            # What is no line of an attempt is for `read_records` to report.
-            with suppress(ValueError):
-                if line.get("kind") == "attempt":
-                    start = _attempt_start(TypeAdapter(_AttemptLine).validate_python(line))
-                    if start.attempt == owner:
-                        starts[start.attempt] = start
-            if owner in starts:
-                break
-    return valid_until(starts)
-
-
 def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
     """Last step up to which each attempt's lines count, the newest attempt first.
 
@@ -291,7 +275,7 @@ def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
 def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
     """Lines of `log`, each with `attempt` and `step`, that count by the chain of `records`."""
     files = log_files(log)
-    limits = attempt_chain(records) if files else {}
+    limits = read_records(records).chain if files else {}
     for path in files.values():
         for line in _sound_lines(path):
             step, attempt = line.get("step"), line.get("attempt")

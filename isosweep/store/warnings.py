@@ -1,4 +1,4 @@
-"""A health rule that a run broke, or a checkpoint that it could not go on from; or no verdict."""
+"""A health rule that a run broke, or a checkpoint that it could not go on from."""
 
 from dataclasses import dataclass
 
@@ -8,20 +8,11 @@ LOST_CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True, kw_only=True)
 class HealthWarning:
-    """A rule that a run has broken at `step`. `value` is None where it is not finite."""
+    """A rule that a run has broken at `step`. `value` is None where it is not finite,
+    and where nothing is measured."""
 
     step: int
     rule: str
-    value: float | None
-    threshold: float | None
+    value: float | None = None
+    threshold: float | None = None
     message: str
-
-    @classmethod
-    def without_value(cls, step: int, rule: str, message: str) -> "HealthWarning":
-        """A warning of something that is not measured."""
-        return cls(step=step, rule=rule, value=None, threshold=None, message=message)
-
-
-def not_judged(window: int) -> str:
-    """What is said of the health of a run that `HealthConfig.judges` nothing of."""
-    return f"not judged: fewer than {window} steps"

@@ -151,7 +151,7 @@ class Reporter:
         self._keep(append_attempt, self._run.records, line)
         for loss in start.losses:
             self._lost = (LOST_CHECKPOINT,)
-            self.warning(HealthWarning.without_value(start.step, LOST_CHECKPOINT, loss))
+            self.warning(HealthWarning(step=start.step, rule=LOST_CHECKPOINT, message=loss))
         earlier = read_records(self._run.records).records
         self.reward = earlier[-1].reward if earlier else None
         return {record.step for record in earlier}

@@ -158,7 +158,7 @@ def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) 
 def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -> None:
     first, second, *others = full.data.curves
     low, high, lost = (
-        HealthWarning.without_value(3, rule, rule)
+        HealthWarning(step=3, rule=rule, message=rule)
         for rule in ("entropy_collapse", "high_kl", LOST_CHECKPOINT)
     )
     warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))

@@ -9,7 +9,7 @@ from tests.analysis.conftest import Analysed
 
 def test_reasons_and_warnings_have_a_column_where_there_are_any(full: Analysed) -> None:
     first, *others = full.data.curves
-    low = HealthWarning.without_value(3, "entropy_collapse", "")
+    low = HealthWarning(step=3, rule="entropy_collapse", message="")
     plain = replace(full.data, curves=(replace(first, status="failed"), *others))
     warned = replace(plain, curves=(replace(plain.curves[0], warnings=(low,)), *others))
     (row,) = missing_runs(plain).rows
