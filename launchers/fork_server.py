@@ -5,8 +5,9 @@
 `isosweep.launchers.forked` starts it with one end of a socket pair. A request is a line of JSON:
 the `submission` to be executed, the directory `logs` for its output, and the `environment`.
 The answer is `pid` and `start` of the process that does what `python -m isosweep.training` does.
-The server ends when the other end of the socket is closed; the forked processes go on. A cold one
-imports nothing, and what it forks executes an interpreter of its own.
+The server ends when the other end of the socket is closed, or the stack cannot be imported; the
+forked processes go on. A cold one imports nothing, and what it forks executes an interpreter of its
+own.
 """
 
 import gc
@@ -15,7 +16,6 @@ import os
 import signal
 import socket
 import sys
-import traceback
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -30,13 +30,8 @@ from isosweep.training.worker import lean_imports
 def main(descriptor: int, *, warm: bool = True) -> None:
     """Fork a process for each request on the socket `descriptor`, until it is closed."""
     forget_ranks_and_precision(os.environ)
-    try:
-        if warm:
-            import_stack()
-    except Exception:
-        # Every run meets the same error in a process of its own, and in its own log.
-        warm = False
-        traceback.print_exc()
+    if warm:
+        import_stack()
     # What is there now is never collected: its pages stay shared by all that are forked.
     gc.collect()
     gc.freeze()
@@ -81,20 +76,13 @@ def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: 
         log = open_to_append(logs / name)
         os.dup2(log, stream)
         os.close(log)
-    if not warm or _gpu_is_lost():
+    if not warm:
         words = ["-u", "-P", "-m", "isosweep.training", submission]
         os.execv(sys.executable, [sys.executable, *words])
     from isosweep.training.__main__ import main as train
 
     sys.argv = ["isosweep.training", submission]
     sys.exit(train([submission]))
-
-
-def _gpu_is_lost() -> bool:
-    """Whether an import has initialised CUDA before the fork, after which it cannot be used."""
-    import torch
-
-    return bool(torch.cuda._is_in_bad_fork())
 
 
 if __name__ == "__main__":

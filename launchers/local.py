@@ -15,8 +15,6 @@ from isosweep.store.submissions import Job, LauncherName, Process, SubmissionSta
 # Of variables by which a process knows that it is a Slurm job only this one is passed on: a run of
 # this machine is no job, though it may be started inside somebody's allocation.
 _SLURM, _OF_THE_CLUSTER = "SLURM", "SLURM_CONF"
-# Deaths of the server after which the next one imports nothing: what kills it may be in the stack.
-_DEATHS = 2
 
 
 class LocalLauncher(Launcher):
@@ -24,8 +22,8 @@ class LocalLauncher(Launcher):
 
     `devices` are shared out, `per_run` to a run, by the names they were inherited by; where they
     are all taken, places past the last share them. None: runs see no GPU. The processes are forked
-    from one that has imported the training stack; where that cannot be forked (macOS), or dies
-    again and again, each imports it for itself.
+    from one that has imported the training stack; where that cannot be forked (macOS), or has died,
+    each imports it for itself.
     """
 
     name: LauncherName = "local"
@@ -37,8 +35,7 @@ class LocalLauncher(Launcher):
     def __init__(self, *, devices: Devices | None, per_run: int = 1) -> None:
         self._devices, self._per_run = devices, per_run
         self._server: ForkServer | None = None
-        # How often a server has died; those that come after the second import nothing.
-        self._deaths = 0 if Path("/proc/self/stat").exists() else _DEATHS
+        self._warm = Path("/proc/self/stat").exists()
         self._started: set[Process] = set()
 
     def devices(self, slot: int) -> tuple[str, ...]:
@@ -94,18 +91,19 @@ class LocalLauncher(Launcher):
         return Job(job_id=str(process.pid), process=process)
 
     def _fork(self, submission: Path, logs: Path, environment: Environment) -> Process:
-        """A process from the server, started again if it has died."""
-        while True:
-            if self._server is None:
-                warm = self._deaths < _DEATHS
-                self._server = ForkServer(self._server_environment(), warm=warm)
-            try:
-                return self._server.fork(submission, logs, environment)
-            except (ConnectionError, TimeoutError):
-                self.close()
-                self._deaths += 1
-                if self._deaths > _DEATHS:
-                    raise
+        """A process from the server; if that has died, from one that imports nothing: what killed
+        it may be in the stack."""
+        try:
+            return self._running_server().fork(submission, logs, environment)
+        except (ConnectionError, TimeoutError):
+            self.close()
+            self._warm = False
+            return self._running_server().fork(submission, logs, environment)
+
+    def _running_server(self) -> ForkServer:
+        if self._server is None:
+            self._server = ForkServer(self._server_environment(), warm=self._warm)
+        return self._server
 
     def _server_environment(self) -> Environment:
         # Asked whether there is a GPU, torch then reads NVML: CUDA itself would be unusable in

@@ -14,6 +14,7 @@ from isosweep.devices import (
     Devices,
     beyond,
     keep_first,
+    showing,
     torch_is_for_rocm,
     visible_devices,
 )
@@ -95,6 +96,7 @@ def test_rocm_has_two_variables_more(
     monkeypatch.setattr("isosweep.devices.torch_is_for_rocm", lambda: True)
     monkeypatch.setattr(torch.version, "hip", "6.4")
     assert visible_devices().names == tuple(names.split())
+    assert showing(("2", "3")) == {CUDA: "2,3", HIP: "2,3"}
     if variables != {ROCR: "GPU-a,GPU-b", HIP: "1,2"}:
         # torch does not ask how many there are, and leaves that to the runtime.
         assert [str(name) for name in torch.cuda._parse_visible_devices()] == names.split()
