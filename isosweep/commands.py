@@ -19,9 +19,6 @@ _OUTPUT = (
 # What Slurm tells a job, which srun and sbatch take for options of the job to be made; but not
 # which controller is asked, and as whom.
 _OF_A_JOB, _KEPT = ("SLURM_", "SLURMD_", "SRUN_"), ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
-# The lines of an error that say what is wrong; libraries precede them with hints, and callers
-# follow them with what that led to.
-_CAUSES = ("Munge encode failed", "Munge decode failed")
 # A traceback's last lines say what went wrong; more does not fit a progress display.
 _WORDS_LINES, _WORDS_CHARACTERS = 3, 400
 # Seconds for an answer of Slurm: a controller that is busy takes some.
@@ -50,7 +47,7 @@ class Answer:
     @property
     def words(self) -> str:
         """Its last words, on one line and without its own name: of its errors, or else of its
-        output; the cause alone, where there is one."""
+        output."""
         said = self._said()
         if self.missing:
             return f"{self.program}: {self.missing}"
@@ -70,8 +67,7 @@ class Answer:
         for line in filter(None, map(str.strip, (self.errors or self.output).splitlines())):
             head = next((head for head in heads if line.startswith(head)), "")
             plain.append(line.removeprefix(head))
-        causes = [line for line in plain if line.startswith(_CAUSES)]
-        last = list(dict.fromkeys(causes or plain))[-_WORDS_LINES:]
+        last = list(dict.fromkeys(plain))[-_WORDS_LINES:]
         return "; ".join(last)[-_WORDS_CHARACTERS:]
 
 

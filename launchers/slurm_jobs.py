@@ -10,12 +10,12 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from isosweep.commands import call
 from isosweep.launchers.heartbeat import FileClock
 from isosweep.launchers.launcher import Observed
 from isosweep.launchers.squeue import REQUEUED_AFTER, Row, array_of, squeue, squeue_rows
-from isosweep.store.paths import node_of_log
 from isosweep.store.state import view_run
 from isosweep.store.submissions import Job, SubmissionState
 from isosweep.words.numbers import duration
@@ -171,16 +171,14 @@ def _last_words(state: SubmissionState, row: Row) -> str:
     if row.outcome != "failed":
         return words
     logs = state.submission.run.submission_logs(state.submission.number)
-    last: dict[int, str] = {}
-    for path in sorted(logs.glob("*.err"), reverse=True):
-        printed = path.read_text(errors="replace").splitlines()
-        # Bars of progress are written there, too.
-        lines = [line.strip() for line in printed if line.strip() and "%|" not in line]
-        # Rather the program's own than what Slurm says of its end.
-        own = [line for line in lines if not _BY_SLURM.match(line)]
-        if lines:
-            last.setdefault(node_of_log(path), (own or lines)[-1])
-    if not any(last):
-        return f"{words}: {last[0][:_MOST_LOG]}" if last else words
-    told = (f"node {n}: {line[: _MOST_LOG // len(last)]}" for n, line in sorted(last.items()))
-    return f"{words}: {'; '.join(told)}"
+    last = [_last_line(path) for path in sorted(logs.glob(f"{row.job_id}_*.err"))]
+    told = "; ".join(line for line in dict.fromkeys(last) if line)
+    return f"{words}: {told[:_MOST_LOG]}" if told else words
+
+
+def _last_line(log: Path) -> str:
+    """The last line of a log but for bars of progress; the program's own, if it printed any."""
+    printed = map(str.strip, log.read_text(errors="replace").splitlines())
+    lines = [line for line in printed if line and "%|" not in line]
+    own = [line for line in lines if not _BY_SLURM.match(line)]
+    return (own or lines or [""])[-1]

@@ -16,7 +16,6 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.launchers.sbatch import (
     Shape,
-    ranges,
     sbatch_text,
     shape_of,
     worker_command,
@@ -155,23 +154,11 @@ def test_no_line_of_a_script_comes_out_of_a_directorys_name() -> None:
         )
 
 
-def test_slurms_commands_are_given_no_options_by_the_environment() -> None:
-    own = {"PATH": "/bin", "SLURM_CONF": "c", "SLURM_CLUSTERS": "lab", "SLURM_CPU_BIND": "none"}
-    options = ("SBATCH_TIMELIMIT", "SQUEUE_PARTITION", "SCANCEL_USER", "SACCT_LOCAL")
-    further = ("SCONTROL_ALL", "SLURM_TIME_FORMAT", "SLURM_EXIT_ERROR", "SBATCH_ACCOUNT")
-    given = own | dict.fromkeys((*options, *further), "1")
-    assert slurm_environment(given) == own | {"SLURM_BITSTR_LEN": "0"}
-
-
 def test_a_submission_from_inside_a_job_takes_nothing_of_that_job() -> None:
     outside = {"PATH": "/bin", "SLURM_CONF": "c", "SLURM_JWT": "token"}
     inside = {**outside, "SLURM_JOB_ID": "7", "SLURM_MEM_PER_NODE": "9", "SRUN_DEBUG": "3"}
     assert slurm_environment(outside) == slurm_environment(inside)
     assert slurm_environment(inside).keys() == outside.keys() | {"SLURM_BITSTR_LEN"}
-
-
-def test_tasks_that_are_left_are_named_in_ranges() -> None:
-    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 
 def test_settings_of_the_launcher_that_are_typed_count_when_a_sweep_is_resumed() -> None:

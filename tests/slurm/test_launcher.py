@@ -105,21 +105,26 @@ def test_a_failing_line_of_setup_is_told_in_its_own_words(tmp_path: Path) -> Non
     assert "/no/such/environment: No such file or directory" in seen.reason
 
 
-def test_stopping_tells_workers_and_cancels_what_waits(tmp_path: Path) -> None:
+def test_stopping_tells_workers_and_cancels_what_waits_but_for_others(tmp_path: Path) -> None:
     shell = "trap 'echo told; exit 0' TERM; while :; do sleep 0.2; done"
     launcher = launcher_of(tmp_path, shell, "launcher.max_parallel=1")
-    orders = orders_of(tmp_path, 3)
+    orders = orders_of(tmp_path, 4)
     states = submitted(launcher, orders)
     wait_for(lambda: launcher.observe(states)[0].status == "running", TIMEOUT_S, 0.5)
     # srun has to have started the worker, which traps the signal from then on.
     time.sleep(2)
-    assert launcher.stop(states) is None
-    seen = all_are(launcher, states[:1], "gone")
+    stopped, left = states[:3], states[3:]
+    assert launcher.stop(stopped) is None
+    seen = all_are(launcher, stopped[:1], "gone")
     assert seen[0].outcome == "lost"
     (out,) = orders[0].logs.glob("*.out")
     assert "told" in out.read_text()
     # Of waiting tasks that were cancelled Slurm has no trace: they are missed for a while.
-    assert {each.status for each in launcher.observe(states[1:])} <= {"gone", "unknown"}
+    assert {each.status for each in launcher.observe(stopped[1:])} <= {"gone", "unknown"}
+    # The one that was not to be stopped takes their place.
+    all_are(launcher, left, "running")
+    assert launcher.stop(left, kill=True) is None
+    all_are(launcher, left, "gone")
 
 
 def test_jobs_whose_answer_was_lost_are_found(tmp_path: Path) -> None:
