@@ -1,13 +1,11 @@
 """Runs as jobs of a Ray cluster, by Ray's own client (ray.job_submission)."""
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -51,10 +49,7 @@ def ray_client() -> Any:
 
 def submission_id(submission: Submission) -> str:
     """Return the id of the submission's job, the same at every call and never used twice."""
-    made = f"{submission.run.root} {submission.number} {submission.batch} {submission.unix_time}"
-    digest = sha256(made.encode()).hexdigest()[:10]
-    readable = re.sub(r"[^a-z0-9]+", "-", submission.run.run_id.lower()).strip("-")
-    return f"run-{readable}-{submission.number}-{digest}"
+    return f"isosweep-{submission.batch}-{submission.index}"
 
 
 class RayLauncher(Launcher):
@@ -111,6 +106,7 @@ class RayLauncher(Launcher):
         asked = {
             "submission_id": job,
             "entrypoint": _entrypoint(order),
+            "metadata": {"run": order.submission.run.run_id},
             "entrypoint_num_cpus": self._config.cpus,
             "entrypoint_num_gpus": self._gpus,
             "entrypoint_memory": self._config.mem_gb * 10**9,

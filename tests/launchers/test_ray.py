@@ -79,20 +79,7 @@ def state_of(order: Order) -> SubmissionState:
     return state
 
 
-def test_a_job_asks_for_the_resources_of_its_run(
-    client: Client, launcher: RayLauncher, tmp_path: Path
-) -> None:
-    order = order_in(tmp_path)
-    job = submission_id(order.submission)
-    assert launcher.submit([order]) == [Job(job_id=job)]
-    (asked,) = client.asked
-    assert asked["submission_id"] == job
-    assert asked["entrypoint_num_cpus"] == 2
-    assert asked["entrypoint_num_gpus"] == 1
-    assert asked["entrypoint_memory"] == 3 * 10**9
-
-
-def test_the_entrypoint_starts_the_worker_with_its_output_in_the_logs(
+def test_a_job_asks_for_what_its_run_needs_and_prints_into_its_logs(
     launcher: RayLauncher, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = tmp_path / "a worker"
@@ -103,7 +90,10 @@ def test_the_entrypoint_starts_the_worker_with_its_output_in_the_logs(
     monkeypatch.chdir(tmp_path)
     order = order_in(tmp_path)
     launcher.submit([order])
-    entrypoint = client.asked[0]["entrypoint"]
+    (asked,) = client.asked
+    needs = [asked[f"entrypoint_{name}"] for name in ("num_cpus", "num_gpus", "memory")]
+    assert needs == [2, 1, 3 * 10**9]
+    entrypoint = asked["entrypoint"]
     subprocess.run(entrypoint, shell=True, check=True, cwd="/", env={"PATH": "/usr/bin:/bin"})
     words = [str(tmp_path), "/a b", "-P", "-m", "isosweep.training", str(order.submission.path)]
     assert (order.logs / "job.out").read_text().splitlines() == words

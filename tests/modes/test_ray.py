@@ -127,7 +127,7 @@ def test_a_killed_ray_job_goes_on_to_the_records_of_a_local_one(
     cwd.mkdir()
     driver = _start(cwd)
     run = wait_until_some_run_trains(cwd)
-    assert job_of(run).startswith("run-")
+    assert job_of(run).startswith("isosweep-")
     os.kill(state_of(run).pid, signal.SIGKILL)
     output = driver.communicate(timeout=600)[0].decode()
     assert driver.returncode == 0, output
