@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from isosweep.launchers import followed
-from isosweep.launchers.launcher import Observed
 from isosweep.store import claims
 from tests.launchers.fake import (
     FakeLauncher,
@@ -57,34 +56,6 @@ def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: P
     assert not queue.failed
     # A job that ended without a word is tried again, once.
     assert {*submissions(tmp_path).values()} == {2 if ended else 1}
-
-
-def test_runs_that_wait_go_on_waiting_while_they_are_away(tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes)
-    queue = queue_of(items_of(tmp_path), launcher)
-    gone = away(tmp_path, empty=False)
-    for _ in range(5):
-        with pytest.raises(FileNotFoundError):
-            queue.step()
-    assert (queue.waiting, launcher.submitted, queue.failed) == (3, [], {})
-    gone.rename(tmp_path / "runs")
-    follow(queue)
-    assert not queue.failed
-    assert {*submissions(tmp_path).values()} == {1}
-
-
-def test_who_leaves_does_not_wait_for_files_of_runs_that_have_left(tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes, looks=10**9)
-    queue = queue_of(items_of(tmp_path), launcher)
-    queue.step()
-    away(tmp_path, empty=False)
-    queue.stop()
-    launcher.alive.clear()
-    launcher.gone = Observed(status="gone")
-    for _ in range(5):
-        with suppress(FileNotFoundError):
-            queue.step()
-    assert not queue.busy
 
 
 def test_a_moment_in_which_nothing_is_seen_passes(

@@ -74,17 +74,6 @@ def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Pa
     assert not queue.failed
 
 
-def test_where_a_scheduler_has_the_places_all_are_sent_at_once(tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes, places=False)
-    queue = queue_of(items_of(tmp_path), launcher)
-    queue.step()
-    assert len(launcher.alive) == len(the_plan().runs)
-    submitted = [order.submission for order, _ in launcher.alive.values()]
-    assert len({submission.batch for submission in submitted}) == 1
-    assert [submission.index for submission in submitted] == [*range(len(submitted))]
-    follow(queue)
-
-
 @pytest.mark.parametrize(
     ("worker", "reason", "ended"),
     [
@@ -142,11 +131,6 @@ def test_an_interruption_that_came_forward_is_no_failure(tmp_path: Path) -> None
     assert "a drained node" in next(iter(queue.failed.values()))
 
 
-def test_finished_runs_are_not_started_again(tmp_path: Path) -> None:
-    follow(queue_of(items_of(tmp_path), FakeLauncher(finishes)))
-    assert not queue_of(items_of(tmp_path), FakeLauncher(finishes)).busy
-
-
 def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> None:
     launcher = FakeLauncher(diverges)
     queue = queue_of(items_of(tmp_path), launcher, retries=5)
@@ -175,17 +159,6 @@ def test_a_cancelled_run_is_not_submitted_again_by_this_queue(tmp_path: Path) ->
     assert outcome(one_run(tmp_path)) == "finished"
 
 
-def test_a_run_that_waits_can_be_cancelled(tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes)
-    queue = queue_of(items_of(tmp_path), launcher)
-    last = min(the_plan().runs, key=lambda run: predicted(run.seconds))
-    submission = submitted_elsewhere(RunPaths(tmp_path / "runs" / last.run_id), [BUDGET])
-    close(submission, "cancelled", "cancelled by ada")
-    follow(queue)
-    assert queue.failed == {last.run_id: "cancelled by ada"}
-    assert last.run_id not in launcher.submitted
-
-
 def test_a_run_that_is_being_cancelled_when_a_queue_begins_is_trained_after_it(
     tmp_path: Path,
 ) -> None:
@@ -199,15 +172,6 @@ def test_a_run_that_is_being_cancelled_when_a_queue_begins_is_trained_after_it(
     follow(queue)
     assert not queue.failed
     assert launcher.submitted == [run.run_id]
-
-
-def test_what_the_scheduler_calls_cancelled_is_not_submitted_again(tmp_path: Path) -> None:
-    gone = Observed(status="gone", outcome="cancelled", reason="CANCELLED by 1000")
-    launcher = FakeLauncher(dies, gone=gone)
-    queue = queue_of(only_first(tmp_path), launcher, retries=5)
-    follow(queue)
-    assert len(launcher.submitted) == 1
-    assert queue.failed == {one_run(tmp_path).run_id: "CANCELLED by 1000"}
 
 
 def test_a_run_that_another_driver_submitted_is_waited_for_and_extended(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.launchers.launcher import Order, Refused
+from isosweep.launchers.launcher import Refused
 from isosweep.launchers.starting import Backoff
 from tests.launchers.fake import (
     FakeLauncher,
@@ -13,7 +13,6 @@ from tests.launchers.fake import (
     items_of,
     one_run,
     only_first,
-    outcome,
     queue_of,
     submissions,
     the_plan,
@@ -49,30 +48,10 @@ def test_a_scheduler_that_is_down_for_long_is_asked_every_five_minutes() -> None
     assert 0.8 * 300 <= pause <= 1.2 * 300
 
 
-def test_a_final_refusal_is_a_failure_at_once(tmp_path: Path) -> None:
-    final = Refused(reason="Invalid account", passing=False)
-    launcher = FakeLauncher(finishes, refuse=[final])
-    queue = queue_of(only_first(tmp_path), launcher, retries=5)
-    follow(queue)
-    assert queue.failed == {one_run(tmp_path).run_id: "refused: Invalid account"}
-    assert outcome(one_run(tmp_path)) == "refused"
-
-
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("there", [True, False])
-def test_no_answer_is_no_refusal(there: bool, tmp_path: Path) -> None:
+def test_no_answer_is_no_refusal(tmp_path: Path) -> None:
     launcher = FakeLauncher(finishes, refuse=[Refused(reason="", passing=True, unknown=True)])
-    if there:
-        submit_ = launcher.submit
-
-        def taken_without_a_word(orders: list[Order]) -> list[object]:
-            answers = submit_(orders)
-            for order in orders:
-                launcher._start(order)
-            return list(answers)
-
-        launcher.submit = taken_without_a_word  # type: ignore[method-assign,assignment]
     queue = queue_of(only_first(tmp_path), launcher, retries=0)
     follow(queue)
     assert not queue.failed
-    assert submissions(tmp_path)[one_run(tmp_path).run_id] == (1 if there else 2)
+    assert submissions(tmp_path)[one_run(tmp_path).run_id] == 2

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,16 +132,6 @@ def preempting(cluster: SlurmCluster, node: str) -> Iterator[str]:
         cluster.run("scancel", job)
 
 
-def state_of(cluster: SlurmCluster, job_id: str) -> str:
-    """The job's state as the controller has it; empty where it has forgotten it."""
-    try:
-        shown = cluster.run("scontrol", "show", "job", "-o", job_id)
-    except subprocess.CalledProcessError:
-        return ""
-    words = dict(word.partition("=")[::2] for word in shown.split())
-    return words.get("JobState", "")
-
-
 def node_of(cluster: SlurmCluster, job_id: str) -> str:
     """The node that the job, or task of an array (`123_4`), runs on; empty where it does not."""
     return cluster.run("squeue", "-h", "-o", "%N", "-j", job_id)
@@ -186,14 +175,6 @@ def kill_processes(pids: list[int], number: int = signal.SIGKILL) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def wait_for_state(cluster: SlurmCluster, job_id: str, *states: str) -> None:
-    """Return once the job is in one of `states`."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (state := state_of(cluster, job_id)) not in states:
-        assert time.monotonic() < deadline, f"job {job_id} is {state or 'unknown'}, not {states}"
-        time.sleep(0.1)
 
 
 def as_second_user(cluster: SlurmCluster, home: Path) -> tuple[list[str], dict[str, str]]:

@@ -125,12 +125,3 @@ def test_stopping_tells_workers_and_cancels_what_waits_but_for_others(tmp_path: 
     all_are(launcher, left, "running")
     assert launcher.stop(left, kill=True) is None
     all_are(launcher, left, "gone")
-
-
-def test_jobs_whose_answer_was_lost_are_found(tmp_path: Path) -> None:
-    launcher = launcher_of(tmp_path, "sleep 30")
-    orders = orders_of(tmp_path, 2)
-    jobs = launcher.submit(orders)
-    states = [read_submission(order.submission.run, 1) for order in orders]
-    assert [seen.job for seen in launcher.observe(states)] == jobs
-    assert launcher.stop(states, kill=True) is None

@@ -101,7 +101,13 @@ def test_an_overtaken_attempt_must_stop(tmp_path: Path) -> None:
         first.check()
 
 
-@pytest.mark.parametrize("spoil", [{"status": "foo"}, {"unknown": 1}, {"compute": {"flops": 1}}])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *({"status": "foo"}, {"unknown": 1}, {"version": 99}),
+        *({"compute": {"flops": 1}}, {"updated": "today"}),
+    ],
+)
 def test_a_state_that_is_none_is_refused_with_a_remedy(
     spoil: dict[str, Any], tmp_path: Path
 ) -> None:
