@@ -35,31 +35,23 @@ class Driver:
     left: int | None = None
 
 
-def newest_driver(directory: Path) -> Driver | None:
-    """Who claimed the sweep last, alive or not; None where nobody has.
+def living_driver(directory: Path) -> Driver | None:
+    """Who follows the sweep now; None where nobody does.
 
     `directory`: the sweep's `drivers`. Raises RecordError where that cannot be read.
     """
     number = highest(directory)
-    if not number:
-        return None
     path = directory / f"{number}.json"
     try:
-        return read_claim(Driver, path, DRIVER_VERSION, number=number)
+        driver = read_claim(Driver, path, DRIVER_VERSION, number=number)
     except ValueError as error:
         rule = "remove it if no process follows the sweep"
         raise RecordError(f"{path}: not a driver of a sweep ({error}); {rule}") from None
-
-
-def living_driver(directory: Path) -> Driver | None:
-    """Who follows the sweep now; None where nobody does. Raises RecordError as above."""
-    driver = newest_driver(directory)
     if driver is None or driver.left is not None:
         return None
     alive = driver.by.alive()
     if alive is None:
-        written = (directory / f"{driver.number}.json").stat().st_mtime
-        alive = file_system_time(directory) - written < SILENCE_S
+        alive = file_system_time(directory) - path.stat().st_mtime < SILENCE_S
     return driver if alive else None
 
 

@@ -277,28 +277,26 @@ def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
     files = log_files(log)
     limits = read_records(records).chain if files else {}
     for path in files.values():
-        for line in _sound_lines(path):
-            step, attempt = line.get("step"), line.get("attempt")
-            if not (isinstance(step, int) and isinstance(attempt, int)):
-                continue
-            if step <= limits.get(attempt, -1):
-                yield line
-
-
-def _sound_lines(path: Path) -> Iterator[JsonObject]:
-    """Lines of a file that can be read; none where it cannot be."""
-    with suppress(OSError):
-        yield from (line for _, line in read_lines(path) if line is not None)
+        # None of a file that cannot be read.
+        with suppress(OSError):
+            for _, line in read_lines(path):
+                if line is None:
+                    continue
+                step, attempt = line.get("step"), line.get("attempt")
+                if not (isinstance(step, int) and isinstance(attempt, int)):
+                    continue
+                if step <= limits.get(attempt, -1):
+                    yield line
 
 
 def _follow_chain(
     chain: Mapping[int, float], lines: Mapping[tuple[int, int], Record]
 ) -> tuple[Record, ...]:
-    by_step: dict[int, tuple[int, Record]] = {}
-    for (attempt, step), record in lines.items():
-        if step <= chain.get(attempt, -1) and by_step.get(step, (0, record))[0] <= attempt:
-            by_step[step] = (attempt, record)
-    return tuple(by_step[step][1] for step in sorted(by_step))
+    # A later attempt's lines come later.
+    by_step = {
+        step: record for (attempt, step), record in lines.items() if step <= chain.get(attempt, -1)
+    }
+    return tuple(by_step[step] for step in sorted(by_step))
 
 
 # Whole numbers that a float holds exactly, amounts whose sums and squares are finite, and times
@@ -416,7 +414,7 @@ def _measured(line: _Measured) -> dict[str, Any]:
     samples, mean = line.get("samples_per_problem", 1), line.get("mean_reward")
     successes = tuple(line.get("successes", ()))
     counted = "successes" in line or mean is None
-    if counted and not _possible(successes, samples):
+    if counted and not (successes and min(successes) >= 0 and max(successes) <= samples):
         raise ValueError(f"successes must be whole numbers from 0 to {samples}")
     scores = {name: tuple(own) for name, own in line.get("scores", {}).items()}
     for name, own in scores.items():
@@ -430,10 +428,3 @@ def _measured(line: _Measured) -> dict[str, Any]:
         "standard_error": line.get("standard_error"),
         "completion_tokens": line.get("completion_tokens"),
     }
-
-
-def _possible(successes: tuple[int, ...], samples: int) -> bool:
-    # Of what are no bytes, the slower question.
-    with suppress(ValueError):
-        return bool(successes) and max(bytes(successes)) <= samples
-    return min(successes) >= 0 and max(successes) <= samples
