@@ -21,7 +21,7 @@ from isosweep.launchers.sbatch import (
 )
 from isosweep.launchers.site import with_site
 from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
-from isosweep.launchers.squeue import Refusal, grouped, refusal
+from isosweep.launchers.squeue import grouped, refusal
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.submissions import Job, LauncherName, SubmissionState
 
@@ -67,7 +67,7 @@ class SlurmLauncher(Launcher):
 
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """Submit each batch as a job array, in parts where a limit allows no more at once."""
-        answers: dict[Path, Job | Refused] = {}
+        answers: list[Job | Refused] = []
         arrays: list[str] = []
         stopped: Refused | None = None
         # Jobs have ended since: there may be more room again.
@@ -76,17 +76,17 @@ class SlurmLauncher(Launcher):
             left = list(batch)
             while left and stopped is None:
                 sent = left[: self._room or len(left)]
-                means, words = self._send(sent, arrays, answers)
-                if means is not None and means.smaller and len(sent) > 1:
+                answer, smaller = self._send(sent, arrays)
+                if smaller and len(sent) > 1:
                     self._room = len(sent) // 2
                     continue
-                if means is not None and means.passing:
+                answers += answer
+                if isinstance(answer[0], Refused) and answer[0].passing:
                     # What holds for these holds for those that would come next.
-                    stopped = Refused(reason=words, passing=True)
+                    stopped = Refused(reason=answer[0].reason, passing=True)
                 del left[: len(sent)]
-            if stopped is not None:
-                answers.update((order.submission.path, stopped) for order in left)
-        return [answers[order.submission.path] for order in orders]
+            answers += [stopped] * len(left) if stopped else []
+        return answers
 
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
         """What Slurm says of their jobs."""
@@ -128,32 +128,29 @@ class SlurmLauncher(Launcher):
         return [line for line in said if line and not any(ended in line for ended in _ENDED)]
 
     def _send(
-        self, orders: Sequence[Order], arrays: list[str], answers: dict[Path, Job | Refused]
-    ) -> tuple[Refusal | None, str]:
-        """Submit one array, or one job, after `arrays`; how it was refused, and in which words."""
+        self, orders: Sequence[Order], arrays: list[str]
+    ) -> tuple[Sequence[Job | Refused], bool]:
+        """Submit one array, or one job, after `arrays`; what came of each order, and whether fewer
+        might be taken."""
         single = len(orders) == 1 and orders[0].submission.index == 0
         try:
             text = self._script(orders, arrays, single=single)
         except OSError as error:
             words = f"{error.strerror}: {error.filename}"
-            answers.update(_all(orders, Refused(reason=words, passing=True)))
-            return Refusal(), words
+            return [Refused(reason=words, passing=True)] * len(orders), False
         # As it was made: the file may be another by now.
         answer = call(["sbatch", "--parsable"], given=text)
         # With several clusters it is followed by the cluster's name.
         job_id = answer.output.strip().rpartition("\n")[2].partition(";")[0]
         if answer.failure is None and job_id.isdecimal():
             arrays.append(job_id)
-            for order in orders:
-                task = "" if single else f"_{order.submission.index}"
-                answers[order.submission.path] = Job(job_id=f"{job_id}{task}")
-            return None, ""
+            tasks = ["" if single else f"_{order.submission.index}" for order in orders]
+            return [Job(job_id=f"{job_id}{task}") for task in tasks], False
         words = answer.failure or f"sbatch answered {answer.output.strip()!r}"
         # What it answers a job that it took, and cannot be read, leaves the same doubt as silence.
         means = refusal(words, timed_out=answer.timed_out or answer.failure is None)
         refused = Refused(reason=words, passing=means.passing, unknown=means.unknown)
-        answers.update(_all(orders, refused))
-        return means, words
+        return [refused] * len(orders), means.smaller
 
     def _script(self, orders: Sequence[Order], arrays: Sequence[str], *, single: bool) -> str:
         """Write the script of an array, or of a single job; its text."""
@@ -223,10 +220,6 @@ class SlurmLauncher(Launcher):
     def _of_variant(self, run: PlannedRun) -> SweepConfig:
         """The config of the run's combination of `grid.axes`."""
         return next((v.config for v in self._variants if v.axes == run.axes), self._config)
-
-
-def _all(orders: Sequence[Order], answer: Job | Refused) -> Iterator[tuple[Path, Job | Refused]]:
-    return ((order.submission.path, answer) for order in orders)
 
 
 def _batch_of(order: Order) -> Path:

@@ -1,6 +1,5 @@
 """Submits runs: a file first, then the job, and again later where a scheduler refuses."""
 
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,42 +17,20 @@ _AT_ONCE = 1000
 # Slurm's controller is back after a restart in seconds, after a failover in a minute or two; one
 # call in five minutes is nothing to it.
 _FIRST_S, _LONGEST_S = 5.0, 300.0
-# Drivers that were refused together do not come back together.
-_JITTER = 0.2
-
-
-class Backoff:
-    """Pauses between tries: 5 s, doubling to 5 minutes, until one succeeds."""
-
-    def __init__(self) -> None:
-        self._pause = self._until = 0.0
-
-    def over(self, now: float) -> bool:
-        """Whether it may be tried at `now`, in seconds of the caller's clock."""
-        return now >= self._until
-
-    def refused(self, now: float) -> float:
-        """A try was refused; the seconds until the next."""
-        self._pause = min(max(_FIRST_S, 2 * self._pause), _LONGEST_S)
-        wait = self._pause * random.uniform(1 - _JITTER, 1 + _JITTER)
-        self._until = now + wait
-        return wait
-
-    def accepted(self) -> None:
-        """A try succeeded: the next pause is a short one again."""
-        self._pause = 0.0
 
 
 class Starter:
     """What a queue submits through. `notice` is told once what a scheduler refuses, and why."""
 
     def __init__(self, launcher: Launcher, notice: Callable[[str], None]) -> None:
-        self._launcher, self._notice, self._backoff = launcher, notice, Backoff()
+        self._launcher, self._notice = launcher, notice
         self._refusal: str | None = None
+        # Seconds of pause after the last refusal, and until when, by the caller's clock.
+        self._pause = self._until = 0.0
 
     def ready(self, now: float, prepared: int) -> bool:
         """Whether one more may be submitted in this pass, beside those `prepared`."""
-        return self._backoff.over(now) and prepared < _AT_ONCE
+        return now >= self._until and prepared < _AT_ONCE
 
     def start(self, runs: Sequence[Followed], now: float, failed: dict[str, str]) -> None:
         """Submit the runs; those that were, taken by the scheduler or not yet, have a `number`.
@@ -71,7 +48,7 @@ class Starter:
 
     def again(self, refused: Sequence[Followed], now: float) -> None:
         """Send once more what a scheduler has refused, if it is time."""
-        if refused and self._backoff.over(now):
+        if refused and now >= self._until:
             self._send([followed for followed in refused if not followed.state.cancel], now)
 
     def _batch(self, together: Iterable[Followed], failed: dict[str, str]) -> list[Followed]:
@@ -98,7 +75,7 @@ class Starter:
             return
         answers = self._launcher.submit(orders)
         if any(isinstance(answer, Job) for answer in answers):
-            self._backoff.accepted()
+            self._pause = 0.0
         for followed, answer in zip(runs, answers, strict=True):
             if isinstance(answer, Job):
                 # Its worker says so, too.
@@ -115,12 +92,15 @@ class Starter:
         """Pause where that may help, and tell what was refused, if it is news."""
         passing = [answer for answer in refused if answer.passing or answer.unknown]
         if passing:
-            wait = self._backoff.refused(now)
+            self._pause = min(max(_FIRST_S, 2 * self._pause), _LONGEST_S)
+            self._until = now + self._pause
             reason = passing[0].reason
             if reason != self._refusal:
                 runs = "1 run" if len(passing) == 1 else f"{len(passing)} runs"
                 name = self._launcher.name
-                self._notice(f"{name} did not take {runs}: {reason}; tried again in {wait:.0f} s")
+                self._notice(
+                    f"{name} did not take {runs}: {reason}; tried again in {self._pause:.0f} s"
+                )
             self._refusal = reason
         elif self._refusal is not None:
             self._notice(f"{self._launcher.name} takes runs again")

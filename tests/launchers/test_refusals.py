@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from isosweep.launchers.launcher import Refused
-from isosweep.launchers.starting import Backoff
 from tests.launchers.fake import (
     FakeLauncher,
     finishes,
@@ -36,16 +35,6 @@ def test_a_refusal_that_passes_is_told_once_and_tried_again(tmp_path: Path) -> N
     assert len(said) == 2
     assert "did not take 3 runs: Unable to contact slurm controller" in said[0]
     assert "takes runs again" in said[1]
-
-
-def test_a_scheduler_that_is_down_for_long_is_asked_every_five_minutes() -> None:
-    backoff, now = Backoff(), 0.0
-    for _ in range(20):
-        pause = backoff.refused(now)
-        assert not backoff.over(now + 0.99 * pause)
-        now += pause
-        assert backoff.over(now)
-    assert 0.8 * 300 <= pause <= 1.2 * 300
 
 
 @pytest.mark.usefixtures("impatient")
