@@ -10,6 +10,8 @@ from pathlib import Path
 
 from chaos_world import World
 
+from isosweep.store.submissions import newest_submission
+
 Fault = Callable[[World], bool]
 
 
@@ -161,10 +163,11 @@ def slurm_faults() -> dict[str, tuple[int, Fault]]:
 
 def _slurm(*words: str) -> Fault:
     def fault(world: World) -> bool:
-        workers = [state for _, state in world.workers() if state.job_id]
-        if world.cluster is None or not workers:
+        found = (newest_submission(run) for run, _ in world.workers())
+        jobs = [state.job.job_id for state in found if state is not None and state.job is not None]
+        if world.cluster is None or not jobs:
             return False
-        job = str(world.chance.choice(workers).job_id)
+        job = world.chance.choice(jobs)
         with contextlib.suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
             world.cluster.run(*(word.format(job=job) for word in words))
             return True

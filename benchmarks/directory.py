@@ -72,7 +72,6 @@ def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStat
         host=this.host,
         pid=this.pid,
         start=this.start,
-        job_id=None,
         step=round(run.num_steps * share),
         compute=_spent(run, share),
         reward=0.4 + 0.2 * share,

@@ -87,7 +87,7 @@ def write_run(run: RunPaths, points: int, began: float) -> None:
                 unix_time=began + step,
             )
             file.write(json.dumps({**head, **record.to_json()}) + "\n")
-    attempt = claim_attempt(run, None)
+    attempt = claim_attempt(run)
     state = read_state(run)
     assert state is not None
     ended = {"status": "finished", "step": points, "compute": compute, "updated": began + points}

@@ -68,7 +68,7 @@ class Cluster:
                 continue
             job = state.job.job_id
             if job not in self._working and job not in self._dead:
-                claim_attempt(run, job, state.submission.number)
+                claim_attempt(run, state.submission.number)
                 self._working[job] = state
         rows = [
             f"{job}|{state}|None|isosweep-{of.submission.batch}\n"

@@ -28,7 +28,7 @@ from isosweep.training.__main__ import main
 def run_attempt(train: SimpleNamespace, stop: Any, submitted: SimpleNamespace, place: Any) -> str:
     """Spend the whole budget at once."""
     run = RunPaths(Path(train.run_dir))
-    attempt = claim_attempt(run, submitted.job_id, submitted.number)
+    attempt = claim_attempt(run, submitted.number)
     append_attempt(run.records, AttemptStart(attempt=attempt.number, parent=None, resumed_step=0))
     append_record(run.records, attempt.number, _record(0, Compute()))
     if "ISOSWEEP_BENCH_SECONDS" in os.environ:

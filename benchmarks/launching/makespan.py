@@ -97,7 +97,7 @@ class Devices:
         self._clock.now = now
         while self._running and self._running[0][0] <= now:
             submission = heapq.heappop(self._running)[2]
-            claim_attempt(submission.run, None, submission.number)
+            claim_attempt(submission.run, submission.number)
             finish(submission)
 
 

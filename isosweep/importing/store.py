@@ -70,14 +70,13 @@ def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:
     now = time.time()
     records = list(_records(run, unit, now))
     write_records(files.records, records)
-    attempt = claim_attempt(files, None)
+    attempt = claim_attempt(files)
     attempt.write(
         RunState(
             status="finished",
             attempt=attempt.number,
             host="",
             pid=0,
-            job_id=None,
             step=records[-1].step,
             compute=records[-1].compute,
             reward=records[-1].reward,

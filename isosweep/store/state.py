@@ -10,8 +10,6 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from pydantic import ConfigDict, with_config
-
 from isosweep.compute import Compute
 from isosweep.errors import RecordError
 from isosweep.files import write_json
@@ -34,7 +32,6 @@ MEETING = "waiting for its other nodes"
 RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
 
-@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, kw_only=True)
 class RunState:
     """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k.
@@ -51,7 +48,6 @@ class RunState:
     attempt: int
     host: str
     pid: int
-    job_id: str | None
     step: int
     compute: Compute
     reward: float | None
@@ -158,7 +154,6 @@ def _unreadable(run: RunPaths, reason: str) -> RunState:
         attempt=highest(run.attempts),
         host="",
         pid=0,
-        job_id=None,
         step=0,
         compute=Compute(),
         reward=None,
@@ -193,7 +188,7 @@ class Attempt:
         write_json(path, document, sync=sync)
 
 
-def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = None) -> Attempt:
+def claim_attempt(run: RunPaths, submission: int | None = None) -> Attempt:
     """Become the owner of `run`: its next attempt."""
     before, now, this = known_state(run), time.time(), Process.this()
     state = RunState(
@@ -202,7 +197,6 @@ def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = No
         host=this.host,
         pid=this.pid,
         start=this.start,
-        job_id=job_id,
         submission=submission,
         step=before.step if before else 0,
         compute=before.compute if before else Compute(),

@@ -112,7 +112,7 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         document["trust"] = trusts(submission)
         train = TrainRun.from_json(document)
         start = f"{submission.number} {task.start}"
-        submitted = Submitted(number=submission.number, job_id=job.job_id, start=start)
+        submitted = Submitted(number=submission.number, start=start)
         if not leads:
             _follow(submission, task.place, start, stop)
             return 0

@@ -44,13 +44,12 @@ class Reporter:
         monitor: HealthMonitor,
         step: int,
         *,
-        job_id: str | None = None,
         submission: int | None = None,
         leave: Callable[[], bool] = lambda: False,
     ) -> None:
         """`leave`: whether the attempt is to end, though the run's directory may be away."""
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
-        self._monitor, self._job_id, self._submission = monitor, job_id, submission
+        self._monitor, self._submission = monitor, submission
         self._process = Process.of(rank.pid)
         self._leave = leave
         self._lost: tuple[str, ...] = ()
@@ -129,7 +128,6 @@ class Reporter:
             host=self._process.host,
             pid=self._process.pid,
             start=self._process.start,
-            job_id=self._job_id,
             submission=self._submission,
             step=self.step,
             compute=self.spent,

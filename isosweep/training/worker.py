@@ -113,11 +113,9 @@ class TrainRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """By what an attempt came about: the number of a submission, what its job is called, and which
-    `start` of that it is."""
+    """By what an attempt came about: the number of a submission, and which `start` of its job."""
 
     number: int | None = None
-    job_id: str | None = None
     start: str = ""
 
 
@@ -157,7 +155,6 @@ class Session:
             self.rank,
             self.monitor,
             self.start.step,
-            job_id=self.submitted.job_id,
             submission=self.submitted.number,
             leave=lambda: self.stop.reason is not None,
         )
@@ -210,7 +207,7 @@ def run_attempt(
     stop.requeues = job.requeue
     stop.install()
     spec = spec_of(job.run, trust=job.trust)
-    attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
+    attempt = claim_attempt(job.run, submitted.number)
     start = find_resume_point(job.run, attempt.number)
     if start.checkpoint is not None and spec.sharding != "ddp" and not job.trust:
         require_unpickled(start.checkpoint)

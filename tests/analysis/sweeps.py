@@ -202,7 +202,7 @@ def write_end(
 ) -> None:
     """What the run's worker said at its end."""
     run = paths.run(run_id)
-    attempt = Attempt(run, 1) if run.attempts.exists() else claim_attempt(run, None)
+    attempt = Attempt(run, 1) if run.attempts.exists() else claim_attempt(run)
     state = read_state(run)
     assert state is not None
     attempt.write(replace(state, status=status, reason=reason, diverged_by=diverged_by))

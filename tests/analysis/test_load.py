@@ -205,7 +205,7 @@ def test_records_of_another_run_are_left_out_and_reported(small: SweepPaths) -> 
 
 def test_of_a_run_that_died_the_end_of_its_submission_is_told(small: SweepPaths) -> None:
     run = small.run(load_sweep(small).plan.runs[1].run_id)
-    claim_attempt(run, None)
+    claim_attempt(run)
     assert load_sweep(small).curves[1].status == "running"
     submission = submit(run, "slurm", {}, "sweeps/s", "b")
     assert submission is not None
@@ -221,7 +221,7 @@ def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, small: S
     run = small.run(before.plan.runs[1].run_id)
     file = {
         "spec": run.spec,
-        "state": claim_attempt(run, None).run.attempt(1),
+        "state": claim_attempt(run).run.attempt(1),
         "records": attempt_file(run.records, 1),
         "warnings": attempt_file(run.warnings, 1),
     }[part]

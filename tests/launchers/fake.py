@@ -43,14 +43,13 @@ def report(
     run: RunPaths, submission: int | None, status: RunStatus, flops: float, **changed: Any
 ) -> RunState:
     """What an attempt of this process writes; `changed`: other fields of its state."""
-    attempt = claim_attempt(run, None, submission)
+    attempt = claim_attempt(run, submission)
     now = time.time()
     state = RunState(
         status=status,
         attempt=attempt.number,
         host="",
         pid=0,
-        job_id=None,
         submission=submission,
         step=100,
         compute=Compute(generations=100, training_flops=flops),

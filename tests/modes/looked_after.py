@@ -65,7 +65,7 @@ def ended(
 
 def reported(run: RunPaths, status: RunStatus, share: float, planned: PlannedRun) -> None:
     """What an attempt of the newest submission wrote last, `share` of the run behind it."""
-    attempt = claim_attempt(run, "1", submission=1)
+    attempt = claim_attempt(run, submission=1)
     now, this = time.time(), Process.this()
     state = RunState(
         status=status,
@@ -73,7 +73,6 @@ def reported(run: RunPaths, status: RunStatus, share: float, planned: PlannedRun
         host=this.host,
         pid=this.pid,
         start=this.start,
-        job_id="1",
         step=10,
         compute=Compute(
             generations=10, training_flops=share * planned.milestones[-1], device_seconds=50.0

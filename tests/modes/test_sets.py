@@ -33,7 +33,7 @@ def launched(root: Path, *sets: str, begun: bool = True) -> SweepPaths:
     paths = SweepPaths(root / "sweeps" / "s", root / "sweeps" / "runs")
     store_runs(study, paths)
     if begun:
-        claim_attempt(paths.run(study.plan.runs[0].run_id), None)
+        claim_attempt(paths.run(study.plan.runs[0].run_id))
     return paths
 
 

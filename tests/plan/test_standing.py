@@ -47,7 +47,6 @@ def state_of(status: RunStatus, flops: float, *, pid: int | None = None) -> RunS
         attempt=1,
         host=socket.gethostname(),
         pid=pid or os.getpid(),
-        job_id=None,
         step=generations,
         compute=Compute(generations=generations, training_flops=flops),
         reward=None,
@@ -76,7 +75,7 @@ TABLE: list[tuple[RunStatus, float, list[str], Standing]] = [
 
 
 def write_state(run: RunPaths, state: RunState) -> None:
-    claim_attempt(run, None).write(state)
+    claim_attempt(run).write(state)
 
 
 @pytest.mark.parametrize(("status", "flops", "stop", "expected"), TABLE)

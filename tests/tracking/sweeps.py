@@ -239,7 +239,6 @@ def set_state(
         attempt=attempt,
         host=socket.gethostname(),
         pid=os.getpid(),
-        job_id=None,
         step=step,
         compute=record(step).compute,
         reward=None,

@@ -71,7 +71,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
     milestones = (2.0 * ROLLOUTS, 4.0 * ROLLOUTS)
     session = Session(
         job=TrainRun(str(root), milestones, "rollouts", make_config().health, saving),
-        attempt=claim_attempt(RunPaths(root), None),
+        attempt=claim_attempt(RunPaths(root)),
         spec=run,
         start=ResumePoint(start, None, None),
         rank=Rank(),

@@ -101,7 +101,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    return claim_attempt(prepared(of_two(), tmp_path), None)
+    return claim_attempt(prepared(of_two(), tmp_path))
 
 
 def opened(attempt: Attempt, count: int = 2) -> Nodes:
@@ -224,7 +224,7 @@ def test_who_outlives_the_attempt_leaves(quickly: None, attempt: Attempt) -> Non
     first.say(ended=(0,))
     with pytest.raises(NodesError, match="has ended"):
         looks(second)
-    claim_attempt(attempt.run, None)
+    claim_attempt(attempt.run)
     with pytest.raises(OvertakenError):
         looks(second)
 

@@ -18,7 +18,7 @@ from isosweep.training.saving import Saver, SavingError
 
 
 def saver_in(root: Path, config: CheckpointConfig) -> Saver:
-    return Saver(config, claim_attempt(RunPaths(root), None), None)
+    return Saver(config, claim_attempt(RunPaths(root)), None)
 
 
 def save(saver: Saver, root: Path, step: int, write: Callable[[], object] = dict) -> None:
@@ -80,7 +80,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
 
 
 def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> None:
-    attempt = claim_attempt(RunPaths(tmp_path / "run"), None)
+    attempt = claim_attempt(RunPaths(tmp_path / "run"))
     monitor = HealthMonitor(HealthConfig(), 4, None)
     for number in range(2):
         rank = Rank(number, 2)
@@ -95,14 +95,14 @@ def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> No
 def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(keep="none"))
     save(saver, tmp_path, 1)
-    claim_attempt(RunPaths(tmp_path), None)
+    claim_attempt(RunPaths(tmp_path))
     with pytest.raises(OvertakenError):
         saver.end(lambda checkpoint: None)
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
 
 
 def test_what_is_no_checkpoint_ends_no_run(tmp_path: Path) -> None:
-    attempt = claim_attempt(RunPaths(tmp_path), None)
+    attempt = claim_attempt(RunPaths(tmp_path))
     own = attempt.run.attempt_checkpoints(1)
     (own / "checkpoint-1" / CHECKPOINT_FILES).mkdir(parents=True)
     (own / "checkpoint-2").write_text("a file")
