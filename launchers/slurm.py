@@ -90,9 +90,7 @@ class SlurmLauncher(Launcher):
 
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
         """What Slurm says of their jobs."""
-        observed = self._jobs.observe(submissions)
-        self.poll_s = self._jobs.poll_s
-        return observed
+        return self._jobs.observe(submissions)
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
         """Cancel jobs that wait and send SIGTERM to the workers of others, or cancel all (`kill`:

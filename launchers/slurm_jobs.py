@@ -8,6 +8,7 @@ where a job is gone without a word.
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +21,8 @@ from isosweep.store.state import view_run
 from isosweep.store.submissions import Job, SubmissionState
 from isosweep.words.numbers import duration
 
-# Seconds between two questions, and above how many jobs the longer is taken: an answer about 500
-# jobs is about 50 kB, and their ends are noticed from their files before.
-_POLL_S, _LONG_POLL_S, _MANY = 15.0, 30.0, 500
+# Seconds between two questions: ends of jobs are noticed from their files before.
+_POLL_S = 15.0
 # A job that is seen nowhere, or in a state that Slurm leaves by itself, may be back; so may one
 # whose sbatch of a driver that was killed is still under way.
 _PATIENCE_S = 60.0
@@ -41,40 +41,35 @@ def job_name(batch: str) -> str:
 
 
 class _Rows:
-    """Rows of squeue by name and id, and by name and task."""
+    """Rows of squeue by name and id."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._by_id: dict[tuple[str, str], Row] = {}
-        self._by_task: dict[tuple[str, int | None], Row] = {}
-        self._arrays: set[tuple[str, str]] = set()
+        self._named: defaultdict[str, dict[str, Row]] = defaultdict(dict)
         for row in rows:
-            self._by_id[row.name, row.job_id] = row
-            self._arrays.add((row.name, array_of(row.job_id)))
-            known = self._by_task.get((row.name, row.task))
-            # Of two jobs of one submission, of which Slurm took the first without an answer, the
-            # living one counts.
-            if known is None or known.status == "gone":
-                self._by_task[row.name, row.task] = row
+            self._named[row.name][row.job_id] = row
 
     def of(self, state: SubmissionState) -> Row | None:
         """The submission's job; of an array that was cancelled before a task began, the one row
         that Slurm has of it."""
-        name, index = job_name(state.submission.batch), state.submission.index
+        named, index = self._named[job_name(state.submission.batch)], state.submission.index
         if state.job is not None:
-            known = self._by_id.get((name, state.job.job_id))
-            whole = self._by_id.get((name, array_of(state.job.job_id)))
-        else:
-            known, whole = self._by_task.get((name, index)), self._by_task.get((name, None))
-        if known is not None or whole is None:
-            return known
-        single = state.job is None and index == 0
-        return whole if single or whole.status == "gone" else None
+            whole = named.get(array_of(state.job.job_id))
+            gone = whole if whole is not None and whole.status == "gone" else None
+            return named.get(state.job.job_id, gone)
+        fitting = [row for row in named.values() if row.task == index]
+        for whole in (row for row in named.values() if row.task is None):
+            if index == 0 or whole.status == "gone":
+                fitting.append(whole)
+        # Of two jobs of one submission, of which Slurm took the first without an answer, the living
+        # one counts.
+        living = (row for row in fitting if row.status != "gone")
+        return next(living, fitting[-1] if fitting else None)
 
     def has_array(self, state: SubmissionState) -> bool:
         """Whether other tasks of the job's array are there."""
-        if state.job is None or "_" not in state.job.job_id:
-            return False
-        return (job_name(state.submission.batch), array_of(state.job.job_id)) in self._arrays
+        array, _, task = (state.job.job_id if state.job else "").partition("_")
+        named = self._named[job_name(state.submission.batch)]
+        return bool(task) and any(array_of(job_id) == array for job_id in named)
 
 
 class SlurmJobs:
@@ -92,7 +87,6 @@ class SlurmJobs:
         """What is known of their jobs; nothing is concluded where Slurm gives no answer."""
         if not submissions:
             return []
-        self.poll_s = _LONG_POLL_S if len(submissions) > _MANY else _POLL_S
         answer = call(squeue(self._users_of(submissions)))
         if answer.failure is not None:
             return [Observed(status="unknown", reason=answer.failure)] * len(submissions)
