@@ -46,12 +46,6 @@ def test_this_machine_is_taken_where_there_is_no_slurm(
     config, line = auto.settled(make_config("launcher=auto"))
     assert config.launcher == LauncherConfig(name="local")
     assert line == "launcher=auto takes local: no sbatch here"
-
-
-def test_several_nodes_are_not_to_be_had_without_slurm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
     several = ("hardware=h100", "hardware.devices_per_run=16", "hardware.sharding=fsdp")
     with pytest.raises(SettingError, match="2 nodes x 8 devices") as caught:
         auto.settled(make_config("model=qwen-1.5b", "launcher=auto", *several))

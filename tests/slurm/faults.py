@@ -16,17 +16,14 @@ PATIENCE_S = 90.0
 # The user, neither root nor in any of root's groups, whom every Debian has.
 SECOND_USER = "nobody"
 
-# A command that first does what its file says: `sleep 5`, `fail WORDS`, `lose WORDS`, which passes
-# the command on and loses its answer, or `empty`: no answer, and no error. Every call is a line of
-# `calls`.
+# A command that first does what its file says: `lose WORDS`, which passes the command on and loses
+# its answer, or `empty`: no answer, and no error. Every call is a line of `calls`.
 _WRAPPER = """\
 #!/bin/bash
-echo "$(date +%s.%N) {name} $*" >>{directory}/calls
+echo "{name} $*" >>{directory}/calls
 read -r fault words 2>/dev/null <{directory}/{name}.fault
 case "$fault" in
-  sleep) sleep "$words" ;;
   empty) exit 0 ;;
-  fail) echo "$words" >&2; exit 1 ;;
   lose) {real} "$@" >/dev/null; echo "{name}: error: $words" >&2; exit 1 ;;
 esac
 exec {real} "$@"
@@ -34,10 +31,7 @@ exec {real} "$@"
 
 
 class Commands:
-    """Slurm's commands by way of `directory`, which is to be first on PATH: slow, failing, counted.
-
-    `commands.set("sbatch", "fail sbatch: error: QOSMaxSubmitJobPerUserLimit")`.
-    """
+    """Slurm's commands by way of `directory`, which is to be first on PATH."""
 
     NAMES = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 
@@ -55,20 +49,14 @@ class Commands:
         """PATH with the wrappers first."""
         return f"{self.directory}{os.pathsep}{os.environ['PATH']}"
 
-    def set(self, name: str, fault: str | None) -> None:
-        """From now on `name` does `fault`; None: what it should."""
-        file = self.directory / f"{name}.fault"
-        if fault is None:
-            file.unlink(missing_ok=True)
-        else:
-            file.write_text(fault + "\n")
+    def set(self, name: str, fault: str) -> None:
+        """From now on `name` does `fault`."""
+        (self.directory / f"{name}.fault").write_text(fault + "\n")
 
-    def calls(self, *names: str) -> list[str]:
-        """The command lines so far, of `names` or of all."""
-        file = self.directory / "calls"
-        lines = file.read_text().splitlines() if file.exists() else []
-        called = [line.partition(" ")[2] for line in lines]
-        return [line for line in called if not names or line.split()[0] in names]
+    def calls(self, name: str) -> list[str]:
+        """The command lines of `name` so far."""
+        lines = (self.directory / "calls").read_text().splitlines()
+        return [line for line in lines if line.startswith(f"{name} ")]
 
 
 @contextlib.contextmanager

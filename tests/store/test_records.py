@@ -209,15 +209,6 @@ def test_garbage_in_one_attempts_file_leaves_the_others(content: bytes, log: Pat
     assert named == {str(attempt_file(log, 3)), *garbage}
 
 
-def test_successes_of_more_samples_than_a_byte_counts_are_checked_as_well(log: Path) -> None:
-    many = replace(_record(0), successes=(300, 0), samples_per_problem=400)
-    append_record(log, 1, many)
-    append_record(log, 1, replace(many, step=4, successes=(401, 0)))
-    read = read_records(log)
-    assert [record.successes for record in read.records] == [(300, 0)]
-    assert "whole numbers from 0 to 400" in read.problems[0]
-
-
 def test_a_record_keeps_its_sets_apart_and_one_without_any_says_nothing_of_them(
     log: Path,
 ) -> None:
