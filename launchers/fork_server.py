@@ -1,13 +1,12 @@
 """The process that local runs are forked from: it has imported the training stack once for all.
 
-    python -m isosweep.launchers.fork_server DESCRIPTOR [cold]
+    python -m isosweep.launchers.fork_server DESCRIPTOR
 
 `isosweep.launchers.forked` starts it with one end of a socket pair. A request is a line of JSON:
 the `submission` to be executed, the directory `logs` for its output, and the `environment`.
 The answer is `pid` and `start` of the process that does what `python -m isosweep.training` does.
 The server ends when the other end of the socket is closed, or the stack cannot be imported; the
-forked processes go on. A cold one imports nothing, and what it forks executes an interpreter of its
-own.
+forked processes go on.
 """
 
 import gc
@@ -27,11 +26,10 @@ from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.worker import lean_imports
 
 
-def main(descriptor: int, *, warm: bool = True) -> None:
+def main(descriptor: int) -> None:
     """Fork a process for each request on the socket `descriptor`, until it is closed."""
     forget_ranks_and_precision(os.environ)
-    if warm:
-        import_stack()
+    import_stack()
     # What is there now is never collected: its pages stay shared by all that are forked.
     gc.collect()
     gc.freeze()
@@ -43,8 +41,7 @@ def main(descriptor: int, *, warm: bool = True) -> None:
     with suppress(ConnectionError):
         request = _serve(socket.socket(fileno=descriptor))
     if request is not None:
-        logs = Path(request["logs"])
-        _execute(request["submission"], logs, request["environment"], warm=warm)
+        _execute(request["submission"], Path(request["logs"]), request["environment"])
 
 
 def import_stack() -> None:
@@ -66,7 +63,7 @@ def _serve(connection: socket.socket) -> dict[str, Any] | None:
     return None
 
 
-def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: bool) -> None:
+def _execute(submission: str, logs: Path, environment: dict[str, str]) -> None:
     """Do what `python -m isosweep.training SUBMISSION` does, in a session of its own."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -76,9 +73,6 @@ def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: 
         log = open_to_append(logs / name)
         os.dup2(log, stream)
         os.close(log)
-    if not warm:
-        words = ["-u", "-P", "-m", "isosweep.training", submission]
-        os.execv(sys.executable, [sys.executable, *words])
     from isosweep.training.__main__ import main as train
 
     sys.argv = ["isosweep.training", submission]
@@ -86,4 +80,4 @@ def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: 
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), warm="cold" not in sys.argv)
+    main(int(sys.argv[1]))

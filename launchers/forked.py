@@ -1,6 +1,7 @@
-"""Workers of this machine, forked from a process that has the training stack."""
+"""Workers of this machine: forked from a process that has the training stack, or each anew."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
+from isosweep.files import open_to_append
 from isosweep.store.submissions import Process
 
 Environment = dict[str, str]
@@ -21,14 +23,31 @@ IMPORT_S = 300.0
 ANSWER_S = 20.0
 
 
-def start_server(
-    descriptor: int, environment: Environment, *, warm: bool
-) -> "subprocess.Popen[bytes]":
-    """A fresh interpreter that serves the other end of the socket pair of `descriptor`."""
-    module = ["-m", "isosweep.launchers.fork_server", str(descriptor), *([] if warm else ["cold"])]
+def start_worker(submission: Path, logs: Path, environment: Environment) -> Process:
+    """Start a fresh interpreter for the submission. Raises OSError."""
     # -P: others may have put modules into the working directory.
+    words = [sys.executable, "-u", "-P", "-m", "isosweep.training", str(submission)]
+    streams = [open_to_append(logs / name) for name in ("worker.out", "worker.err")]
+    actions = [(os.POSIX_SPAWN_DUP2, log, stream) for stream, log in enumerate(streams, 1)]
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            words,
+            environment,
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), *actions],
+            setsid=True,
+            setsigmask=[signal.SIGINT],
+        )
+    finally:
+        for log in streams:
+            os.close(log)
+    return Process.of(pid)
+
+
+def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen[bytes]":
+    """A fresh interpreter that serves the other end of the socket pair of `descriptor`."""
     return subprocess.Popen(
-        [sys.executable, "-u", "-P", *module],
+        [sys.executable, "-u", "-P", "-m", "isosweep.launchers.fork_server", str(descriptor)],
         env=environment,
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
@@ -42,11 +61,10 @@ class ForkServer:
     It ends with this process, or when `close` is called; what it has forked goes on.
     """
 
-    def __init__(self, environment: Environment, *, warm: bool = True) -> None:
-        """`warm`: it imports the training stack first; else each run does."""
+    def __init__(self, environment: Environment) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs, _interrupts_held():
-            process = start_server(theirs.fileno(), environment, warm=warm)
+            process = start_server(theirs.fileno(), environment)
         self.pid = process.pid
         self._socket.settimeout(IMPORT_S)
         self._answers = self._socket.makefile("rb")

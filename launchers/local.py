@@ -2,12 +2,13 @@
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from isosweep.devices import Devices, showing
-from isosweep.launchers.forked import Environment, ForkServer
+from isosweep.launchers.forked import Environment, ForkServer, start_worker
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
 from isosweep.machine import process_owner
 from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
@@ -83,27 +84,25 @@ class LocalLauncher(Launcher):
         }
         environment |= showing(self.devices(order.slot))
         try:
-            process = self._fork(order.submission.path, order.logs, environment)
+            process = self._process(order.submission.path, order.logs, environment)
         except OSError as error:
             # No memory or no process id left, as a rule: other runs may end.
-            return Refused(reason=str(error), passing=True)
+            return Refused(reason=str(error), passing=error.filename != sys.executable)
         self._started.add(process)
         return Job(job_id=str(process.pid), process=process)
 
-    def _fork(self, submission: Path, logs: Path, environment: Environment) -> Process:
-        """A process from the server; if that has died, from one that imports nothing: what killed
-        it may be in the stack."""
-        try:
-            return self._running_server().fork(submission, logs, environment)
-        except (ConnectionError, TimeoutError):
-            self.close()
-            self._warm = False
-            return self._running_server().fork(submission, logs, environment)
-
-    def _running_server(self) -> ForkServer:
-        if self._server is None:
-            self._server = ForkServer(self._server_environment(), warm=self._warm)
-        return self._server
+    def _process(self, submission: Path, logs: Path, environment: Environment) -> Process:
+        """A process from the server; once that has died, one that imports the stack for itself:
+        what killed it may be in that, and is then in the run's own log."""
+        if self._warm:
+            try:
+                if self._server is None:
+                    self._server = ForkServer(self._server_environment())
+                return self._server.fork(submission, logs, environment)
+            except (ConnectionError, TimeoutError):
+                self.close()
+                self._warm = False
+        return start_worker(submission, logs, environment)
 
     def _server_environment(self) -> Environment:
         # Asked whether there is a GPU, torch then reads NVML: CUDA itself would be unusable in

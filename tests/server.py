@@ -51,8 +51,7 @@ def fork_helper() -> None:
         _leave_after(partial(_help, theirs))
     theirs.close()
 
-    def start(descriptor: int, environment: forked.Environment, *, warm: bool) -> Any:
-        assert warm, "the helper has imported the stack"
+    def start(descriptor: int, environment: forked.Environment) -> Any:
         socket.send_fds(ours, [dumps(environment).encode()], [descriptor])
         answer = ours.recv(64)
         if not answer:

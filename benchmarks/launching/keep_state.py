@@ -5,7 +5,6 @@
 It takes the place of an interpreter (`launcher.slurm.python`, or of one that forks local runs).
 The submission is found, its job told, an attempt claimed, two records taken, and all ended as ever.
 ISOSWEEP_BENCH_SECONDS: a JSON file of how long each run takes, by its id; without, no time.
-ISOSWEEP_BENCH_PYTHON: what executes this script, for local runs.
 """
 
 import json
@@ -55,9 +54,7 @@ def _record(step: int, spent: Compute) -> Record:
 
 if __name__ == "__main__":
     if fork_server.__name__ in sys.argv:
-        # Each run that it forks executes this script anew, in the place of an interpreter.
-        sys.executable = os.environ["ISOSWEEP_BENCH_PYTHON"]
-        fork_server.main(int(sys.argv[sys.argv.index(fork_server.__name__) + 1]), warm=False)
+        # Nothing to fork from: each run executes this script anew, in the place of an interpreter.
         sys.exit()
     # In the place of `isosweep.training.worker`, which validates specs and imports the stack.
     worker: Any = ModuleType("isosweep.training.worker")

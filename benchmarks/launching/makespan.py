@@ -152,9 +152,7 @@ def here(runs: int, places: int, bound_s: float) -> float:
     with _sweep(runs, places, bound_s) as (items, _), tempfile.TemporaryDirectory() as directory:
         # In the place of an interpreter; no process is forked from one that has the stack.
         python = Path(directory) / "python"
-        python.write_text(
-            f'#!/bin/sh\nISOSWEEP_BENCH_PYTHON=$0 exec {sys.executable} {KEEP_STATE} "$@"\n'
-        )
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} {KEEP_STATE} "$@"\n')
         python.chmod(0o755)
         with patch("sys.executable", str(python)):
             return real(items, LocalLauncher(devices=None), places)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.devices import visible_devices
 from isosweep.launchers import forked
 from isosweep.launchers.items import QueueItem
+from isosweep.launchers.launcher import Refused
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.queue import RunQueue
 from isosweep.machine import process_alive, process_start
@@ -23,6 +23,7 @@ from tests.launchers.processes import (
     FINDER,
     TIMEOUT_S,
     ended,
+    order_of,
     outputs,
     pid_of,
     result,
@@ -77,7 +78,6 @@ print(json.dumps({
     "descriptors": len(list(Path("/proc/self/fd").iterdir())),
 }))
 """
-ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 PID = "import os; print(os.getpid())"
 
 
@@ -108,23 +108,6 @@ def test_a_job_starts_warm_in_a_session_of_its_own_with_its_environment_and_logs
     out, err = outputs(state)
     assert out.startswith("printed on stdout")
     assert "printed on stderr" in err
-
-
-def test_each_worker_sees_its_own_of_the_inherited_gpus(
-    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("isosweep.devices._driver_devices", lambda: 8)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
-    sharing = LocalLauncher(devices=visible_devices(), per_run=2)
-    # The same server: this machine may have no GPU, and none is touched here.
-    sharing._server = launcher._server
-    states = [start(sharing, tmp_path / str(i), ENVIRONMENT, i) for i in range(3)]
-    environments = [result(sharing, state) for state in states]
-    seen = ["4,5", "6,7", "4,5"]
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == seen
-    assert [",".join(sharing.devices(slot)) for slot in range(3)] == seen
-    # Started here, if no test before this one had needed it.
-    launcher._server = sharing._server
 
 
 LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))"
@@ -206,13 +189,27 @@ def test_a_server_that_is_lost_leaves_its_runs_and_others_start_cold(
     lost = server_of(launcher)
     os.kill(lost, number)
     seen = result(launcher, start(launcher, tmp_path / "2", DESCRIBE))
-    assert seen["server"] == server_of(launcher) != lost
-    assert not seen["modules"]
+    assert seen["server"] == os.getpid()
+    assert seen["session"] != os.getsid(0)
+    assert (seen["modules"], seen["blocked"]) == ([], [signal.SIGINT])
     assert not process_alive(lost)
     assert not ended(launcher, state)
     (tmp_path / "go").touch()
     assert result(launcher, state) == pid_of(state)
     launcher.close()
+
+
+def test_a_broken_interpreter_fails_the_run_and_a_missing_one_is_no_reason_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = LocalLauncher(devices=None)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    state = start(launcher, tmp_path / "1", PID)
+    wait_for(lambda: ended(launcher, state), TIMEOUT_S)
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    (refused,) = launcher.submit([order_of(tmp_path / "2", {})])
+    why = "[Errno 2] No such file or directory: '/no/python'"
+    assert refused == Refused(reason=why, passing=False)
 
 
 DRIVER = """
