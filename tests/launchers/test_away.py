@@ -58,22 +58,6 @@ def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: P
     assert {*submissions(tmp_path).values()} == {2 if ended else 1}
 
 
-def test_a_moment_in_which_nothing_is_seen_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(followed, "SETTLED_S", -1.0)
-    launcher = FakeLauncher(finishes, looks=10**9)
-    queue = queue_of(items_of(tmp_path), launcher)
-    queue.step()
-    files = queue._active[0].files
-    gone = away(tmp_path, empty=False)
-    files.read()
-    gone.rename(tmp_path / "runs")
-    assert files.away is not None
-    queue.step()
-    assert files.away is None
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EIO])
 @pytest.mark.parametrize("what", ["close", "submit"])
 def test_what_a_file_system_refuses_for_a_while_is_done_later(

@@ -110,27 +110,11 @@ def test_a_job_starts_warm_in_a_session_of_its_own_with_its_environment_and_logs
     assert "printed on stderr" in err
 
 
-LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))"
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("import os; os.kill(os.getpid(), 9)", None),
-        ("import ctypes; ctypes.string_at(0)", None),
-        (f"{LIMIT}; bytearray(2**33)", "MemoryError"),
-        (f"{LIMIT}; import torch; torch.ones(2**33)", "Cannot allocate memory"),
-    ],
-    ids=["killed", "segfault", "memory", "memory of torch"],
-)
-def test_a_job_that_dies_takes_no_other_down(
-    code: str, message: str | None, launcher: LocalLauncher, tmp_path: Path
-) -> None:
+def test_a_job_that_dies_takes_no_other_down(launcher: LocalLauncher, tmp_path: Path) -> None:
     beside = start(launcher, tmp_path / "beside", sleeping(tmp_path / "go"))
     before = server_of(launcher)
-    dying = start(launcher, tmp_path / "dying", code)
+    dying = start(launcher, tmp_path / "dying", "import ctypes; ctypes.string_at(0)")
     wait_for(lambda: ended(launcher, dying), TIMEOUT_S)
-    assert message is None or message in outputs(dying)[1]
     assert not ended(launcher, beside)
     after = start(launcher, tmp_path / "after", PID)
     assert result(launcher, after) == pid_of(after)

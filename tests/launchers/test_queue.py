@@ -1,6 +1,5 @@
 """The queue: how many runs live at once, retries, refusals, and runs that others own."""
 
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +8,12 @@ import pytest
 
 from isosweep.config.health import HealthConfig
 from isosweep.devices import Devices
-from isosweep.launchers import followed as followed_module
-from isosweep.launchers.items import merged
-from isosweep.launchers.launcher import Observed, Order
+from isosweep.launchers.launcher import Order
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.places import Places
 from isosweep.plan.cells import predicted
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import LOADING, read_state, view_run
+from isosweep.store.state import LOADING, read_state
 from isosweep.store.submissions import (
     Job,
     Submission,
@@ -144,21 +141,6 @@ def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> Non
     assert {state.status for state in states if state is not None} == {"finished"}
 
 
-def test_a_cancelled_run_is_not_submitted_again_by_this_queue(tmp_path: Path) -> None:
-    def cancelled(order: Order) -> None:
-        request_cancel(order.submission, "ada on login1")
-
-    launcher = FakeLauncher(cancelled)
-    queue = queue_of(only_first(tmp_path), launcher, retries=5)
-    follow(queue)
-    assert len(launcher.submitted) == 1
-    assert queue.failed == {one_run(tmp_path).run_id: "cancelled by ada on login1"}
-    assert outcome(one_run(tmp_path)) == "cancelled"
-    # Whoever asks for the sweep again asks for the run again.
-    follow(queue_of(only_first(tmp_path), FakeLauncher(finishes)))
-    assert outcome(one_run(tmp_path)) == "finished"
-
-
 def test_a_run_that_is_being_cancelled_when_a_queue_begins_is_trained_after_it(
     tmp_path: Path,
 ) -> None:
@@ -172,23 +154,6 @@ def test_a_run_that_is_being_cancelled_when_a_queue_begins_is_trained_after_it(
     follow(queue)
     assert not queue.failed
     assert launcher.submitted == [run.run_id]
-
-
-def test_a_run_that_another_driver_submitted_is_waited_for_and_extended(tmp_path: Path) -> None:
-    run = one_run(tmp_path)
-    elsewhere = submitted_elsewhere(run, [BUDGET / 2])
-    launcher = FakeLauncher(finishes, looks=10**9)
-    queue = queue_of(only_first(tmp_path), launcher)
-    for _ in range(20):
-        queue.step()
-    assert [run.run_id for run in queue.active] == [run.run_id]
-    assert not launcher.submitted
-    report(run, elsewhere.number, "finished", BUDGET / 2)
-    close(elsewhere, "finished", "")
-    launcher.looks = 1
-    follow(queue)
-    assert launcher.submitted == [run.run_id]
-    assert submissions(tmp_path)[run.run_id] == 2
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["a job is found", "no job is found"])
@@ -207,38 +172,13 @@ def test_a_submission_whose_submitter_died_is_looked_for(known: bool, tmp_path: 
     assert launcher.submitted == ([] if known else [run.run_id])
 
 
-def test_two_queues_at_once_make_one_job_a_run(tmp_path: Path) -> None:
-    launchers = [FakeLauncher(finishes, looks=3) for _ in range(2)]
-    queues = [queue_of(items_of(tmp_path), launcher) for launcher in launchers]
-    # Neither scheduler knows the other's jobs.
-    for launcher in launchers:
-        launcher.gone = Observed(status="unknown")
-    threads = [threading.Thread(target=follow, args=(queue, 5000)) for queue in queues]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not any(queue.busy or queue.failed for queue in queues)
-    everything = sorted(launchers[0].submitted + launchers[1].submitted)
-    assert everything == sorted(run.run_id for run in the_plan().runs)
-    assert set(submissions(tmp_path).values()) == {1}
-
-
-def test_runs_that_several_sweeps_want_are_trained_once_for_all(tmp_path: Path) -> None:
-    first = items_of(tmp_path)
-    longer = [replace(run, milestones=(3 * BUDGET,)) for run in the_plan().runs]
-    second = items_of(tmp_path, longer, sweep="another")
-    assert all(len(item.run.milestones) == 2 for item in merged([*first, *second]))
-    launcher = FakeLauncher(finishes)
-    queue = queue_of([*first, *second], launcher)
-    follow(queue)
-    assert len(launcher.submitted) == len(first)
-    # With other rules a run is another job, which waits for the first.
-    other = items_of(tmp_path / "other")
-    lenient = items_of(tmp_path / "other", health=HealthConfig(stop=[]))
+def test_a_run_that_sweeps_want_by_other_rules_is_another_job_after_the_first(
+    tmp_path: Path,
+) -> None:
+    first, lenient = items_of(tmp_path), items_of(tmp_path, health=HealthConfig(stop=[]))
     launcher = FakeLauncher(diverges)
-    follow(queue_of([*other, *lenient], launcher, retries=0))
-    assert sorted(launcher.submitted) == sorted(2 * [item.run.run_id for item in other])
+    follow(queue_of([*first, *lenient], launcher, retries=0))
+    assert sorted(launcher.submitted) == sorted(2 * [item.run.run_id for item in first])
 
 
 def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None:
@@ -295,30 +235,6 @@ def test_a_garbled_file_names_its_run_and_the_others_go_on(tmp_path: Path) -> No
     follow(queue)
     assert queue.failed.keys() == {broken.run_id}
     assert str(broken.submission(1)) in queue.failed[broken.run_id]
-
-
-def test_files_that_did_not_change_are_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[RunPaths] = []
-
-    def counted(run: RunPaths) -> object:
-        read.append(run)
-        return view_run(run)
-
-    monkeypatch.setattr(followed_module, "view_run", counted)
-    monkeypatch.setattr(followed_module, "SETTLED_S", -1.0)
-    launcher = FakeLauncher(finishes, looks=10**9, places=False)
-    queue = queue_of(items_of(tmp_path), launcher)
-    queue.step()
-    queue.step()
-    read.clear()
-    queue.step()
-    assert not read
-    run = one_run(tmp_path)
-    report(run, 1, "running", 1.0)
-    queue.step()
-    assert read == [run]
 
 
 def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
