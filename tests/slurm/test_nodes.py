@@ -117,30 +117,6 @@ def test_a_node_that_dies_changes_no_record(
 
 
 @pytest.mark.long
-def test_an_attempt_on_nodes_that_slurm_has_lost_is_overtaken(
-    slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
-) -> None:
-    with slurm_sweep(slurm_cluster, tmp_path, *ON_TWO, step_s=1.0) as sweep:
-        driver = sweep.drive()
-        run = begun(sweep, 1)
-        names = nodes_of(slurm_cluster, sweep.jobs(run)[-1])
-
-        def left() -> list[int]:
-            return [pid for name in names for pid in node_processes(slurm_cluster, name, WORKER)]
-
-        # Its tasks live on, and nobody tells them to end.
-        with ended(slurm_cluster, *(f"slurmd-{name}" for name in names), kill=True):
-            assert left()
-            sweep.wait_for(lambda: sweep.attempts(run) == 2, FAULT_S)
-            wait_for(lambda: not left(), 60, 0.2)
-            begun(sweep, 2)
-        assert sweep.ended(driver) == 0, sweep.output
-        sweep.assert_equal_to(undisturbed)
-        assert len(sweep.jobs(run)) == 1
-    wait_for_nodes(slurm_cluster)
-
-
-@pytest.mark.long
 def test_a_worker_that_is_killed_leaves_the_others_time_to_say_so(
     slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
 ) -> None:
