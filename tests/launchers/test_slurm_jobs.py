@@ -9,15 +9,17 @@ import pytest
 
 from isosweep.commands import Answer
 from isosweep.errors import RecordError
-from isosweep.launchers import slurm_jobs
+from isosweep.launchers import slurm, slurm_jobs
 from isosweep.launchers.cluster import longest_minutes
+from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.site import with_site
+from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.launchers.slurm_jobs import SlurmJobs
 from isosweep.launchers.squeue import Refusal, refusal, squeue_rows
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import Job, SubmissionState, read_submission, started, submit
 from tests.conftest import make_config
-from tests.launchers.fake import report
+from tests.launchers.fake import report, the_plan
 
 SETTINGS = ("launcher=slurm", "budget=1e10")
 
@@ -68,6 +70,50 @@ def test_slurms_words_say_whether_a_refusal_passes(
 ) -> None:
     means = refusal(words, timed_out=False)
     assert (means.passing, means.unknown) == (passing, unknown)
+
+
+# As Slurm 22.05 refuses an array for the limit MaxSubmitJobs of the user's association.
+NO_ROOM = """\
+sbatch: error: AssocMaxSubmitJobLimit
+sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, \
+user's size and/or time limits)
+"""
+
+
+def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, sent = 3, list[str]()
+
+    def sbatch(command: list[str], given: str = "") -> Answer:
+        nonlocal room
+        tasks = given.partition("--array=")[2].partition("%")[0]
+        first, _, last = tasks.partition("-")
+        if (size := int(last or first) - int(first) + 1) > room:
+            return Answer(program="sbatch", status=1, errors=NO_ROOM, timeout_s=60.0)
+        room -= size
+        sent.append(tasks)
+        return Answer(program="sbatch", status=0, output=f"{len(sent)}\n", timeout_s=60.0)
+
+    monkeypatch.setattr(slurm, "call", sbatch)
+    launcher, run = SlurmLauncher(make_config(*SETTINGS)), the_plan().runs[0]
+    orders = []
+    for index in range(8):
+        paths = RunPaths(tmp_path / "runs" / str(index))
+        paths.root.mkdir(parents=True)
+        submission = submit(paths, "slurm", {}, str(tmp_path / "sweep"), "B", index)
+        assert submission is not None
+        orders.append(Order(submission=submission, run=run, logs=paths.logs, slot=0))
+    answers = launcher.submit(orders)
+    assert sent == ["0-1", "2"]
+    assert answers[:3] == [Job(job_id=name) for name in ("1_0", "1_1", "2_2")]
+    (refused,) = set(answers[3:])
+    assert isinstance(refused, Refused)
+    assert (refused.passing, refused.unknown) == (True, False)
+    assert "AssocMaxSubmitJobLimit" in refused.reason
+    room = 8
+    assert all(isinstance(answer, Job) for answer in launcher.submit(orders[3:]))
+    assert sent[2:] == ["3-4", "5-6", "7"]
 
 
 def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed() -> None:

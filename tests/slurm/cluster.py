@@ -1,8 +1,8 @@
 """A real Slurm cluster of four nodes on this machine, for tests.
 
-One `SlurmCluster` is six daemons: munged, mariadbd, slurmdbd, slurmctld and one slurmd per node.
-They run as root, in the foreground, as children of this process; all they write lies under one run
-directory, and they listen only on ports that were free when the cluster started.
+One `SlurmCluster` is munged, slurmctld and one slurmd per node, without accounting. They run as
+root, in the foreground, as children of this process; all they write lies under one run directory,
+and they listen only on ports that were free when the cluster started.
 
 What is not real: the nodes share one host, so memory limits and device isolation are not enforced
 (no cgroups), the configured CPUs may be more than the machine has, and GPUs are names of /dev/null.
@@ -21,13 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.slurm.configuration import (
-    GRES_CONF,
-    MARIADB_CONF,
-    MARIADB_SQL,
-    SLURM_CONF,
-    SLURMDBD_CONF,
-)
+from tests.slurm.configuration import GRES_CONF, SLURM_CONF
 
 NODES = ("n1", "n2", "n3", "n4")
 CPUS_PER_NODE = 8
@@ -38,8 +32,8 @@ PARTITIONS = ("main", "high", "short", "closed")
 # Whose jobs these are, by name: who runs the tests, and a second user.
 USERS = ("root", "nobody")
 
-DAEMONS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd")
-COMMANDS = ("sbatch", "scancel", "sinfo", "squeue", "sacct", "sacctmgr", "mariadb-install-db")
+DAEMONS = ("munged", "slurmctld", "slurmd")
+COMMANDS = ("sbatch", "scancel", "sinfo", "squeue")
 # Starts each daemon so that the kernel ends it if the tests are killed before they call stop().
 SETPRIV = "setpriv"
 
@@ -49,8 +43,7 @@ STOP_GRACE_S = 20.0
 # Longer than KillWait in slurm.conf, after which Slurm itself kills a cancelled job.
 CANCEL_GRACE_S = 8.0
 POLL_S = 0.05
-# The last thirty of mariadb-install-db are advice, after what went wrong.
-LOG_TAIL_LINES = 50
+LOG_TAIL_LINES = 20
 # Linux's sockaddr_un.sun_path holds 108 bytes, one of them the final zero (man 7 unix).
 UNIX_SOCKET_PATH_BYTES = 107
 # slurmd names a step's socket NODE_JOB.STEP; the batch step is 0xfffffffb (slurm.h), and a job
@@ -71,7 +64,7 @@ def missing_parts() -> list[str]:
 
 
 class SlurmCluster:
-    """The nodes `NODES` with GPUs, the partitions `PARTITIONS`, and accounting.
+    """The nodes `NODES` with GPUs, and the partitions `PARTITIONS`.
 
     Jobs of `high` preempt those of `main` and `short`, which are signalled and have 20 s.
 
@@ -89,7 +82,6 @@ class SlurmCluster:
         self.environment = {"SLURM_CONF": str(self.conf_path)}
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, list[str]] = {}
-        self._ports: dict[str, int] = {}
         self._deadline = 0.0
 
     def __enter__(self) -> Self:
@@ -105,7 +97,7 @@ class SlurmCluster:
         self.stop()
 
     def start(self) -> None:
-        """Return once all nodes are idle and accounting answers; else raise `SlurmStartError`."""
+        """Return once all nodes are idle; else raise `SlurmStartError`."""
         if missing := missing_parts():
             raise SlurmStartError(f"this machine lacks: {', '.join(missing)}")
         if any(self.run_dir.iterdir()):
@@ -132,12 +124,12 @@ class SlurmCluster:
             self._cancel_jobs()
         # Each daemon before those that it talks to.
         self._end(name for name in self.daemons if name.startswith("slurmd-"))
-        for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
+        for name in ("slurmctld", "munged"):
             self._end([name])
         self._kill_leftovers()
 
     def end(self, name: str, *, kill: bool = False) -> None:
-        """End slurmctld, slurmdbd, mariadbd, munged or slurmd-NODE, `kill`: without a warning."""
+        """End slurmctld, munged or slurmd-NODE, `kill`: without a warning."""
         if kill:
             self.daemons[name].kill()
         self._end([name])
@@ -148,8 +140,6 @@ class SlurmCluster:
         self._launch(name, *self._commands[name])
         if name == "slurmctld":
             self._wait_until("slurmctld answers", lambda: self.run("squeue", "-h") is not None)
-        elif name in ("slurmdbd", "mariadbd"):
-            self._wait_until(f"{name} listens", lambda: _is_listening(self._ports[f"{name}_port"]))
 
     def run(self, *command: str, timeout_s: float = 30.0) -> str:
         """The output of a Slurm command, such as `run("sinfo", "-h")`, stripped.
@@ -181,7 +171,7 @@ class SlurmCluster:
         return "\n".join(tails) or f"nothing was printed in {self.run_dir}"
 
     def _start_daemons(self) -> None:
-        ports = self._ports = self._write_configuration()
+        ports = self._write_configuration()
         munge_socket = self.run_dir / "munge.sock"
         self._launch(
             "munged",
@@ -194,27 +184,7 @@ class SlurmCluster:
             f"--pid-file={self.run_dir / 'munged.pid'}",
             f"--seed-file={self.run_dir / 'munged.seed'}",
         )
-        mariadb_defaults = f"--defaults-file={self.run_dir / 'mariadb.cnf'}"
-        with (self.run_dir / "mariadb-install-db.out").open("wb") as output:
-            subprocess.run(
-                [_path("mariadb-install-db"), mariadb_defaults, "--skip-test-db"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=True,
-                timeout=START_TIMEOUT_S,
-            )
-        self._launch("mariadbd", _path("mariadbd"), mariadb_defaults)
         self._wait_until("munged has made its socket", munge_socket.exists)
-        self._wait_until("mariadbd listens", lambda: _is_listening(ports["mariadb_port"]))
-
-        self._launch("slurmdbd", _path("slurmdbd"), "-D")
-        self._wait_until("slurmdbd listens", lambda: _is_listening(ports["slurmdbd_port"]))
-        self._wait_until("accounting knows the cluster", self._cluster_is_registered)
-        self.run("sacctmgr", "-i", "add", "account", "lab")
-        for user in USERS:
-            self.run("sacctmgr", "-i", "add", "user", user, "account=lab")
-
         self._launch("slurmctld", _path("slurmctld"), "-D")
         self._wait_until("slurmctld listens", lambda: _is_listening(ports["slurmctld_port"]))
         for node in NODES:
@@ -223,7 +193,7 @@ class SlurmCluster:
 
     def _write_configuration(self) -> dict[str, int]:
         """Write every configuration file and return the ports they name."""
-        names = ["mariadb_port", "slurmdbd_port", "slurmctld_port", *NODES]
+        names = ["slurmctld_port", *NODES]
         ports = dict(zip(names, _free_ports(len(names)), strict=True))
         hostname = socket.gethostname().partition(".")[0]
         values = ports | {
@@ -231,7 +201,6 @@ class SlurmCluster:
             "hostname": hostname,
             # submitit caches states by job id for a whole process, so each cluster has its own ids.
             "first_job_id": 1 + 1000 * secrets.randbelow(60_000),
-            "password": secrets.token_hex(16),
             "max_array_size": self._max_array_size,
             "node_lines": "\n".join(
                 f"NodeName={node} NodeHostname={hostname} NodeAddr=127.0.0.1 Port={ports[node]} "
@@ -244,26 +213,20 @@ class SlurmCluster:
                 for node in NODES
             ),
         }
-        for template, name in (
-            (SLURM_CONF, "slurm.conf"),
-            (GRES_CONF, "gres.conf"),
-            (SLURMDBD_CONF, "slurmdbd.conf"),
-            (MARIADB_CONF, "mariadb.cnf"),
-            (MARIADB_SQL, "mariadb.sql"),
-        ):
+        for template, name in ((SLURM_CONF, "slurm.conf"), (GRES_CONF, "gres.conf")):
             self._write(name, template.format_map(values).encode())
         self._write("munge.key", secrets.token_bytes(128))
-        for name in ("mariadb", "mariadb-tmp", "slurmctld", *(f"slurmd-{node}" for node in NODES)):
+        for name in ("slurmctld", *(f"slurmd-{node}" for node in NODES)):
             (self.run_dir / name).mkdir()
         for number in range(GPUS_PER_NODE):
             (self.run_dir / f"gpu{number}").symlink_to(os.devnull)
-        # What other users' commands and jobs read; passwords and keys stay root's.
+        # What other users' commands and jobs read; the key stays root's.
         for public in (self.run_dir, self.run_dir / "slurm.conf", self.run_dir / "gres.conf"):
             public.chmod(0o755)
         return ports
 
     def _write(self, name: str, content: bytes) -> None:
-        """Write a file that only root can read, as slurmdbd and munged demand."""
+        """Write a file that only root can read, as munged demands."""
         path = self.run_dir / name
         path.touch(mode=0o600)
         path.write_bytes(content)
@@ -300,11 +263,6 @@ class SlurmCluster:
             if time.monotonic() > self._deadline:
                 raise SlurmStartError(f"not yet after {START_TIMEOUT_S:g} s: {what}{problem}")
             time.sleep(POLL_S)
-
-    def _cluster_is_registered(self) -> bool:
-        if self.run("sacctmgr", "-n", "-P", "show", "cluster", "format=cluster") != "lab":
-            self.run("sacctmgr", "-i", "add", "cluster", "lab")
-        return True
 
     def _all_nodes_idle(self) -> bool:
         states = self.run("sinfo", "-h", "-N", "-p", PARTITIONS[0], "-o", "%N %T").splitlines()

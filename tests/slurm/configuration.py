@@ -43,13 +43,6 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerCPU=500
 GresTypes=gpu
-AccountingStorageType=accounting_storage/slurmdbd
-# So that the limits of an association count.
-AccountingStorageEnforce=associations,limits
-AccountingStorageHost=localhost
-AccountingStoragePort={slurmdbd_port}
-# Despite its name, the munge socket; without it sacctmgr looks for the system's.
-AccountingStoragePass={run_dir}/munge.sock
 {node_lines}
 PartitionName=main Nodes=ALL Default=YES PriorityTier=1 GraceTime=20
 PartitionName=high Nodes=ALL PriorityTier=10
@@ -59,45 +52,3 @@ PartitionName=closed Nodes=ALL State=DOWN
 
 # Any character device will do; the numbers in their names become CUDA_VISIBLE_DEVICES.
 GRES_CONF = "{gres_lines}\n"
-
-SLURMDBD_CONF = """\
-DbdHost=localhost
-DbdPort={slurmdbd_port}
-SlurmUser=root
-PidFile={run_dir}/slurmdbd.pid
-LogFile={run_dir}/slurmdbd.log
-AuthType=auth/munge
-AuthInfo=socket={run_dir}/munge.sock
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={mariadb_port}
-StorageUser=slurm
-StoragePass={password}
-StorageLoc=slurm
-"""
-
-MARIADB_CONF = """\
-[mysqld]
-user=root
-datadir={run_dir}/mariadb
-socket={run_dir}/mariadb.sock
-pid-file={run_dir}/mariadbd.pid
-init-file={run_dir}/mariadb.sql
-# A server that starts removes the temporary tables it finds: of others too, in a shared folder.
-tmpdir={run_dir}/mariadb-tmp
-bind-address=127.0.0.1
-port={mariadb_port}
-skip-name-resolve
-# slurmdbd complains about less.
-innodb-lock-wait-timeout=900
-# The data live as long as the tests: small files, and no wait for the disk.
-innodb-log-file-size=8M
-innodb-flush-log-at-trx-commit=0
-innodb-doublewrite=0
-"""
-
-MARIADB_SQL = """\
-CREATE DATABASE slurm;
-CREATE USER 'slurm'@'127.0.0.1' IDENTIFIED BY '{password}';
-GRANT ALL ON slurm.* TO 'slurm'@'127.0.0.1';
-"""

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,19 +70,6 @@ def ended(cluster: SlurmCluster, *daemons: str, kill: bool = False) -> Iterator[
             cluster.restart(name)
 
 
-@contextlib.contextmanager
-def node_down(cluster: SlurmCluster, node: str) -> Iterator[None]:
-    """An administrator has set `node` DOWN."""
-    cluster.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-    try:
-        yield
-    finally:
-        # Unless it has come back by itself, as soon as its slurmd was heard of (ReturnToService).
-        with contextlib.suppress(subprocess.CalledProcessError):
-            cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
-        wait_for_nodes(cluster)
-
-
 def wait_for_nodes(cluster: SlurmCluster) -> None:
     """Return once no node is down, nor about to be."""
 
@@ -92,32 +78,6 @@ def wait_for_nodes(cluster: SlurmCluster) -> None:
         return all(state in ("idle", "mix", "alloc", "comp") for state in states)
 
     wait_for(up, PATIENCE_S, 0.2)
-
-
-@contextlib.contextmanager
-def submit_limit(cluster: SlurmCluster, jobs: int) -> Iterator[None]:
-    """The user may have `jobs` jobs in the queue, tasks of arrays counted one by one."""
-
-    def limit(value: int) -> None:
-        who = ("user", "root", "set", f"MaxSubmitJobs={value}")
-        cluster.run("sacctmgr", "-i", "modify", *who)
-
-    limit(jobs)
-    try:
-        yield
-    finally:
-        limit(-1)
-
-
-@contextlib.contextmanager
-def preempting(cluster: SlurmCluster, node: str) -> Iterator[str]:
-    """A job of the partition `high` has asked for all of `node`; its id. It ends with the block."""
-    script = ("--wrap=sleep 600", "--output=/dev/null", "--exclusive", f"--nodelist={node}")
-    job = cluster.run("sbatch", "--parsable", "--partition=high", *script)
-    try:
-        yield job
-    finally:
-        cluster.run("scancel", job)
 
 
 def node_of(cluster: SlurmCluster, job_id: str) -> str:
@@ -150,12 +110,6 @@ def node_lost(cluster: SlurmCluster, node: str) -> None:
     daemons = {pid for pid, _ in _processes(set(), "slurmstepd")}
     above = [parent for pid in tasks if (parent := _parent(pid)) in daemons]
     kill_processes([*above, *tasks])
-
-
-def step_daemons(cluster: SlurmCluster, job_id: str) -> list[int]:
-    """slurmstepd of a job's batch step and of its others."""
-    asked = {f"SLURM_CONF={cluster.conf_path}".encode()}
-    return [pid for pid, line in _processes(asked, "slurmstepd") if f"[{job_id}." in line]
 
 
 def kill_processes(pids: list[int], number: int = signal.SIGKILL) -> None:

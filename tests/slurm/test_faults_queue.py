@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from isosweep.plan.tally import Standing
-from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.faults import Commands, ended, submit_limit
+from tests.slurm.faults import Commands, ended
 from tests.slurm.sweeps import HELD, TRIVIAL, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -33,16 +32,6 @@ def test_what_a_controller_that_is_down_refuses_is_submitted_when_it_is_back(
         sweep.assert_one_job_each()
 
 
-def test_a_limit_on_submitted_jobs_only_delays(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
-    with (
-        slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(4), run_s=3.0) as sweep,
-        submit_limit(slurm_cluster, 3),
-    ):
-        assert sweep.ended(sweep.drive()) == 0, sweep.output
-        assert "AssocMaxSubmitJobLimit" in sweep.output
-        sweep.assert_one_job_each()
-
-
 def test_a_bad_partition_is_refused_in_slurms_words_and_another_one_resumes(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
@@ -54,9 +43,6 @@ def test_a_bad_partition_is_refused_in_slurms_words_and_another_one_resumes(
         again = ("launcher.slurm.partition=high", "retry_failed=true")
         assert sweep.ended(sweep.drive("resume", *again)) == 0, sweep.output
         sweep.assert_recorded_once()
-        jobs = ",".join(sweep.jobs(run)[-1] for run in sweep.runs)
-        asked = ("sacct", "-n", "-X", "-P", "-o", "partition", "-j", jobs)
-        wait_for(lambda: slurm_cluster.run(*asked).split() == ["high", "high"], 30, 0.5)
 
 
 def test_a_job_whose_submission_got_no_answer_is_found_again(

@@ -5,6 +5,7 @@ The jobs are those of `tests.trivial`, which keep their runs' files and train no
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,30 +81,6 @@ def test_another_users_array_with_a_reused_id_survives_a_cancel(
         small_cluster.run("scancel", *theirs)
 
 
-def test_what_a_user_filters_squeue_by_hides_no_job(
-    slurm_cluster: SlurmCluster, tmp_path: Path
-) -> None:
-    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=_LONG_S) as sweep:
-        sweep.environment |= {
-            "SQUEUE_PARTITION": "high",
-            "SBATCH_JOB_NAME": "another",
-            "SBATCH_TIMELIMIT": "1",
-            "SBATCH_PARTITION": "short",
-        }
-        driver = sweep.drive()
-        sweep.wait_for_jobs()
-        asked = ("squeue", "-h", "-r", "-o", "%P %l %j", "-j")
-        shown = slurm_cluster.run(*asked, ",".join(sweep.jobs(run)[0] for run in sweep.runs))
-        assert sweep.ended(driver) == 0, sweep.output
-        (line,) = set(shown.splitlines())
-        partition, limit, name = line.split()
-        # The site's partition is heeded, and said; its limit is that of the plan and the partition.
-        assert (partition, limit) == ("short", "2:00")
-        assert name.startswith("isosweep-")
-        assert "partition=short comes from SBATCH_PARTITION" in sweep.output
-        sweep.assert_one_job_each()
-
-
 def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
@@ -117,3 +94,41 @@ def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
         commands.set("squeue", "empty")
         assert sweep.ended(driver) == 0, sweep.output
         sweep.assert_one_job_each()
+
+
+def test_a_second_user_sees_the_sweep_and_cannot_cancel_it(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=45.0) as sweep:
+        home = tmp_path / "home"
+        become, environment = as_second_user(slurm_cluster, home)
+        environment = {**sweep.environment, "HOME": environment["HOME"]}
+
+        def theirs(*words: str) -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(
+                [*become, *words],
+                env=environment,
+                cwd=home,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+
+        for _ in range(3):
+            job = ("--wrap=sleep 900", "--mem=10", "--output=/dev/null", "--job-name=theirs")
+            assert theirs("sbatch", *job).returncode == 0
+        driver = sweep.drive()
+        sweep.wait_for_jobs()
+        here = [sys.executable, "-m", "isosweep", f"sweep_dir={sweep.root}"]
+        # Jobs of a new cluster wait for its nodes.
+        wait_for(lambda: "2 running" in theirs(*here, "mode=status").stdout, 120, 1.0)
+        shown = theirs(*here, "mode=status")
+        assert shown.returncode == 0, shown.stderr
+        refused = theirs(*here, "mode=cancel")
+        assert refused.returncode != 0
+        assert "Traceback" not in refused.stderr
+        assert sweep.ended(driver) == 0, sweep.output
+        sweep.assert_one_job_each()
+        assert len(slurm_cluster.run("squeue", "-h", "--name=theirs").splitlines()) == 3
+        slurm_cluster.run("scancel", "--name=theirs")
