@@ -137,7 +137,7 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _compose()
         console = Terminal(highlight=False, file=cast(TextIO, Output(sys.stdout)))
-        for action in prepare_all([_with_launcher(config) for config in _jobs]):
+        for action in prepare_all(_jobs):
             worst = max(worst, action(console))
             if worst == INTERRUPTED:
                 break
@@ -156,17 +156,6 @@ def main() -> None:
         print(printable(f"isosweep: {error.filename or ''}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
-
-
-def _with_launcher(config: SweepConfig) -> SweepConfig:
-    """The config, with what `launcher=auto` comes to here, which is said."""
-    if config.launcher.name != "auto":
-        return config
-    from isosweep.launchers.auto import settled
-
-    config, line = settled(config)
-    print(line, file=sys.stderr)
-    return config
 
 
 def _leave(error: IsosweepError) -> None:

@@ -32,9 +32,5 @@ def make_launcher(config: SweepConfig) -> Launcher:
             from isosweep.launchers.inline import InlineLauncher
 
             return InlineLauncher()
-        case "auto":
-            from isosweep.launchers.auto import settled
-
-            return make_launcher(settled(config)[0])
         case _ as name:
             assert_never(name)

@@ -14,10 +14,9 @@ from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
 class LauncherConfig:
     """Where runs execute, and how many at once."""
 
-    name: Literal["local", "slurm", "ray", "auto", "inline"]
+    name: Literal["local", "slurm", "ray", "inline"]
     """`local`: this machine. `slurm`: jobs of a Slurm cluster. `ray`: jobs of a Ray
-    cluster. `auto`: Slurm if it is there, otherwise this machine. `inline`: this process, one run
-    after another."""
+    cluster. `inline`: this process, one run after another."""
     max_parallel: PositiveInt | None = None
     """Most runs at once; null: as many as GPUs or CPU cores have room for (`local`), or all
     (`slurm`, `ray`)."""
