@@ -365,7 +365,7 @@ class RunQueue:
             waiting = self._waiting.pop()
             if waiting.due > now:
                 later.append(waiting)
-            elif (followed := self._prepared(waiting, later)) is not None:
+            elif (followed := self._prepared(waiting)) is not None:
                 ready.append(followed)
         for waiting in later:
             self._wait(waiting)
@@ -386,15 +386,11 @@ class RunQueue:
             else:
                 self._wait(_Waiting(followed.item, state))
 
-    def _prepared(self, waiting: _Waiting, later: list[_Waiting]) -> Followed | None:
-        """A run about to be submitted, with its place; None where that is not to be done, or only
-        `later`: a process trains it that nobody submitted."""
+    def _prepared(self, waiting: _Waiting) -> Followed | None:
+        """A run about to be submitted, with its place; None where that is not to be done."""
         item, files = waiting.item, RunFiles(waiting.item.paths)
-        state, standing = files.view.submission, self._standing(item, files)
-        if standing.ended:
-            return None
-        if state is None and standing is Standing.RUNNING:
-            later.append(waiting)
+        state = files.view.submission
+        if self._standing(item, files).ended:
             return None
         if state is not None and state.live:
             self._adopt(item, files)

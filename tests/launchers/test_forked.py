@@ -248,20 +248,6 @@ def test_modules_in_the_working_directory_are_not_imported(
 
 
 @pytest.mark.slow
-def test_a_stack_that_cannot_be_imported_fails_the_run_in_its_own_log(
-    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "trl").mkdir()
-    (tmp_path / "trl" / "__init__.py").write_text("raise RuntimeError('a broken package')")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{entry}")
-    launcher = LocalLauncher(devices=None)
-    state = start(launcher, tmp_path / "run", "import trl")
-    wait_for(lambda: ended(launcher, state), TIMEOUT_S)
-    assert "a broken package" in outputs(state)[1]
-    launcher.close()
-
-
-@pytest.mark.slow
 def test_importing_the_stack_initialises_no_gpu() -> None:
     code = """
 import os

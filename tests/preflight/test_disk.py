@@ -104,8 +104,3 @@ def test_jobs_of_a_multirun_find_room_together_and_share_their_runs(tmp_path: Pa
     # Other budgets of the same runs.
     assert not free(660e9, few, (*few, "budget=2e20"))
     assert "54 runs, 8 at once, take up to 1.15 TB" in free(660e9, few, (*few, "grid.seeds=[1]"))
-
-
-def test_the_built_in_model_fits_this_machine(tmp_path: Path) -> None:
-    study = resolve(make_config(f"sweeps_dir={tmp_path}"))
-    require_disk([study], sweep_paths(study), 4)
