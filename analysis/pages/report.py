@@ -21,7 +21,7 @@ from isosweep.analysis.tables import Table
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
 from isosweep.plan.cells import variant_label
-from isosweep.words.numbers import UNITS, short
+from isosweep.words.numbers import UNITS, setting, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +79,14 @@ def _settings(data: SweepData, about: About) -> dict[str, PageTable | None]:
     named = {"plan_id": data.plan_document.get("plan_id", ""), **about.answer.versions}
     head = ("setting", "value")
     return {
-        "altered": None if changed is None else page_table(head, changed.items(), left=(0, 1)),
-        "settings": page_table(head, about.settings.items(), left=(0, 1)),
+        "altered": None if changed is None else page_table(head, _typed(changed), left=(0, 1)),
+        "settings": page_table(head, _typed(about.settings), left=(0, 1)),
         "versions": page_table(("of", "version"), named.items(), left=(0, 1)),
     }
+
+
+def _typed(settings: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(name, setting(value)) for name, value in settings.items()]
 
 
 # Of the settings, those that a reader asks for first.
@@ -105,7 +109,7 @@ def _essentials(data: SweepData, about: About) -> PageTable:
     plan, settings = data.plan, about.settings
     budgets = sorted({each for run in plan.runs for each in run.milestones})
     rows: list[tuple[str, object]] = [
-        (words, settings[name]) for words, name in _ESSENTIALS.items() if name in settings
+        (words, setting(settings[name])) for words, name in _ESSENTIALS.items() if name in settings
     ]
     rows += [
         ("n", ", ".join(map(str, data.generations))),

@@ -9,6 +9,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.config.variants import AXIS_GROUPS, stored_settings
 from isosweep.plan.cells import variant_label
+from isosweep.words.numbers import setting
 
 # More would be no label.
 _MOST_SETTINGS = 3
@@ -60,8 +61,8 @@ def sweep_labels(names: Sequence[str], documents: Sequence[Mapping[str, Any]]) -
     shown = [n for n in differ if n.endswith(".name") or n.partition(".")[0] not in chosen]
     labels = [
         " ".join(
-            str(value) if name.endswith(".name") else f"{name.rpartition('.')[2]}={value}"
-            for name, value in ((name, settings.get(name)) for name in shown)
+            value if name.endswith(".name") else f"{name.rpartition('.')[2]}={value}"
+            for name, value in ((name, setting(settings.get(name))) for name in shown)
         )
         for settings in sweeps
     ]

@@ -118,7 +118,8 @@ def _named(quantity: str, asked: Column, names: Sequence[str]) -> str | float:
         setting = f"import.columns.{quantity}" if quantity else "import.sets"
         raise SettingError(setting, asked, rule, nearest)
     assert asked is not None
-    return asked
+    # Numbers that all rows share are whole ones where they can be: B = 64.
+    return int(asked) if isinstance(asked, float) and asked.is_integer() else asked
 
 
 def guess_column(quantity: str, names: Sequence[str]) -> str | None:

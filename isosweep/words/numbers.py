@@ -120,6 +120,13 @@ def listed(values: Sequence[object], word: str = "and") -> str:
     return f"{', '.join(others)} {word} {last}" if others else last
 
 
+def setting(value: object) -> str:
+    """The value of a setting, whole numbers without a fraction: 64, [20500,1e20], qwen-7b."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(setting, value))}]"
+    return f"{value:.12g}".replace("e+", "e") if isinstance(value, float) else str(value)
+
+
 def percent(share: float) -> str:
     """A share in per cent, with a digit more below 10%; one that rounds to nothing is a bound."""
     if 0 < share < 0.0005:

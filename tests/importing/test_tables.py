@@ -227,6 +227,11 @@ def test_what_is_usual_is_found_and_rollouts_are_counted() -> None:
     assert [(run.num_generations, run.seed) for run in runs] == [(2, 0), (2, 1), (4, 0), (4, 1)]
 
 
+def test_a_number_that_all_rows_share_is_shown_as_a_whole_one() -> None:
+    config = config_of(["mode=import", "import.columns={B:64}"])
+    assert str(find_columns(table(), config.importing, None).found["B"]) == "64"
+
+
 def test_a_range_and_compute_of_each_row_are_taken_as_they_are_said() -> None:
     each = [0.0 if step == 0 else 10_000.0 for _ in range(4) for step in STEPS]
     frame = table(eval_reward=[100 * reward for reward in REWARDS], spent=each)
