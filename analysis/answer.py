@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import Gap
-from isosweep.analysis.outlook import Change, Lack
+from isosweep.analysis.outlook import Lack
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.frontier import Choice
@@ -217,6 +217,8 @@ class Runs:
     """Runs of fewer steps than rules of health need."""
     window: Count
     """Those steps."""
+    without_metrics: Count = 0
+    """Runs with records and no metrics of their steps, whose health nothing shows."""
     generations: tuple[AtLeastOne, ...]
     """Every n of the plan, ascending."""
     batches: tuple[AtLeastOne, ...]
@@ -442,8 +444,8 @@ class MoreProblems:
     problems: AtLeastOne
     """Held-out problems at which their choice adds at most a quarter of the seeds' variance to
     differences between n, rounded up to two digits."""
-    change: Change | None
-    """The change and its price; null where the task has not as many problems."""
+    setting: str | None
+    """The setting that asks for them, as it is typed; null where the task has not as many."""
     num_problems: AtLeastOne
     """Held-out problems now."""
     added: Positive

@@ -43,7 +43,7 @@ from isosweep.analysis.answer import (
     Warned,
 )
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.outlook import Change, Lack
+from isosweep.analysis.outlook import Lack
 from isosweep.analysis.pairs import NamedCell, Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus
@@ -70,12 +70,12 @@ _DONE = 0.98
 @dataclass(frozen=True, kw_only=True)
 class Advice:
     """What a plan says of making its answer surer. `lacks`: what any verdict takes that it has not;
-    `further`: how an n joins the grid; `problems`:
-    the change to so many held-out ones, None where the task has not as many."""
+    `further`: how an n joins the grid; `problems`: the setting of so many held-out ones, None where
+    the task has not as many; `sweep`: the setting `from` of mode=next."""
 
     lacks: tuple[Lack, ...] = ()
     further: Callable[[int], AddN] | None = None
-    problems: Callable[[int], Change | None] | None = None
+    problems: Callable[[int], str | None] | None = None
     sweep: str | None = None
 
 
@@ -356,7 +356,8 @@ def _runs(data: SweepData, findings: Findings) -> Runs:
     fitted = [fit.status for fit in findings.fits if fit.status is not FitStatus.TOO_FEW]
     health = data.config_document.get("health")
     window = health.get("window", 0) if isinstance(health, dict) else 0
-    steps = [int(c.generations[-1]) for c in data.curves if c.compute.size and c.steps[-1]]
+    trained = [curve for curve in data.curves if curve.compute.size]
+    steps = [int(c.generations[-1]) for c in trained if c.has_metrics and c.steps[-1]]
     return Runs(
         total=len(data.curves),
         standings={standing.value: count for standing, count in tally.counts.items()},
@@ -364,10 +365,11 @@ def _runs(data: SweepData, findings: Findings) -> Runs:
         fallen=_fallen(data),
         fitted=len(fitted),
         flat=fitted.count(FitStatus.NO_RISE),
-        trained=sum(curve.compute.size > 0 for curve in data.curves),
+        trained=len(trained),
         warned=_warned(data),
         too_short=sum(made < window for made in steps),
         window=window,
+        without_metrics=sum(not curve.has_metrics for curve in trained),
         generations=tuple(data.generations),
         batches=tuple(data.batches),
         seeds=len({run.seed for run in data.plan.runs}),
@@ -459,5 +461,5 @@ def _more_problems(findings: Findings, advice: Advice) -> MoreProblems | None:
         return None
     unit = 10 ** max(0, len(str(enough)) - _DIGITS)
     enough = math.ceil(enough / unit) * unit
-    change = advice.problems(enough)
-    return MoreProblems(problems=enough, change=change, num_problems=now, added=added)
+    setting = advice.problems(enough)
+    return MoreProblems(problems=enough, setting=setting, num_problems=now, added=added)

@@ -57,7 +57,8 @@ class Curve:
     which on the run never again has half of its best gain; None if it keeps it.
     `evaluation_hours`: of its evaluations. `standing`: how far
     the run is by its files, None without any. `broken`: steps of the records that were left out
-    (see `without_broken`).
+    (see `without_broken`). `has_metrics`: whether it wrote metrics of its steps, by which rules of
+    health judge it.
     """
 
     run: PlannedRun
@@ -79,6 +80,7 @@ class Curve:
     scores: Mapping[str, FloatArray] = field(default_factory=dict)
     broken: tuple[int, ...] = ()
     errors_estimated: bool = False
+    has_metrics: bool = True
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""

@@ -237,12 +237,11 @@ def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
     if stopped:
         ending = Ending(status="finished", standing=Standing.DONE)
         warnings = tuple(warning for warning in warnings if warning.step <= records[-1].step)
-    curves = {
-        unit: make_curve(run, kept, unit, ending, warnings, _devices(spec)).scored_by(
-            asked.metric, asked.difficulty
-        )
-        for unit in {asked.planned, asked.unit}
-    }
+    curves = {}
+    for unit in {asked.planned, asked.unit}:
+        curve = make_curve(run, kept, unit, ending, warnings, _devices(spec))
+        curve = replace(curve, has_metrics=paths.metrics.exists())
+        curves[unit] = curve.scored_by(asked.metric, asked.difficulty)
     return _Loaded(curves, sets, problems)
 
 

@@ -1,11 +1,10 @@
 """What a plan could find, from the shipped table, and what more held-out problems would take."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative, Positive, Share
+from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative
 from isosweep.analysis.simulation.findable import (
     JUDGED_BY,
     SAMPLES,
@@ -22,8 +21,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.metrics import MetricName
-from isosweep.plan.cells import Plan, predicted
-from isosweep.plan.evaluation import evaluation_seconds
+from isosweep.plan.cells import Plan
 
 # Growth may end anywhere: shares are told for ends so many doublings below the largest n.
 _ENDS = (2, 1)
@@ -41,26 +39,6 @@ class Lack:
     """How many the plan has."""
     mended_by: str | None
     """A setting that has enough, as it is typed; null where none is obvious."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """A larger evaluation."""
-
-    settings: str
-    """As they are typed."""
-    device_time: Positive
-    """Of the sweep with it, over that without."""
-    device_hours: Positive
-    """Of the sweep with it."""
-    problems: AtLeastOne
-    """Held-out problems."""
-    samples_per_problem: AtLeastOne
-    """Samples of each."""
-    evaluation_before: Share
-    """Evaluation's share of the device time without it."""
-    evaluation_after: Share
-    """And with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,28 +118,14 @@ def _lacks(plan: Plan, config: SweepConfig) -> Iterator[Lack]:
         yield Lack(what="seeds", least=MIN_SEEDS, here=seeds, mended_by=mended)
 
 
-def more_problems(plan: Plan, config: SweepConfig, problems: int) -> Change | None:
-    """The change of `plan` to so many held-out problems, sampled as they are; None where the task
-    has not as many, as far as its settings say."""
+def more_problems(config: SweepConfig, problems: int) -> str | None:
+    """The setting of so many held-out problems; None where the task has not as many, as far as its
+    settings say."""
     try:
-        task = replace(config.task, num_eval_problems=problems)
+        replace(config.task, num_eval_problems=problems)
     except SettingError:
         return None
-    larger, before = (
-        float(evaluation_seconds(each).max()) for each in (replace(config, task=task), config)
-    )
-    evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
-    seconds = math.fsum(predicted(run.seconds) for run in plan.runs)
-    added = evaluating * (larger / before - 1)
-    return Change(
-        settings=f"task.num_eval_problems={problems}",
-        device_time=1 + added / seconds,
-        device_hours=(seconds + added) * config.devices_taken / 3600,
-        problems=problems,
-        samples_per_problem=config.evaluation.samples_per_problem,
-        evaluation_before=evaluating / seconds,
-        evaluation_after=(evaluating + added) / (seconds + added),
-    )
+    return f"task.num_eval_problems={problems}"
 
 
 def _problems(config: SweepConfig) -> float:

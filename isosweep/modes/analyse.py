@@ -96,12 +96,12 @@ def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
     from isosweep.analysis.conclude import Advice
     from isosweep.analysis.outlook import lacks_of, more_problems
 
-    # A further set is no part of a run: its problems are not priced.
+    # The problems of a further set are none of the task.
     main = config.analysis.evaluation_set is None
     return Advice(
         lacks=lacks_of(plan, config),
         further=lambda n: further_n(plan, config, n),
-        problems=(lambda count: more_problems(plan, config, count)) if main else None,
+        problems=(lambda count: more_problems(config, count)) if main else None,
         sweep=typed("from", paths.root.name),
     )
 

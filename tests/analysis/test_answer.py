@@ -32,7 +32,7 @@ from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.outlook import Change, Lack
+from isosweep.analysis.outlook import Lack
 from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
@@ -146,13 +146,18 @@ def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
     assert (use.expected, use.interval, use.neighbours) == (None, None, ())
 
 
-def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) -> None:
-    """Of 45 runs those of fewer than `window` steps; all, where it is longer than any."""
-    made = sorted(int(curve.generations[-1]) for curve in full.data.curves)
+def test_runs_that_cannot_be_judged_are_not_said_to_be_healthy(full: Analysed) -> None:
+    """Of 45 runs those of fewer than `window` steps, and those without metrics of their steps."""
+    runs = conclude(full.data, full.findings).runs
+    assert (runs.without_metrics, runs.too_short) == (45, 0)
+    judged = tuple(replace(curve, has_metrics=True) for curve in full.data.curves)
+    made = sorted(int(curve.generations[-1]) for curve in judged)
     for window, few in ((made[0], 0), (made[20], bisect_left(made, made[20])), (10**9, 45)):
-        data = replace(full.data, config_document={"health": {"window": window}})
+        document = {"health": {"window": window}}
+        data = replace(full.data, curves=judged, config_document=document)
         runs = conclude(data, full.findings).runs
         assert (runs.too_short, runs.window, runs.trained) == (few, window, 45)
+        assert runs.without_metrics == 0
 
 
 def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -> None:
@@ -228,18 +233,10 @@ def on_new_problems(findings: Findings, own: Verdict, verdict: Verdict, added: f
 
 
 def test_a_verdict_that_new_problems_lack_asks_for_more_of_them(full: Analysed) -> None:
-    price = Change(
-        settings="task.num_eval_problems",
-        device_time=1.1,
-        device_hours=3.0,
-        problems=430,
-        samples_per_problem=8,
-        evaluation_before=0.1,
-        evaluation_after=0.2,
-    )
-
     def step(own: Verdict, verdict: Verdict, added: float, most: int = 10**9) -> object:
-        advice = Advice(problems=lambda count: price if count <= most else None, lacks=LACKS)
+        advice = Advice(
+            problems=lambda count: f"problems={count}" if count <= most else None, lacks=LACKS
+        )
         findings = on_new_problems(full.findings, own, verdict, added)
         answer = conclude(full.data, findings, advice)
         other = NotForNewProblems(verdict=verdict, num_problems=100)
@@ -249,9 +246,9 @@ def test_a_verdict_that_new_problems_lack_asks_for_more_of_them(full: Analysed) 
         return answer.next_steps[-2] if len(answer.next_steps) > 1 else None
 
     # 428 problems add a quarter of what seeds do.
-    more = MoreProblems(problems=430, change=price, num_problems=100, added=1.07)
+    more = MoreProblems(problems=430, setting="problems=430", num_problems=100, added=1.07)
     assert step("constant", "not identified", 1.07) == more
-    assert step("constant", "not identified", 1.07, most=400) == replace(more, change=None)
+    assert step("constant", "not identified", 1.07, most=400) == replace(more, setting=None)
     assert step("constant", "constant", 1.07) is None
     # Not the problems keep it from holding, and there is nothing to hold.
     assert step("constant", "not identified", 0.2) is None

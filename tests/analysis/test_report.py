@@ -141,6 +141,13 @@ def test_names_are_escaped(reported: Reported) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
+def test_runs_without_metrics_of_their_steps_are_not_called_healthy(reported: Reported) -> None:
+    page = reported.analysis.report.read_text()
+    assert "health not known: no run recorded metrics of its steps" in page
+    assert "no health warnings" not in page
+    assert "rule of health" not in page
+
+
 def test_the_page_loads_nothing_from_elsewhere(reported: Reported) -> None:
     page = reported.analysis.report.read_text()
     assert not re.findall(r"""(?:src|href)\s*=(?!\s*["']?#)""", page)

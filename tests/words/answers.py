@@ -7,7 +7,7 @@ from typing import get_args
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.answer import Answer
 from isosweep.analysis.curves import Gap
-from isosweep.analysis.outlook import Change, Lack, Outlook
+from isosweep.analysis.outlook import Lack, Outlook
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable, Odds
@@ -94,15 +94,6 @@ def found(ends: float, goes_on: float) -> Findable:
     return Findable(ends=ended, goes_on=rising)
 
 
-CHANGE = Change(
-    settings="evaluation=large",
-    device_time=1.25,
-    device_hours=15.0,
-    problems=1024,
-    samples_per_problem=8,
-    evaluation_before=0.2,
-    evaluation_after=0.36,
-)
 OUTLOOKS = (
     Outlook(
         finds=found(0.15, 0.25),
@@ -175,7 +166,7 @@ STEPS = (
     ),
     kinds.MoreProblems(
         problems=1600,
-        change=replace(CHANGE, settings="task.num_eval_problems=1600", problems=1600),
+        setting="task.num_eval_problems=1600",
         num_problems=256,
         added=1.55,
     ),
