@@ -5,7 +5,6 @@ n*: only where that is asked for, it goes on as at the largest budgets, and no r
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +20,6 @@ from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface, smallest_within
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
-from isosweep.plan.cells import Cell, predicted
 from isosweep.words.numbers import short
 
 # Budgets are written in rounded factors.
@@ -110,23 +108,11 @@ def recommend(
         **pair._asdict(),
         num_steps=steps,
         learning_rate=runs[planned.run_id].learning_rate,
-        device_hours=_device_hours([c for c in own if c.run_id == planned.run_id], planned, steps),
+        device_hours=planned.device_hours and planned.device_hours * steps / planned.num_steps,
         base_reward=data.base_reward,
         factor=factor,
         **{name: value for name, value in vars(chosen).items() if name != "cell"},
     )
-
-
-def _device_hours(cells: Sequence[Cell], nearest: Cell, steps: int) -> float | None:
-    """What `steps` of a run take: between two of its cells in a straight line, since starting takes
-    as long whatever follows; beyond them by the `nearest`. None where nothing was predicted."""
-    if nearest.device_hours is None:
-        return None
-    known = sorted((cell.num_steps, predicted(cell.device_hours)) for cell in cells)
-    if not known[0][0] <= steps <= known[-1][0]:
-        return nearest.device_hours * steps / nearest.num_steps
-    made, hours = zip(*known, strict=True)
-    return float(np.interp(steps, made, hours))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ def simulate_records(
         records[run.run_id] = tuple(
             Record(
                 step=int(step),
-                compute=_compute_at(plan, run, int(step), costs[run.run_id]),
+                compute=_compute_at(run, int(step)),
                 **told(row),
                 completion_tokens=1.0,
                 unix_time=0.0,
@@ -105,17 +105,11 @@ def _recorded_steps(run: PlannedRun, cost: float) -> Ints:
     return np.unique(np.minimum(steps, run.num_steps))
 
 
-def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) -> Compute:
-    """Compute that the plan says a run has spent after `step` updates."""
-    share = step / run.num_steps
-    cost = step * cost_per_step
-    rollouts = step * run.num_generations * run.problems_per_batch
+def _compute_at(run: PlannedRun, step: int) -> Compute:
+    """Compute, but for tokens, that the plan says a run has spent after `step` updates."""
     return Compute(
         generations=step,
-        rollouts=rollouts,
-        completion_tokens=round(cost) if plan.budget_unit == "tokens" else 0,
-        training_flops=share * predicted(run.planned_flops),
-        device_seconds=cost * 3600
-        if plan.budget_unit == "device_hours"
-        else share * predicted(run.seconds),
+        rollouts=step * run.num_generations * run.problems_per_batch,
+        training_flops=step / run.num_steps * predicted(run.planned_flops),
+        device_seconds=step / run.num_steps * predicted(run.seconds),
     )

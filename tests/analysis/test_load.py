@@ -22,7 +22,6 @@ from isosweep.store.submissions import close, submit
 from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
-    COST,
     REWARD,
     SMALL,
     make_plan,
@@ -35,18 +34,6 @@ from tests.analysis.sweeps import (
     write_records,
     write_sweep,
 )
-
-
-def test_another_unit_of_compute_reads_the_same_runs(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD)
-    plain, moved = load_sweep(paths), load_sweep(paths, compute_axis="rollouts")
-    assert moved.plan.budget_unit == "rollouts"
-    assert moved.plan.budgets == pytest.approx([budget / COST for budget in BUDGETS], rel=1e-6)
-    for before, after in zip(plain.curves, moved.curves, strict=True):
-        assert np.allclose(after.compute * COST, before.compute)
-        assert after.run.milestones == pytest.approx([m / COST for m in before.run.milestones])
-    rewards = [reading.reward for reading in plain.readings]
-    assert [reading.reward for reading in moved.readings] == pytest.approx(rewards, abs=1e-6)
 
 
 def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: Path) -> None:

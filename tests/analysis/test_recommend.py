@@ -1,6 +1,5 @@
 """What is recommended, and what is refused."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -8,19 +7,17 @@ import pytest
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.pairs import Pair
 from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.files import write_json
-from isosweep.modes.dispatch import prepare
 from isosweep.modes.recommend import recommend_split
 from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import BUDGETS, COST, REWARD, SMALL, make_plan, peaked, write_sweep
 from tests.conftest import make_config
-from tests.modes.looked_after import printed, terminal
+from tests.modes.looked_after import terminal
 
 GROWING = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.7)
 Found = tuple[SweepData, Findings]
@@ -43,20 +40,6 @@ def found_in(paths: SweepPaths) -> Found:
     return data, find(data, AnalysisConfig(name="default"))
 
 
-@pytest.mark.parametrize(("budget", "best"), [(2e6, 2), (4e6, 4), (8e6, 8), (32e6, 8)])
-def test_at_a_measured_budget_the_planted_n_and_the_cells_own_t_are_recommended(
-    sweep: Found, budget: float, best: int
-) -> None:
-    split = recommend(*sweep, budget, extrapolate=False)
-    planned = {(Pair.of(cell), cell.budget): cell.num_steps for cell in sweep[0].plan.cells}
-    assert split.num_steps == planned[Pair.of(split), budget]
-    assert split.num_generations == best
-    low, high = split.interval or (1.0, 0.0)
-    assert split.reward == pytest.approx(REWARD(budget, best, 4), abs=0.006)
-    assert low < (split.reward or 0.0) < high
-    assert split.base_reward == pytest.approx(0.2, abs=1e-3)
-
-
 def test_both_n_are_given_and_the_setting_is_that_of_the_best(sweep: Found) -> None:
     data, findings = sweep
     last = findings.saturation.optima[-1]
@@ -67,13 +50,6 @@ def test_both_n_are_given_and_the_setting_is_that_of_the_best(sweep: Found) -> N
     assert ahead.best_n is not None
     assert ahead.enough is not None
     assert ahead.enough.interval.median < ahead.best_n.median
-
-
-def test_between_two_budgets_it_lies_between_them(sweep: Found) -> None:
-    low, middle, high = (
-        recommend(*sweep, budget, extrapolate=False).reward for budget in (16e6, 22e6, 32e6)
-    )
-    assert (low or 0.0) < (middle or 0.0) < (high or 0.0)
 
 
 def test_the_best_n_lies_where_runs_are(sweep: Found) -> None:
@@ -101,17 +77,6 @@ def test_an_end_that_is_open_says_so(tmp_path: Path) -> None:
     assert (beyond.open_below, beyond.open_above) == (False, True)
 
 
-def test_n_that_have_not_come_so_far_are_named(sweep: Found) -> None:
-    data, findings = sweep
-    *others, at = findings.frontier.budgets
-    behind = replace(at, missing=(16, 32))
-    frontier = replace(findings.frontier, budgets=(*others, behind))
-    changed = replace(findings, frontier=frontier)
-    split = recommend(data, changed, BUDGETS[-1], extrapolate=False)
-    assert split.missing == (16, 32)
-    assert recommend(data, changed, BUDGETS[0], extrapolate=False).missing == ()
-
-
 def test_t_is_whole_generations_of_several_updates(sweep: Found) -> None:
     data, findings = sweep
     curves = tuple(replace(curve, generations=curve.steps // 4) for curve in data.curves)
@@ -119,17 +84,6 @@ def test_t_is_whole_generations_of_several_updates(sweep: Found) -> None:
     cost = split.num_generations * split.problems_per_batch * COST
     assert split.num_steps == steps_for(9e6, cost, 4)
     assert split.num_steps % 4 == 0
-
-
-def test_device_hours_between_two_budgets_lie_between_theirs(
-    sweep: Found,
-) -> None:
-    data, findings = sweep
-    # A start that takes as long as the first budget.
-    cells = tuple(replace(c, device_hours=BUDGETS[0] + c.budget) for c in data.plan.cells)
-    started = replace(data, plan=replace(data.plan, cells=cells))
-    split = recommend(started, findings, 9e6, extrapolate=False)
-    assert split.device_hours == pytest.approx(BUDGETS[0] + 9e6, rel=1e-3)
 
 
 def test_beyond_the_largest_budget_it_is_refused_unless_asked(growing: Found) -> None:
@@ -185,30 +139,3 @@ def test_settings_that_the_sweep_does_not_have_are_refused(
     write_json(paths.config, asdict(make_config(where)))
     with pytest.raises(SettingError, match=words):
         recommend_split(make_config("mode=recommend", "from=sweep", where, typed), terminal())
-
-
-def test_the_mode_recommends_from_a_sweep_in_text_and_as_json(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path / "sweeps", REWARD, plan=SMALL)
-    asked = ("mode=recommend", "budget=8e6", "from=sweep", f"sweeps_dir={tmp_path / 'sweeps'}")
-    write_json(paths.config, asdict(make_config(*asked[3:])))
-    text, document = terminal(), terminal()
-    assert prepare(make_config(*asked))(text) == 0
-    assert "at 8e6 FLOPs use n = 8, B = 4, T = 2500" in printed(text)
-    (file,) = tmp_path.glob("sweeps/sweep/analysis/recommendation.json")
-    written = json.loads(file.read_text())["recommendations"]
-    assert written[0]["num_generations"] == 8
-    assert prepare(make_config(*asked, "format=json", "model=tiny"))(document) == 0
-    told = json.loads(printed(document))
-    (variant,) = told["variants"]
-    assert (told["budget_unit"], variant["axes"]) == ("flops", {})
-    assert variant["recommendations"] == written
-
-
-def test_without_a_budget_those_of_the_sweep_are_meant(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path / "sweeps", REWARD, plan=SMALL)
-    asked = ("mode=recommend", "from=sweep", f"sweeps_dir={tmp_path / 'sweeps'}", "format=json")
-    write_json(paths.config, asdict(make_config(asked[2])))
-    told = terminal()
-    assert prepare(make_config(*asked))(told) == 0
-    (variant,) = json.loads(printed(told))["variants"]
-    assert [one["budget"] for one in variant["recommendations"]] == list(SMALL.budgets)

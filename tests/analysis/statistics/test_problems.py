@@ -117,13 +117,6 @@ def test_with_enough_problems_new_ones_are_about_as_well_known_as_these() -> Non
     assert found * more.noise.trace() == pytest.approx(0.25 * means.noise.trace(), rel=0.6)
 
 
-def test_one_problem_says_nothing_of_others() -> None:
-    data = sweep(alike, 1, 0)
-    means = means_of(list(data.readings))
-    assert on_new_problems(means, data) is means
-    assert added_variance(means, data) is None
-
-
 def test_where_runs_have_other_problems_nothing_is_said_of_further_ones() -> None:
     config = AnalysisConfig(name="default")
     data = sweep(some_gain, 60, 0)

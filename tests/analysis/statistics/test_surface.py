@@ -11,17 +11,6 @@ from tests.analysis.statistics.planted import means_of, read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 
-def test_the_covariance_between_budgets_is_that_of_the_seeds() -> None:
-    plan = make_plan(seeds=range(200), budgets=BUDGETS[:3])
-    means = means_of(read(plan, peaked(lambda C: 8.0), noise=0.01, luck=0.02))
-    assert means.degrees_of_freedom == 5 * 199
-    assert means.seed_sd == pytest.approx(np.full(3, np.hypot(0.01, 0.02)), rel=0.05)
-    # Between budgets only the luck is shared; cells share nothing.
-    same_run = means.noise[:3, :3] * 200
-    assert same_run[0, 1] == pytest.approx(0.02**2, rel=0.1)
-    assert means.noise[0, 3] == 0
-
-
 def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> None:
     plan = make_plan(seeds=(0, 1, 2), batches=(4, 8))
     reward = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.75)
@@ -35,28 +24,6 @@ def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> Non
             assert drawn.mean(axis=0) == pytest.approx(reward(budget, n, 4), abs=0.002)
         truth = 1 + 0.75 * np.log2(budget / BUDGETS[0])
         assert surface.best_n.log2_n[:, k].mean() == pytest.approx(truth, abs=0.15)
-
-
-def test_what_was_not_measured_is_less_sure() -> None:
-    plan = make_plan(seeds=(0, 1, 2), generations=(2, 4, 8, 128, 256))
-    surface = fit_surface(means_of(read(plan, peaked(lambda C: 8.0, fall=0.01), noise=0.002)))
-    spread = surface.by_n[:, 0].std(axis=0)
-    between = np.abs(surface.log2_n - 5).argmin()
-    assert spread[between] > 2 * spread[surface.column(8)]
-
-
-def test_where_every_n_has_its_own_batch_that_is_no_axis() -> None:
-    """As in grid=fix_batch: n x B is the same everywhere."""
-    plan = make_plan(generations=(2, 4, 8, 16, 32), batches=(2, 4, 8, 16, 32))
-    kept = [c for c in plan.cells if c.num_generations * c.problems_per_batch == 64]
-    readings = read(replace(plan, cells=tuple(kept)), peaked(lambda C: 8.0), noise=0.003)
-    surface = fit_surface(means_of(readings))
-    assert len(surface.batches) == 1
-    assert surface.supported.all()
-    # Of n between those measured something is known, as with one B for all.
-    low, high = np.quantile(surface.best_n.log2_n[:, -1], [0.05, 0.95])
-    assert 2.5 < low <= 3 <= high < 3.5
-    assert surface.at_cells(surface.draws[:, 0], kept[:2]).shape == (len(surface.draws), 2)
 
 
 def test_nothing_is_concluded_where_no_run_was() -> None:

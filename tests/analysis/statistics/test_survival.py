@@ -72,14 +72,6 @@ def test_shares_are_those_of_each_n_with_intervals_that_hold_them() -> None:
     assert survivals(ended, 0.9) == tuple(found.values())
 
 
-def test_an_n_that_loses_all_its_runs_does_not_silence_the_others() -> None:
-    readings = readings_of({64: 8})
-    _, expected = surfaces(readings)
-    frontier = fit_frontier(readings, gather_means(readings), expected, 0.9)
-    assert 64 not in frontier.budgets[-1].measured
-    assert frontier.budgets[-1].best.num_generations in (16, 32)
-
-
 def test_an_n_that_lost_all_its_runs_was_run_and_is_no_open_edge() -> None:
     kept, expected = surfaces(readings_of({32: 8, 64: 8}))
     last = expected.measured[-1]
