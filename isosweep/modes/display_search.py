@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Plan, predicted
@@ -25,11 +26,11 @@ _SHOWN = 3
 
 def search_fault(sweep: StoredSweep) -> str | None:
     """Why the sweep's search cannot be read; None where it can, or there is none."""
-    if not sweep.config.search.searches:
-        return None
-    from isosweep.search.study import unread
-
-    return unread(sweep.plan, sweep.paths, sweep.config.search)
+    try:
+        _read(sweep)
+    except SettingError as error:
+        return str(error)
+    return None
 
 
 def stored_course(sweep: StoredSweep) -> "Course | None":
@@ -44,7 +45,15 @@ def stored_course(sweep: StoredSweep) -> "Course | None":
 
 
 def stored_search(sweep: StoredSweep) -> JsonObject | None:
-    """What the sweep's search has written down, as `read_search` has it; None without one."""
+    """What the sweep's search has written down, as `read_search` has it; None without one, and
+    where it cannot be read."""
+    try:
+        return _read(sweep)
+    except SettingError:
+        return None
+
+
+def _read(sweep: StoredSweep) -> JsonObject | None:
     if not sweep.config.search.searches:
         return None
     from isosweep.search.study import read_search

@@ -65,7 +65,7 @@ def load(config: SearchConfig, plan: Plan) -> "tuple[BaseSampler, BasePruner]":
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
 
-    longest = max(_steps(plan, run)[-1] for run in plan.runs)
+    longest = max(_step_of(plan, run.milestones[-1]) for run in plan.runs)
     known = {"seed": config.seed, "min_resource": 1, "max_resource": longest}
     return (
         _built("sampler", config.sampler, config.sampler_options, BaseSampler, known),
@@ -141,9 +141,15 @@ class _Begun:
                 self._pruned.add(name)
                 continue
             to = next(milestone for milestone in run.milestones if milestone > reached)
-            reward = self._rewards[name].get(reached, 0.0)
-            why = "the pruner lets it go on"
-            steps.append(_step(name, to, to - reached, reward, why))
+            steps.append(
+                Step(
+                    run_id=name,
+                    milestone=to,
+                    compute=to - reached,
+                    value=self._rewards[name].get(reached, 0.0),
+                    why="the pruner lets it go on",
+                )
+            )
         return sorted(steps, key=lambda step: -step.value)
 
     def fresh(self, count: int) -> list[Step]:
@@ -156,8 +162,8 @@ class _Begun:
             wanted = study.ask(self._space.distributions).params
             run = min(left, key=lambda run: (self._space.distance(wanted, run), run.seed))
             left.remove(run)
-            to = run.milestones[0]
-            steps.append(_step(run.run_id, to, to, 0.0, "the sampler asks for it"))
+            to, why = run.milestones[0], "the sampler asks for it"
+            steps.append(Step(run_id=run.run_id, milestone=to, compute=to, value=0.0, why=why))
         return steps
 
     def _prunes(self, run: PlannedRun) -> bool:
@@ -234,14 +240,6 @@ def _new_study(config: SearchConfig, plan: Plan) -> "Study":
     return optuna.create_study(
         direction="maximize", sampler=sampler, pruner=pruner, study_name="search"
     )
-
-
-def _step(name: str, to: float, compute: float, value: float, why: str) -> Step:
-    return Step(run_id=name, milestone=to, compute=compute, value=value, why=why)
-
-
-def _steps(plan: Plan, run: PlannedRun) -> list[int]:
-    return [_step_of(plan, milestone) for milestone in run.milestones]
 
 
 def _step_of(plan: Plan, milestone: float) -> int:

@@ -165,7 +165,7 @@ class SearchStudy:
 
 def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
     """What the search's storage holds of this sweep, for people who look at it; None where nothing
-    was begun, or where it cannot be read.
+    was begun. Raises SettingError where it cannot be read.
 
     `asked`: runs by their furthest milestone; `open`: those of them that the search may still ask
     more of; `decision`: the newest, as `SearchStudy.note` has it; `trials`: of each run the
@@ -174,22 +174,13 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     """
     try:
         return _read(plan, paths, config)
-    except Exception:
-        return None
-
-
-def unread(plan: Plan, paths: SweepPaths, config: SearchConfig) -> str | None:
-    """Why what a search has written down cannot be read; None where it can, or nothing is there."""
-    try:
-        _read(plan, paths, config)
     except KeyError:
         # No study of this name.
         return None
-    except SettingError as error:
-        return str(error)
+    except SettingError:
+        raise
     except Exception as error:
-        return str(_not_opened(paths, config, error))
-    return None
+        raise _not_opened(paths, config, error) from error
 
 
 def _read(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:

@@ -79,15 +79,6 @@ def _place(request: dict[str, Any]) -> tuple[str, int, int, str]:
     return request["generator"], request["seed"], request["size"], parameters
 
 
-def make_generator(request: dict[str, Any]) -> dict[str, Any]:
-    """Whether the generator takes its parameters; `error` says why not."""
-    try:
-        _generator(*_place(request))
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
-    return {"error": None}
-
-
 def draw_entry(request: dict[str, Any]) -> dict[str, Any]:
     """Question and answer of one entry; `error` where the generator fails."""
     try:
@@ -151,8 +142,7 @@ def try_sandbox(_: dict[str, Any]) -> dict[str, Any]:
 _JUDGES = {
     judge.__name__: judge
     for judge in (
-        *(parse_answer, score_math, make_generator, draw_entry, score_reasoning),
-        *(score_code, try_sandbox),
+        *(parse_answer, score_math, draw_entry, score_reasoning, score_code, try_sandbox),
     )
 }
 

@@ -43,7 +43,12 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
                 break
             if entry is None or "question" not in entry:
                 why = f"took over {_DRAW_LIMIT_S:.0f} s" if entry is None else entry["error"]
-                raise _refused(config, f"entry {i} could not be made: {why}")
+                raise SettingError(
+                    "task.reasoning_gym.parameters",
+                    config.parameters,
+                    f"{config.generator} refuses them: entry {i} could not be made: {why}",
+                    "task.reasoning_gym.parameters=null, its own defaults, or fewer problems",
+                )
             bare = Problem(
                 problem_id=content_id(config.generator, entry["question"]),
                 prompt=entry["question"],
@@ -88,7 +93,7 @@ def _request(task: TaskConfig, judge: str) -> dict[str, Any]:
 
 
 def _require_generator(task: TaskConfig) -> ReasoningGymConfig:
-    """The task's settings, of a generator that there is and that takes its parameters."""
+    """The task's settings, of a generator that there is and whose parameters have these names."""
     from reasoning_gym.factory import DATASETS
 
     config = task.reasoning_gym
@@ -97,16 +102,4 @@ def _require_generator(task: TaskConfig) -> ReasoningGymConfig:
     known = tuple(item.name for item in fields(DATASETS[config.generator][1]))
     for name in config.parameters or {}:
         one_of("task.reasoning_gym.parameters", name, known)
-    (answer,) = ask_all([_request(task, "make_generator")], _DRAW_LIMIT_S)
-    if answer is None or answer["error"]:
-        raise _refused(config, answer["error"] if answer else f"took over {_DRAW_LIMIT_S:.0f} s")
     return config
-
-
-def _refused(config: ReasoningGymConfig, why: str) -> SettingError:
-    return SettingError(
-        "task.reasoning_gym.parameters",
-        config.parameters,
-        f"{config.generator} refuses them: {why}",
-        "task.reasoning_gym.parameters=null, its own defaults, or fewer problems",
-    )

@@ -14,7 +14,7 @@ from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.steps import Decision, Step
-from isosweep.search.study import SearchStudy, read_search, study_name, unread
+from isosweep.search.study import SearchStudy, read_search, study_name
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config, plan_of
 
@@ -104,9 +104,7 @@ def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
 
 def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths) -> None:
     assert read_search(plan, paths, FRONTIER) is None
-    assert unread(plan, paths, FRONTIER) is None
     study = asked(plan, paths)
-    assert unread(plan, paths, FRONTIER) is None
     steps = (step(plan, 1, 1.28e10),)
     study.note(Decision(steps=steps, considered=(), stop=None, loss=0.1), {})
     seen = read_search(plan, paths, FRONTIER)
@@ -116,8 +114,8 @@ def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths
     assert seen["decision"]["steps"][0]["why"] == "it is next"
     assert seen["decision"]["loss"] == 0.1
     paths.search.write_bytes(b"\xfe\x00\n")
-    assert read_search(plan, paths, FRONTIER) is None
-    assert "search.journal cannot be opened" in (unread(plan, paths, FRONTIER) or "")
+    with pytest.raises(SettingError, match=r"search\.journal cannot be opened"):
+        read_search(plan, paths, FRONTIER)
 
 
 def test_a_database_holds_the_studies_of_several_sweeps(
