@@ -6,10 +6,9 @@ with its number.
 
 import codecs
 import csv
+import gzip
 import io
 import json
-import re
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
@@ -37,7 +36,7 @@ def text_lines(path: str) -> list[str]:
     """
     data = Path(path).read_bytes()
     if path.lower().endswith(".gz"):
-        data = _unzipped(data)
+        data = gzip.decompress(data)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise SettingError("from", path, "is UTF-16, and logs are read as UTF-8", _AS_UTF8)
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -52,16 +51,6 @@ def text_lines(path: str) -> list[str]:
 
 
 _AS_UTF8 = "the same file saved as UTF-8"
-
-
-def _unzipped(data: bytes) -> bytes:
-    """The content of gzip's members, as far as they were written."""
-    whole = b""
-    while data:
-        member = zlib.decompressobj(wbits=31)
-        whole += member.decompress(data)
-        data = member.unused_data
-    return whole
 
 
 def read_separated(
@@ -112,9 +101,9 @@ def read_separated(
 
 def _require_separator(separator: str, path: str, header: str) -> None:
     """Raise SettingError where something else separates the names of a header."""
-    for other in _SEPARATORS.keys() - separator:
-        if other in header:
-            found, wanted = _SEPARATORS[other], _SEPARATORS[separator]
+    wanted = _SEPARATORS[separator]
+    for other, found in _SEPARATORS.items():
+        if other != separator and other in header:
             rule = f"its header is separated by {found}, and values are read between {wanted}"
             python = f"pandas.read_csv(FILE, sep={other!r})"
             nearest = f"the same table with {wanted}, or isosweep.from_frame({python}, ...)"
@@ -141,7 +130,7 @@ def read_json_rows(
     path = paths[0]
     lines = text_lines(path)
     if any(line.lstrip().startswith("[") for line in lines[:1]):
-        rows = list(_listed_rows(path, "".join(lines), notes))
+        rows = _listed_rows(path, "".join(lines))
     else:
         rows = list(_rows_of_lines(path, lines, notes))
     return with_name_texts(pandas.json_normalize(rows), config)
@@ -191,21 +180,13 @@ def _rows_of_lines(path: str, lines: list[str], notes: list[Note]) -> Iterator[d
             raise SettingError("from", path, rule, "the file without that line") from None
 
 
-def _listed_rows(path: str, text: str, notes: list[Note]) -> Iterator[dict[str, Any]]:
-    """Objects of a list, up to the one in which the file ends if the list does not."""
-    decoder, space = json.JSONDecoder(), re.compile(r"[\s,]*")
-    at = space.match(text, text.index("[") + 1).end()  # type: ignore[union-attr]
-    while text[at : at + 1] != "]":
-        try:
-            row, end = decoder.raw_decode(text, at)
-            yield _checked(row)
-        except ValueError as error:
-            if not text.rstrip().endswith("]"):
-                notes.append(Note(kind="torn", count=1, example=path))
-                return
-            rule = f"line {text.count(chr(10), 0, at) + 1} cannot be read as JSON: {error}"
-            raise SettingError("from", path, rule, "the file without that row") from None
-        at = space.match(text, end).end()  # type: ignore[union-attr]
+def _listed_rows(path: str, text: str) -> list[dict[str, Any]]:
+    """Objects of a list. Raises SettingError for anything else."""
+    try:
+        return [_checked(row) for row in json.loads(text)]
+    except ValueError as error:
+        rule = f"cannot be read as JSON: {error}"
+        raise SettingError("from", path, rule, "a file with an object on each line") from None
 
 
 def _checked(row: Any) -> dict[str, Any]:

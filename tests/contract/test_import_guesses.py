@@ -228,6 +228,11 @@ def test_json_lines_in_files_called_json_are_read(
         (where / "config.json").write_text(json.dumps({"n": n, "model": {"lr": 1e-6}}, indent=1))
     _, records = logs.imported(tmp_path, "from=logs", *reader)
     assert logs.steps_of(records) == ALL
+    if layout == "list":
+        torn = where / "result.json"
+        torn.write_text(torn.read_text()[:-30])
+        said = refused("mode=import", "from=logs", *reader, cwd=tmp_path)
+        assert "result.json: cannot be read as JSON: " in said
 
 
 def test_a_directory_that_no_reader_fits_is_refused_with_its_files(tmp_path: Path) -> None:
