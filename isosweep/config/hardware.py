@@ -93,9 +93,8 @@ class HardwareConfig:
     optimiser states."""
     optimizer: Optimizer = "adamw"
     """AdamW: torch's, or torchao's with 8-bit states (`adamw_torch_8bit`)."""
-    attention: Literal[Attention, "auto"] = "sdpa"
-    """Attention kernels, by transformers' names. `auto`: flash-attention if the planning machine
-    has it and a run is on GPUs in bfloat16; otherwise `sdpa`."""
+    attention: Attention = "sdpa"
+    """Attention kernels, by transformers' names."""
     memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
     """Share of memory that the plan leaves free."""
     dollars_per_hour: Positive | None = None

@@ -25,7 +25,6 @@ from isosweep.costs.efficiency import Efficiency, efficiency
 from isosweep.costs.engine import SHARED_BLOCK_TOKENS
 from isosweep.costs.flops import Count, Passes
 from isosweep.costs.memory import state_bytes
-from isosweep.plan.attention import chosen_attention
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 5
@@ -220,7 +219,7 @@ def run_spec(
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
         optimizer=hardware.optimizer,
-        attention=chosen_attention(hardware),
+        attention=hardware.attention,
         trainer=config.trainer,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,

@@ -11,7 +11,6 @@ from isosweep.costs.checkpoints import RunBytes, peak_bytes
 from isosweep.costs.flops import rollout_flops
 from isosweep.difficulty.variants import ChosenVariant, choose_variants
 from isosweep.errors import SettingError
-from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cautions import repeated, short_of_warmup, stale
@@ -54,8 +53,7 @@ class Study:
 
 
 def resolve(config: SweepConfig) -> Study:
-    """Work out what a composed config implies: attention kernels, measured times, variants,
-    problems, plan.
+    """Work out what a composed config implies: measured times, variants, problems, plan.
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
     a set to analyse that is none, sampling that biases a ratio, and a grid of which nothing is
@@ -63,7 +61,7 @@ def resolve(config: SweepConfig) -> Study:
     """
     _require_known_set(config)
     measured = config.mode != "plan"
-    study = resolve_stored(calibrated(with_attention(config)), measured=measured)
+    study = resolve_stored(calibrated(config), measured=measured)
     for variant in study.variants:
         _require_unbiased(variant.config)
     return study

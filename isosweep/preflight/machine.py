@@ -15,7 +15,6 @@ from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.stops import require_stops
 from isosweep.models.weights import missing_weights
-from isosweep.plan.attention import PACKAGES, chosen_attention
 from isosweep.plan.evaluation import evaluations
 from isosweep.preflight.vllm import Missing, missing_for_vllm
 from isosweep.tasks.sets import problems_of_sets
@@ -32,6 +31,11 @@ ANALYSIS_PACKAGES = (
 )
 _OPTIMIZERS = {
     "adamw_torch_8bit": "torchao",
+}
+# And of attention kernels.
+_KERNELS = {
+    "flash_attention_2": "flash_attn",
+    "flash_attention_3": "flash_attn_interface",
 }
 
 
@@ -158,14 +162,14 @@ def _missing_for_training(config: SweepConfig, variants: Sequence[Variant]) -> M
     """What a policy's training lacks beside the stack: optimiser, attention, host memory."""
     hardware = config.hardware
     missing = []
-    optimizer, attention = _OPTIMIZERS.get(hardware.optimizer), chosen_attention(hardware)
+    optimizer = _OPTIMIZERS.get(hardware.optimizer)
     if optimizer is not None and not importlib.util.find_spec(optimizer):
         remedy = f"pip install {optimizer}, or set hardware.optimizer=adamw"
         missing.append((f"the package {optimizer} (hardware.optimizer)", remedy))
-    kernels = PACKAGES.get(attention)
+    kernels = _KERNELS.get(hardware.attention)
     if kernels is not None and not importlib.util.find_spec(kernels):
         remedy = "install it, or set hardware.attention=sdpa"
-        missing.append((f"the package {kernels} (hardware.attention={attention})", remedy))
+        missing.append((f"the package {kernels} (hardware.attention={hardware.attention})", remedy))
     return missing + _missing_host_memory(config, variants)
 
 
