@@ -99,23 +99,6 @@ def set_identities(asked: Evaluated) -> dict[str, Any]:
     }
 
 
-def repeated_sets(asked: T) -> dict[str, str]:
-    """Sets whose results would be the same as another's, with what they repeat, in words."""
-    sets = asked.evaluation.sets or {}
-    known = {_same_results(asked): "the main evaluation"}
-    found = {}
-    for name, on in on_sets(asked).items():
-        own = _same_results(on, sets[name].problems)
-        if own in known:
-            found[name] = known[own]
-        known.setdefault(own, f"evaluation.sets.{name}")
-    return found
-
-
-def _same_results(on: Evaluated, problems: str = "heldout") -> str:
-    return repr((problems, identity(on.task), identity(on.evaluation)))
-
-
 def is_chosen(own: EvaluationSet, task: TaskConfig) -> bool:
     """Whether the problems of a set, whose `task` this is, are chosen by difficulty."""
     return own.problems == "heldout" and task.difficulty is not None

@@ -9,7 +9,6 @@ from string import ascii_lowercase
 from rich.console import Console
 
 from isosweep import words
-from isosweep.config.evaluation_sets import repeated_sets
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import executed_by_run, read_checked
 from isosweep.devices import visible_devices
@@ -183,7 +182,6 @@ def described_findings(study: Study) -> Iterator[str]:
         yield words.line("plan", "commanded", config.trainer.command)
     else:
         yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
-    yield from words.lines("plan", "repeats", repeated_sets(config))
     seen = outlook_of_variants(plan, config)
     yield from words.lines("plan", "findings", seen, plan.pricing)
 

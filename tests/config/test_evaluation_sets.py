@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from isosweep.config.evaluation_sets import on_sets, repeated_sets, set_identities
+from isosweep.config.evaluation_sets import on_sets, set_identities
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
 
@@ -59,13 +59,6 @@ def test_training_problems_as_a_set_are_as_many_as_held_out_ones_or_as_asked() -
     assert sets("train:{problems:train}", *few)["train"].task.num_eval_problems == 24
     asked = "train:{problems:train,task:{num_eval_problems:7}}"
     assert sets(asked, *few)["train"].task.num_eval_problems == 7
-
-
-def test_sets_that_repeat_another_evaluation_are_known() -> None:
-    typed = "same:{},named:{task:{name:x}},cool:{temperature:0.5},cold:{temperature:0.5}"
-    config = make_config(f"evaluation.sets={{{typed},first:{{problems:train}}}}")
-    main = "the main evaluation"
-    assert repeated_sets(config) == {"same": main, "named": main, "cold": "evaluation.sets.cool"}
 
 
 def test_a_run_is_the_same_run_with_and_without_sets() -> None:
