@@ -208,13 +208,6 @@ def _interruption(c: "SweepConfig") -> Refusals:
         yield SettingError("recipe.interruption", c.recipe.interruption, rule)
 
 
-def _because(setting: str, value: object, reasons: dict[str, bool], nearest: str = "") -> Refusals:
-    """The setting, refused for each of the `reasons` that applies."""
-    for reason, applies in reasons.items():
-        if applies:
-            yield SettingError(setting, value, reason, nearest)
-
-
 def _model(c: "SweepConfig") -> Refusals:
     """Whether the model can be computed as asked."""
     arch, cast = c.model.architecture, c.recipe.cast_lm_head_to_fp32

@@ -65,31 +65,23 @@ def combine(axes: Mapping[str, Any]) -> tuple[Combination, ...]:
     return tuple(combinations)
 
 
-def settings_of(grid: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a stored sweep's variant sets: dotted settings, and whole groups by their names.
-
-    `grid`: the settings of that group, as `config.json` holds them; `axes`: the variant's values.
-    """
-    composed = grid.get("composed") or ()
-    for combination in combine(grid.get("axes") or {}):
-        if combination.axes == axes:
-            chosen = (e["settings"] for e in composed if e["choices"] == combination.choices)
-            typed = {name: value for name, value in combination.settings.items() if "." in name}
-            return {**next(chosen, {}), **typed}
-    return {}
-
-
 def stored_settings(document: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, object]:
     """Dotted names and values of a stored sweep's variant: those of `config.json`, and over them
-    what its axes set."""
-    settings = flattened(document)
+    what its axes set, whole groups in the place of theirs."""
+    settings, grid = flattened(document), document.get("grid", {})
     settings.pop("grid.composed", None)
-    for name, value in settings_of(document.get("grid", {}), axes).items():
-        if isinstance(value, dict):
-            settings = {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{name}.")}
-            settings |= flattened(value, f"{name}.")
-        else:
-            settings[name] = value
+    for combination in combine(grid.get("axes") or {}):
+        if combination.axes != axes:
+            continue
+        composed = grid.get("composed") or ()
+        chosen = (e["settings"] for e in composed if e["choices"] == combination.choices)
+        typed = {name: value for name, value in combination.settings.items() if "." in name}
+        for name, value in {**next(chosen, {}), **typed}.items():
+            if isinstance(value, dict):
+                settings = {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{name}.")}
+                settings |= flattened(value, f"{name}.")
+            else:
+                settings[name] = value
     return settings
 
 

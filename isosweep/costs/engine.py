@@ -42,8 +42,10 @@ _LONGEST_PROMPT = 4
 # Bytes of a layer in one captured graph: Llama-3.2-1B took 0.21 GiB for 35 graphs of 16 layers
 # (vllm-project/vllm#11349).
 _GRAPH_BYTES = 0.4e6
-# The largest graph, in tokens (config/vllm.py, _set_cudagraph_sizes; twice that on Blackwell).
-_LARGEST_GRAPH = 512
+# Graphs that vLLM captures for MAX_NUM_SEQS, half of the pieces and half of decoding: batches of 1,
+# 2 and 4, then in steps of 8 up to 256 and of 16 up to 512 (config/vllm.py, _set_cudagraph_sizes;
+# up to 1024 on Blackwell).
+_GRAPHS = 2 * (3 + 31 + 17)
 # FlashInfer's, the largest of the attention backends (envs.py,
 # VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE).
 _ATTENTION_SCRATCH = 394 * 2**20
@@ -157,7 +159,7 @@ def engine_bytes(
     gathering = logits * (2 + 1 / devices) if devices > 1 else logits
     token = cache_bytes_per_token(arch, hardware.dtype, devices)
     block = SHARED_BLOCK_TOKENS[hardware.device]
-    graphs = captured_graphs(MAX_NUM_SEQS) * arch.num_layers * _GRAPH_BYTES + _ATTENTION_SCRATCH
+    graphs = _GRAPHS * arch.num_layers * _GRAPH_BYTES + _ATTENTION_SCRATCH
     return EngineBytes(
         weights=weight_bytes(arch, hardware.dtype, devices),
         # On a CPU the engine is eager.
@@ -192,18 +194,6 @@ def cache_bytes_per_token(arch: Architecture, dtype: str, tensor_parallel: int) 
     """Keys and values of one token on one device, which has one head at least."""
     share = max(1, arch.num_kv_heads // tensor_parallel) / arch.num_kv_heads
     return kv_bytes_per_token(arch, dtype) * share
-
-
-def captured_graphs(requests: int) -> int:
-    """Graphs that vLLM captures for at most `requests` at once, of the pieces and of decoding.
-
-    Batches of 1, 2 and 4, then in steps of 8 up to 256 and of 16 to the largest (config/vllm.py,
-    `_set_cudagraph_sizes`); decoding's are those that `requests` can fill.
-    """
-    largest = min(2 * requests, _LARGEST_GRAPH)
-    sizes = {1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, 16), min(requests, largest)}
-    captured = [size for size in sizes if size <= largest]
-    return len(captured) + len([size for size in captured if size <= requests])
 
 
 def _forward_bytes_per_token(arch: Architecture, size: int, devices: int) -> float:

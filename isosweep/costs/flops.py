@@ -227,30 +227,3 @@ def _first_maps(arch: Architecture) -> float:
     """FLOPs of the first layer's q, k and v for one token: of a gradient that goes no further."""
     heads = arch.num_heads + 2 * arch.num_kv_heads
     return 2.0 * arch.hidden_size * heads * arch.head_dim
-
-
-def rollouts_for(
-    arch: Architecture, flops: float, prompt: float, completion: float, passes: Passes
-) -> float:
-    """Rollouts of these lengths that `flops` pays for: the inverse of `rollout_flops`."""
-    return flops / float(rollout_flops(arch, prompt, completion, passes).total)
-
-
-def completion_tokens_for(arch: Architecture, flops: float, prompt: float, passes: Passes) -> float:
-    """Tokens that each completion may have for one rollout to cost `flops`; at least 1.
-
-    The inverse of `rollout_flops` in the completion's length, by bisection down to neighbouring
-    floats: exact, and indifferent to windows. Raises ValueError when one token costs more.
-    """
-
-    def cost(completion: float) -> float:
-        return float(rollout_flops(arch, prompt, completion, passes).total)
-
-    if cost(1.0) > flops:
-        raise ValueError(f"one token after a prompt of {prompt:g} costs {cost(1.0):.4g} FLOPs")
-    low, high = 1.0, 2.0
-    while cost(high) <= flops:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if cost(middle) <= flops else (low, middle)
-    return low
