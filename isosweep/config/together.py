@@ -6,10 +6,11 @@ makes no sense once an earlier one is broken comes after it.
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from isosweep.config.generation import splits
-from isosweep.config.overrides import as_typed
+from isosweep.config.overrides import as_typed, typed
 from isosweep.errors import SettingError
 
 if TYPE_CHECKING:
@@ -31,14 +32,35 @@ def broken_rules(c: "SweepConfig") -> Refusals:
         yield from rule(c)
 
 
+# Settings of a command that some modes alone read, with what is typed in the others.
+_OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
+    "from_sweep": (("import", "recommend", "next", "compare"), ""),
+    "dry_run": (("launch",), "mode=launch dry_run=true, or mode=plan"),
+    "runs": (("status", "cancel"), ""),
+    "lines": (("status",), ""),
+    "retry_failed": (("resume",), "mode=resume retry_failed=true"),
+    "format": (("status", "next", "recommend"), "format=text"),
+}
+# Files that hold what modes without a document for programs print.
+_DOCUMENTS = {
+    "plan": "plan.json in the sweep's directory",
+    "compare": "analysis/comparison.json of the comparison",
+    **dict.fromkeys(("analyse", "run", "resume"), "analysis/answer.json in the sweep's directory"),
+}
+
+
 def _command_line(c: "SweepConfig") -> Refusals:
-    """Settings of modes; and the sweep's one directory."""
-    if c.dry_run and c.mode != "launch":
-        rule = f"shows what mode=launch would submit; mode={c.mode} has no such preview"
-        yield SettingError("dry_run", True, rule, "mode=launch dry_run=true, or mode=plan")
-    if c.from_sweep and c.mode not in ("recommend", "next", "compare", "import"):
-        rule = f"is for mode=import, recommend, next, compare; mode={c.mode} asks for sweep_dir"
-        yield SettingError("from", ", ".join(c.from_sweep), rule)
+    """Settings that the mode would ignore; and the sweep's one directory."""
+    for setting in fields(c):
+        modes, nearest = _OF_MODES.get(setting.name, ((c.mode,), ""))
+        value = getattr(c, setting.name)
+        if c.mode in modes or not value or value == setting.default:
+            continue
+        if setting.name == "format" and c.mode in _DOCUMENTS:
+            nearest = f"{nearest}, and {_DOCUMENTS[c.mode]}"
+        name = setting.name.removesuffix("_sweep")
+        rule = f"is for mode={', '.join(modes)}; mode={c.mode} makes no use of it"
+        yield SettingError(name, typed(value), rule, nearest)
     if c.name is not None and c.sweep_dir is not None:
         rule = f"and sweep_dir={c.sweep_dir}: each says which directory the sweep has"
         yield SettingError("name", c.name, rule)

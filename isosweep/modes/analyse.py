@@ -24,17 +24,8 @@ if TYPE_CHECKING:
 
 
 def analyse_stored(config: SweepConfig, console: Console) -> int:
-    """Analyse a stored sweep as this command asks, and bring its tracking up to date; returns 0.
-
-    Raises SettingError where the command names another unit than that of the sweep's budgets.
-    """
+    """Analyse a stored sweep as this command asks, and bring its tracking up to date; returns 0."""
     sweep = stored_sweep(config)
-    unit, own = config.budget_unit, sweep.config.budget_unit
-    if "budget_unit" in config.given and unit != own:
-        rule = (
-            f"this sweep's budgets are in {own}; what it has spent is analysed by other units too"
-        )
-        raise SettingError("budget_unit", unit, rule, f"analysis.compute_axis={unit}")
     # What is asked of the records is this command's to say, not the sweep's.
     tracking = asked_tracking(config, sweep.config)
     settings = replace(sweep.config, analysis=config.analysis, tracking=tracking)
@@ -64,7 +55,7 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     seconds = analysis_seconds(len(plan.runs), len(plan.axes))
     say(console, words.line("terminal", "analysing", len(plan.runs), seconds))
-    course = stored_course(sweep)
+    course, named = stored_course(sweep), typed("from", sweep.reference)
     entries: list[Entry] = []
     reports: dict[str, str] = {}
     for axes in plan.axes:
@@ -74,8 +65,8 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
         own = plan.of_axes(axes)
         # What was trained elsewhere cannot be priced here.
         priced = own.runs and sweep.kind == "planned"
-        unpriced = Advice(sweep=typed("from", sweep.name)) if own.runs else None
-        advice = _advice(own, config, paths) if priced else unpriced
+        unpriced = Advice(sweep=named) if own.runs else None
+        advice = _advice(own, config, named) if priced else unpriced
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         document = analysis.answer.document()
         say(console, *words.lines("terminal", "analysis", document, analysis.report))
@@ -91,8 +82,8 @@ def analysis_seconds(runs: int, variants: int) -> float:
     return 15.0 * variants + 0.1 * runs
 
 
-def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
-    """What makes the answer of one variant's `plan` surer."""
+def _advice(plan: Plan, config: SweepConfig, sweep: str) -> "Advice":
+    """What makes the answer of one variant's `plan` surer; `sweep`: as `from` names it."""
     from isosweep.analysis.conclude import Advice
     from isosweep.analysis.outlook import lacks_of, more_problems
 
@@ -102,7 +93,7 @@ def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
         lacks=lacks_of(plan, config),
         further=lambda n: further_n(plan, config, n),
         problems=(lambda count: more_problems(config, count)) if main else None,
-        sweep=typed("from", paths.root.name),
+        sweep=sweep,
     )
 
 

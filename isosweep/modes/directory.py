@@ -17,6 +17,7 @@ from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
+from isosweep.modes.typed_settings import require_settings_of
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
 from isosweep.reserved import RUNS, is_beside_sweeps
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 _NAMED = 10
 # And where it fits none: those of the likest names.
 _NEAREST = 3
+# The directory of sweeps of a command that names none.
+_SWEEPS = "sweeps"
 # Settings that may name a database among the runs, which moves with them.
 _STORES = (("tracking", "uri"), ("search", "storage"))
-# The setting that a command may have of its own for a sweep that is stored.
-_PRICE = "hardware.dollars_per_hour"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,13 @@ class StoredSweep:
     def name(self) -> str:
         """The directory's own name."""
         return self.paths.root.name
+
+    @property
+    def reference(self) -> str:
+        """What `from` and `sweep_dir` find it by in a command that names no `sweeps_dir`: its name,
+        or where it lies elsewhere its directory."""
+        usual = self.paths.root.parent == Path(_SWEEPS).absolute()
+        return self.name if usual else str(self.paths.root)
 
     def standing(self) -> PlanStanding:
         """How its runs stand at this moment, by their files."""
@@ -69,7 +77,7 @@ class StoredSweep:
         """Raise SettingError where the runs were trained elsewhere, which `what` is not for."""
         if self.kind == "imported":
             rule = f"has runs that were trained elsewhere; {what} takes runs of isosweep's own"
-            nearest = f"mode=next {typed('from', self.name)}, which proposes what to train"
+            nearest = f"mode=next {typed('from', self.reference)}, which proposes what to train"
             raise SettingError("sweep_dir", self.paths.root, rule, nearest)
 
     def study(self) -> "Study":
@@ -93,19 +101,19 @@ class StoredSweep:
 def stored_sweep(config: SweepConfig) -> StoredSweep:
     """The sweep that `sweep_dir` names, or the one that this very config plans, or the newest.
 
-    Which one the newest is, standard error says. Raises SettingError where there is none, or
-    where a name fits several; RecordError where it is of another format.
+    Which one the newest is, standard error says. Raises SettingError where there is none, where a
+    name fits several, and for settings that it does not have; RecordError where it is of another
+    format.
     """
-    sweep = read_sweep(_root(config))
-    sweep = replace(sweep, config=_with_typed_password(sweep.config, config))
-    return _with_typed_price(sweep, config) if _PRICE in config.given else sweep
+    return _as_typed(read_sweep(_root(config)), config)
 
 
 def one_sweep(config: SweepConfig, what: str) -> StoredSweep:
     """The only one of `named_sweeps`. Raises SettingError for several, which `what` is not for."""
     (_, sweep), *more = named_sweeps(config)
     if more:
-        raise SettingError("from", config.from_sweep, f"{what} one sweep", f"from={sweep.name}")
+        one = typed("from", sweep.reference)
+        raise SettingError("from", config.from_sweep, f"{what} one sweep", one)
     return sweep
 
 
@@ -118,7 +126,7 @@ def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
     # Directories of one name are shown as they were given.
     alike = len({root.name for root in roots}) < len(roots)
     return [
-        (given if alike else root.name, read_sweep(root))
+        (given if alike else root.name, _as_typed(read_sweep(root), config))
         for given, root in zip(config.from_sweep, roots, strict=True)
     ]
 
@@ -325,23 +333,19 @@ def never_launched(root: Path) -> bool:
     return {path.name for path in planned} == {*names(root)}
 
 
-def _with_typed_price(sweep: StoredSweep, typed: SweepConfig) -> StoredSweep:
-    """A stored sweep at the price of an hour that this command has typed: it changes no run."""
-    price = typed.hardware.dollars_per_hour
-    hardware = replace(sweep.config.hardware, dollars_per_hour=price)
-    return replace(
-        sweep,
-        config=replace(sweep.config, hardware=hardware),
-        plan=replace(sweep.plan, pricing=replace(sweep.plan.pricing, dollars_per_hour=price)),
-    )
-
-
-def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
-    """A stored sweep's settings, with the password that this command has typed for its storage."""
-    known, given = stored.search.storage, typed.search.storage
-    if known is None or given is None or without_password(given) != known:
-        return stored
-    return replace(stored, search=replace(stored.search, storage=given))
+def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
+    """The sweep with the password of its search's storage and the price of an hour that `command`
+    types, which change no run. Raises SettingError as `require_settings_of`."""
+    config, plan = sweep.config, sweep.plan
+    known, storage = config.search.storage, command.search.storage
+    if known is not None and storage is not None and without_password(storage) == known:
+        config = replace(config, search=replace(config.search, storage=storage))
+    if "hardware.dollars_per_hour" in command.given:
+        price = command.hardware.dollars_per_hour
+        config = replace(config, hardware=replace(config.hardware, dollars_per_hour=price))
+        plan = replace(plan, pricing=replace(plan.pricing, dollars_per_hour=price))
+    require_settings_of(sweep.name, config, command)
+    return replace(sweep, config=config, plan=plan)
 
 
 def own_plan(study: "Study", paths: SweepPaths) -> JsonObject | None:

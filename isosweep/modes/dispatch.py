@@ -7,7 +7,6 @@ from importlib import import_module
 from rich.console import Console
 
 from isosweep.config.sweep import Mode, SweepConfig
-from isosweep.errors import SettingError
 
 # What is left to do; returns the exit status: 0, 1 if runs failed, 130 after Ctrl-C.
 Action = Callable[[Console], int]
@@ -26,15 +25,6 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
     "import": ("importing", "import_runs"),
-}
-# Modes that print a document with format=json, and the files that hold it where others do not.
-JSON_MODES: tuple[Mode, ...] = ("status", "next", "recommend")
-_DOCUMENTS: dict[Mode, str] = {
-    "plan": "plan.json in the sweep's directory",
-    "analyse": "analysis/answer.json in the sweep's directory",
-    "run": "analysis/answer.json in the sweep's directory",
-    "resume": "analysis/answer.json in the sweep's directory",
-    "compare": "analysis/comparison.json of the comparison",
 }
 ANALYSES = ("import", "analyse", "compare", "next", "recommend")
 
@@ -63,7 +53,6 @@ def prepare(config: SweepConfig) -> Action:
     Raises the IsosweepError of anything that a plan or this machine lacks; what only a stored
     sweep can show is raised when it is done, for an earlier job of a multirun may make that sweep.
     """
-    _require_format(config)
     # Each mode imports what it alone needs: `mode=plan` is to answer at once, and `mode=status`.
     if config.mode in ANALYSES:
         from isosweep.preflight.machine import require_analysis
@@ -93,15 +82,6 @@ def prepare(config: SweepConfig) -> Action:
     preflight(study.config, study.variants)
     require_room([study])
     return Launch(studies=(study,), follow=config.mode == "run")
-
-
-def _require_format(config: SweepConfig) -> None:
-    """Raise SettingError where the mode prints no document."""
-    if config.format == "text" or config.mode in JSON_MODES:
-        return
-    rule = f"is for mode={', '.join(JSON_MODES)}; mode={config.mode} prints text"
-    nearest = _DOCUMENTS.get(config.mode, "")
-    raise SettingError("format", config.format, rule, nearest and f"format=text, and {nearest}")
 
 
 def _launched_together(actions: list[Action]) -> list[Action]:

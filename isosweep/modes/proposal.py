@@ -111,7 +111,7 @@ def _spent(sweep: StoredSweep, views: "list[SweepData]") -> float:
     if spent == 0.0:
         rule = "none of its runs has a record after step 0, so no run can be valued"
         raise SettingError(
-            "from", sweep.name, rule, f"mode=resume {typed('sweep_dir', sweep.name)} first"
+            "from", sweep.name, rule, f"mode=resume {typed('sweep_dir', sweep.reference)} first"
         )
     return spent
 

@@ -1,26 +1,15 @@
 """`mode=recommend`: how to split each budget, from what one sweep has measured."""
 
 import sys
-from dataclasses import asdict, fields, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 from rich.console import Console
 
 from isosweep import words
-from isosweep.config.overrides import typed
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import SettingError
 from isosweep.files import JsonObject, write_json
-from isosweep.modes.directory import StoredSweep, one_sweep
+from isosweep.modes.directory import one_sweep
 from isosweep.modes.terminal import printable, say, show_json
-
-# What a command says of a recommendation: which sweep, which budgets, how the records are read and
-# what is printed. Launcher and tracking have no part in it. All else is the sweep's own.
-_OF_THE_COMMAND = (
-    *("mode", "from", "sweep_dir", "sweeps_dir", "name", "budget", "analysis", "format"),
-    *("launcher", "tracking"),
-)
-_ABSENT = object()
 
 
 def recommend_split(config: SweepConfig, console: Console) -> int:
@@ -28,8 +17,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
 
     Without a budget in the command, for those of the sweep.
 
-    Raises SettingError for several sweeps, for settings that the sweep does not have, and as
-    `recommend` does.
+    Raises SettingError for several sweeps, and as `recommend` does.
     """
     from isosweep.analysis.load import load_view
     from isosweep.analysis.recommend import recommend
@@ -39,7 +27,6 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     sweep = one_sweep(config, "a recommendation rests on")
     plan, asked = sweep.plan, config.analysis
     budgets = config.budgets if "budget" in config.given else plan.budgets
-    _require_settings_of(sweep, config)
     spoken = config.format == "text"
     variants: list[JsonObject] = []
     for axes in plan.axes:
@@ -76,29 +63,3 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
         show_json(console, {**whole, "variants": variants})
     return 0
-
-
-def _require_settings_of(sweep: StoredSweep, config: SweepConfig) -> None:
-    """Raise SettingError for a setting that was typed and is not as the sweep has it."""
-    for name in config.given:
-        if name.split(".")[0] in _OF_THE_COMMAND:
-            continue
-        asked, own = _value(config, name), _value(sweep.config, name)
-        if own is _ABSENT:
-            rule = f"has no effect on a recommendation from {sweep.name}, which uses all its runs"
-            raise SettingError(name, asked if asked is not _ABSENT else "", rule, "from=SWEEP")
-        if asked != own:
-            rule = f"{sweep.name} has {name}={typed(own)}, and a recommendation rests on its runs"
-            nearest = f"{name}={typed(own)}, or from=SWEEP of another"
-            raise SettingError(name, typed(asked), rule, nearest)
-
-
-def _value(config: SweepConfig, name: str) -> Any:
-    """What a dotted setting is, of a group which choice it is; _ABSENT of what is no setting."""
-    if name.split(".")[0] not in {item.name for item in fields(SweepConfig)}:
-        return _ABSENT
-    value: Any = asdict(config)
-    for part in name.split("."):
-        # Of what was taken away, nothing is left on either side.
-        value = value.get(part) if isinstance(value, dict) else None
-    return value.get("name", value) if isinstance(value, dict) else value

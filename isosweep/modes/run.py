@@ -3,14 +3,13 @@
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from isosweep.config.launcher import overridden
-from isosweep.config.secrets import hidden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
@@ -190,7 +189,6 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     if (missing := missing_address(launcher.on_finish or "")) is not None:
         warn(console, missing)
     study = replace(sweep.study(), config=asked)
-    _require_stored_search(config, sweep.config)
     require_affordable([study])
     preflight(study.config, study.variants)
     require_room([study], sweep.paths)
@@ -222,18 +220,6 @@ def _require_trusted(config: "SweepConfig", console: Console) -> None:
         if not agrees("Go on?", console):
             raise NotConfirmedError("nothing was launched. trust=true executes it without asking")
         agree(found)
-
-
-def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None:
-    """Raise SettingError where the command names another search than that which goes on."""
-    if config.search.searches and config.search != stored.search:
-        asked, known = asdict(config.search), asdict(stored.search)
-        name = next(name for name in asked if asked[name] != known[name])
-        setting = "search" if name in ("name", "kind") else f"search.{name}"
-        own, given = hidden(str(known[name])), hidden(str(asked[name]))
-        rule = f"mode=resume continues the sweep as it began, with {setting}={own}"
-        nearest = f"mode=run, the sweep's own command, with {setting}={given}"
-        raise SettingError(setting, given, rule, nearest)
 
 
 def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:

@@ -76,7 +76,11 @@ REFUSED = [
     ("health.collapse_share=null", "health.stop", "switched off by health.collapse_share=null"),
     ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.entropy_rise"),
     # Modes.
-    ("mode=status dry_run=true", "dry_run", "mode=status has no such preview"),
+    (
+        "mode=status dry_run=true",
+        "dry_run",
+        "mode=status makes no use of it",
+    ),
     ("mode=status from=a", "from", "is for mode=import, recommend, next, compare"),
     ("name=a sweep_dir=b", "name", "and sweep_dir=b: each says which directory"),
     # Tasks.

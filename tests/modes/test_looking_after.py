@@ -77,6 +77,10 @@ def failed_and_running(sweep: StoredSweep) -> Answers:
     return {running.run_id: RUNNING}
 
 
+def elsewhere(sweep: StoredSweep) -> None:
+    sweep.paths.runs.parent.rename(sweep.paths.runs.parent.with_name("other"))
+
+
 def many(sweep: StoredSweep) -> Answers:
     """Another sweep of 60 runs, of which one waits."""
     shutil.rmtree(sweep.paths.root)
@@ -198,7 +202,14 @@ CASES = [
         {"sweeps/s": False, "sweeps/trash/*/s/plan.json": True, "sweeps/launched": True},
     ),
     Case(planned, CLEAN, 0, ("nothing to move",), {"sweeps/s": True}),
-    Case(planned, "mode=plan format=json", 2, ("format=json: is for .* plan.json in the sweep",)),
+    # What a command types, and neither the sweep has nor the mode uses.
+    Case(planned, "mode=status name=s model=tiny budget=1e11", 0, ("not begun",)),
+    Case(planned, "mode=cancel name=s budget=5e11", 2, (r"=\[5e11\]: s has budget=\[1e11\]",)),
+    Case(planned, "mode=analyse name=s grid.seeds=[7]", 2, (r"seeds=\[7\]: s has grid.seeds=\[0",)),
+    Case(planned, "mode=analyse name=s budget_unit=tokens", 2, ("analysis.compute_axis=tokens",)),
+    Case(planned, "mode=resume name=s analysis.margin=0.1", 2, ("s has analysis.margin=0.02",)),
+    Case(planned, "mode=next from=s +experiment=tiny/mixture", 2, ("=.*: s has .*=.*mode=next",)),
+    Case(elsewhere, "mode=next from=other/s", 2, ("mode=resume sweep_dir=/.*/other/s first",)),
 ]
 
 

@@ -70,7 +70,7 @@ def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
     logs.mkdir(parents=True)
     (logs / "worker.err").write_text(HOSTILE)
     console = screen()
-    config = make_config(f"sweeps_dir={tmp_path}", f"runs=[{run.run_id}]")
+    config = make_config("mode=status", f"sweeps_dir={tmp_path}", f"runs=[{run.run_id}]")
     show_status(sweep, config, Jobs(sweep.config), console)
     text = printed(console)
     assert text.count(r"\x1b]0;owned") >= 3

@@ -1,0 +1,54 @@
+"""Settings that a command types for a sweep that is stored: most of them are the sweep's own."""
+
+from dataclasses import asdict
+from typing import Any
+
+from isosweep.config.overrides import typed
+from isosweep.config.secrets import hidden
+from isosweep.config.sweep import Mode, SweepConfig
+from isosweep.config.variants import flattened
+from isosweep.errors import SettingError
+
+# Which sweep a command is about and what it does, and what says nothing of the sweep's runs.
+_OF_COMMANDS = {
+    *("mode", "from", "name", "sweep_dir", "sweeps_dir", "runs", "lines", "format"),
+    *("confirm", "trust", "retry_failed", "launcher", "tracking", "hydra"),
+}
+# Settings that a mode uses as they are typed, whatever the sweep was planned with.
+_USED: dict[Mode, set[str]] = {
+    "analyse": {"analysis"},
+    "compare": {"analysis"},
+    "recommend": {"analysis", "budget"},
+    "next": {"search"},
+}
+# What brings settings of many groups, and no command types.
+_EXPERIMENT, _DERIVED = "experiment", {"given", "loss_sources", "from_sweep"}
+
+
+def require_settings_of(sweep: str, stored: SweepConfig, command: SweepConfig) -> None:
+    """Raise SettingError for a setting of `command` that differs from the `stored` one of `sweep`,
+    and that its mode would ignore."""
+    left = _OF_COMMANDS | _USED.get(command.mode, set())
+    asked, own = asdict(command), asdict(stored)
+    names = list(command.given)
+    if _EXPERIMENT in names:
+        left = left | _DERIVED
+        names += flattened(asked)
+    for name in names:
+        value, known = _value(asked, name), _value(own, name)
+        if name.partition(".")[0] in left or value == known:
+            continue
+        given, kept = hidden(typed(value)), f"{name}={hidden(typed(known))}"
+        rule = f"{sweep} has {kept}, and mode={command.mode} goes by what the sweep has"
+        nearest = f"{kept}, or another sweep, which mode=run makes of these settings"
+        if name == "budget_unit" and command.mode == "analyse":
+            nearest = f"analysis.compute_axis={given}"
+        raise SettingError(name, given, rule, nearest)
+
+
+def _value(settings: dict[str, Any], name: str) -> Any:
+    """A dotted setting, of a group the name of its choice; None of what was taken away."""
+    value: Any = settings
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value.get("name", value) if isinstance(value, dict) else value
