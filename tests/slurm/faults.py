@@ -15,48 +15,6 @@ PATIENCE_S = 90.0
 # The user, neither root nor in any of root's groups, whom every Debian has.
 SECOND_USER = "nobody"
 
-# A command that first does what its file says: `lose WORDS`, which passes the command on and loses
-# its answer, or `empty`: no answer, and no error. Every call is a line of `calls`.
-_WRAPPER = """\
-#!/bin/bash
-echo "{name} $*" >>{directory}/calls
-read -r fault words 2>/dev/null <{directory}/{name}.fault
-case "$fault" in
-  empty) exit 0 ;;
-  lose) {real} "$@" >/dev/null; echo "{name}: error: $words" >&2; exit 1 ;;
-esac
-exec {real} "$@"
-"""
-
-
-class Commands:
-    """Slurm's commands by way of `directory`, which is to be first on PATH."""
-
-    NAMES = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        directory.mkdir()
-        for name in self.NAMES:
-            script = directory / name
-            real = shutil.which(name)
-            script.write_text(_WRAPPER.format(name=name, directory=directory, real=real))
-            script.chmod(0o755)
-
-    @property
-    def path(self) -> str:
-        """PATH with the wrappers first."""
-        return f"{self.directory}{os.pathsep}{os.environ['PATH']}"
-
-    def set(self, name: str, fault: str) -> None:
-        """From now on `name` does `fault`."""
-        (self.directory / f"{name}.fault").write_text(fault + "\n")
-
-    def calls(self, name: str) -> list[str]:
-        """The command lines of `name` so far."""
-        lines = (self.directory / "calls").read_text().splitlines()
-        return [line for line in lines if line.startswith(f"{name} ")]
-
 
 @contextlib.contextmanager
 def ended(cluster: SlurmCluster, *daemons: str, kill: bool = False) -> Iterator[None]:
@@ -80,21 +38,10 @@ def wait_for_nodes(cluster: SlurmCluster) -> None:
     wait_for(up, PATIENCE_S, 0.2)
 
 
-def node_of(cluster: SlurmCluster, job_id: str) -> str:
-    """The node that the job, or task of an array (`123_4`), runs on; empty where it does not."""
-    return cluster.run("squeue", "-h", "-o", "%N", "-j", job_id)
-
-
-def job_processes(cluster: SlurmCluster, job_id: str, words: str = "") -> list[int]:
-    """Processes of a job of this cluster whose command line has `words`; `job_id` is the one that
-    Slurm gives each task of an array."""
-    asked = {f"SLURM_CONF={cluster.conf_path}".encode(), f"SLURM_JOB_ID={job_id}".encode()}
-    return [pid for pid, _ in _processes(asked, words)]
-
-
 def nodes_of(cluster: SlurmCluster, job_id: str) -> list[str]:
     """The nodes that the job runs on, that of its first task first."""
-    return cluster.run("scontrol", "show", "hostnames", node_of(cluster, job_id)).split()
+    names = cluster.run("squeue", "-h", "-o", "%N", "-j", job_id)
+    return cluster.run("scontrol", "show", "hostnames", names).split()
 
 
 def node_processes(cluster: SlurmCluster, node: str, words: str = "") -> list[int]:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from isosweep.modes.look import look
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.store.state import RunView, view_run
+from isosweep.store.state import view_run
 from isosweep.store.submissions import read_submission
 from tests.conftest import SMALL, make_config
 from tests.runs import reproducible, wait_for
@@ -134,12 +134,10 @@ class SlurmSweep:
         while not condition():
             failed = [d.args for d in self.drivers if d.poll() not in (None, 0)]
             assert not failed, self.output
-            assert time.monotonic() < deadline, f"in vain\n{self.output}{self.queue()}"
+            assert time.monotonic() < deadline, (
+                f"in vain\n{self.output}{self.cluster.run('squeue')}"
+            )
             time.sleep(0.1)
-
-    def queue(self) -> str:
-        """What Slurm has in its queue, and how its nodes are."""
-        return self.cluster.run("squeue") + "\n" + self.cluster.run("sinfo", "-N", "-l")
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -147,10 +145,6 @@ class SlurmSweep:
     def runs(self) -> list[RunPaths]:
         """Its runs, by id."""
         return [RunPaths(path) for path in sorted(self.cwd.glob("sweeps/runs/*"))]
-
-    def view(self, run: RunPaths) -> RunView:
-        """What the run's files say."""
-        return view_run(run)
 
     def jobs(self, run: RunPaths) -> list[str]:
         """The jobs of all submissions of the run that had one, oldest first."""
@@ -166,43 +160,21 @@ class SlurmSweep:
         """How many attempts there were at the run."""
         return len(list(run.attempts.glob("*.json")))
 
-    def job(self, run: RunPaths) -> str:
-        """The number that Slurm gives the newest job of the run, also to a task of an array."""
-        return self.cluster.run("squeue", "-h", "-o", "%A", "-j", self.jobs(run)[-1])
-
     def standings(self) -> set[Standing]:
-        """How its runs stand."""
-        return {standing for standing, _ in self.statuses().values()}
-
-    def statuses(self) -> Mapping[str, tuple[Standing, str]]:
-        """How each run stands, and what is noted with it, as `mode=status` finds it."""
-        if not (self.root / "plan.json").exists():
-            return {}
+        """How its runs stand, as `mode=status` finds it."""
         sweep = stored_sweep(make_config(f"sweep_dir={self.root}"))
-        return {s.paths.run_id: (s.standing, s.note) for s in look(sweep, Jobs(sweep.config))}
+        return {sight.standing for sight in look(sweep, Jobs(sweep.config))}
 
-    def wait_until_begun(self, *, steps: int = 3) -> None:
-        """Return once every run is some steps on."""
-        self.wait_for(lambda: self.runs and all(self._steps(run) >= steps for run in self.runs))
-
-    def _steps(self, run: RunPaths) -> int:
-        state = view_run(run).state
-        return state.step if state else 0
-
-    def wait_for_jobs(self, *, state: str = "RUNNING") -> None:
-        """Return once every run has a job in this state."""
-        self.wait_until_submitted()
+    def wait_for_jobs(self) -> None:
+        """Return once every run has a job that runs."""
 
         def so() -> bool:
             shown = self.cluster.run("squeue", "-h", "-r", "-o", "%i %T").splitlines()
             states = dict(line.split() for line in shown)
-            return all(states.get(self.jobs(run)[-1]) == state for run in self.runs)
+            jobs = [self.jobs(run) for run in self.runs]
+            return bool(jobs) and all(job and states.get(job[-1]) == "RUNNING" for job in jobs)
 
         self.wait_for(so)
-
-    def wait_until_submitted(self) -> None:
-        """Return once every run has a job."""
-        self.wait_for(lambda: self.runs and all(self.jobs(run) for run in self.runs))
 
     # -- what is asked after a fault -----------------------------------------------------------
 
@@ -215,7 +187,7 @@ class SlurmSweep:
     def assert_recorded_once(self) -> None:
         """Every run is done, and no attempt has taken a record twice."""
         for run in self.runs:
-            state = self.view(run).state
+            state = view_run(run).state
             assert state is not None
             assert state.status == "finished", (run.run_id, state)
             steps = [record.step for record in read_records(run.records).records]

@@ -8,15 +8,12 @@ import pytest
 
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import read_submission
 from tests.conftest import SMALL, isosweep, shared_sweep
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import (
     ended,
-    kill_processes,
     node_lost,
-    node_processes,
     nodes_of,
     wait_for_nodes,
 )
@@ -114,21 +111,3 @@ def test_a_node_that_dies_changes_no_record(
         assert sweep.ended(driver) == 0, sweep.output
         sweep.assert_equal_to(undisturbed)
     wait_for_nodes(slurm_cluster)
-
-
-@pytest.mark.long
-def test_a_worker_that_is_killed_leaves_the_others_time_to_say_so(
-    slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
-) -> None:
-    with slurm_sweep(slurm_cluster, tmp_path, *ON_TWO, step_s=0.5) as sweep:
-        driver = sweep.drive()
-        run = begun(sweep, 1)
-        name = nodes_of(slurm_cluster, sweep.jobs(run)[-1])[1]
-        kill_processes(node_processes(slurm_cluster, name, WORKER))
-        assert sweep.ended(driver) == 0, sweep.output
-        sweep.assert_equal_to(undisturbed)
-        end = read_submission(run, 1).end
-        assert end is not None
-        assert end.outcome == "failed"
-        assert end.reason.startswith("node 1 (")
-        assert (len(sweep.jobs(run)), sweep.attempts(run)) == (2, 2)
