@@ -1,10 +1,9 @@
-"""What a Slurm cluster allows, asked once where it is needed."""
+"""What a Slurm cluster allows."""
 
 import math
 import re
 import shutil
 from collections.abc import Collection
-from functools import cached_property
 
 from isosweep.commands import call
 from isosweep.config.slurm import SlurmConfig
@@ -22,29 +21,21 @@ def require_slurm() -> None:
         raise PreflightError([(f"Slurm's {', '.join(missing)}", remedy)])
 
 
-class Cluster:
-    """Limits of the cluster that jobs of `config` go to; Slurm's defaults where it does not say."""
+def array_size() -> int:
+    """Tasks that one job array may have, Slurm's default where it does not say: MaxArraySize is
+    one more than the highest index. 1: there are no arrays."""
+    text = call(["scontrol", "show", "config"]).output
+    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
+    return max(1, int(found[1])) if found else _ARRAY_SIZE
 
-    def __init__(self, config: SlurmConfig) -> None:
-        self._config = config
 
-    @cached_property
-    def array_size(self) -> int:
-        """Tasks that one job array may have: MaxArraySize is one more than the highest index. 1:
-        there are no arrays."""
-        text = call(["scontrol", "show", "config"]).output
-        found = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
-        return max(1, int(found[1])) if found else _ARRAY_SIZE
-
-    @cached_property
-    def longest_min(self) -> float:
-        """Minutes that one job may take, in the strictest of its partitions."""
-        if self._config.timeout_min is not None:
-            return math.inf
-        command = ["scontrol", "show", "partition", "--oneliner"]
-        answer = call(command)
-        longest = longest_minutes(answer.output, self._config.partition)
-        return math.inf if longest is None else longest
+def longest_min(config: SlurmConfig) -> float:
+    """Minutes that one job of `config` may take, in the strictest of its partitions."""
+    if config.timeout_min is not None:
+        return math.inf
+    answer = call(["scontrol", "show", "partition", "--oneliner"])
+    longest = longest_minutes(answer.output, config.partition)
+    return math.inf if longest is None else longest
 
 
 def longest_minutes(text: str, partitions: Collection[str] | None) -> float | None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from isosweep.commands import call
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_text
-from isosweep.launchers.cluster import Cluster
+from isosweep.launchers.cluster import array_size, longest_min
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
@@ -47,7 +48,6 @@ class SlurmLauncher(Launcher):
         config, _ = with_site(config, os.environ)
         self._config, self._slurm = config, config.launcher.slurm
         self._variants = combinations(config)
-        self._cluster = Cluster(self._slurm)
         self._jobs = SlurmJobs(requeues=self._slurm.requeue)
         self.poll_s = self._jobs.poll_s
         # Tasks that a limit on submitted jobs leaves room for, as far as is known.
@@ -58,7 +58,7 @@ class SlurmLauncher(Launcher):
         together: dict[tuple[object, ...], list[int]] = {}
         for position, run in enumerate(runs):
             together.setdefault(self._alike(run), []).append(position)
-        size = self._cluster.array_size
+        size = self._array_size
         return [
             positions[first : first + size]
             for positions in together.values()
@@ -216,7 +216,15 @@ class SlurmLauncher(Launcher):
         return (devices, self._shape(run) if self._config.launcher.max_parallel is None else None)
 
     def _shape(self, run: PlannedRun) -> Shape:
-        return shape_of(self._of_variant(run), run, self._cluster.longest_min)
+        return shape_of(self._of_variant(run), run, self._longest_min)
+
+    @cached_property
+    def _array_size(self) -> int:
+        return array_size()
+
+    @cached_property
+    def _longest_min(self) -> float:
+        return longest_min(self._slurm)
 
     def _of_variant(self, run: PlannedRun) -> SweepConfig:
         """The config of the run's combination of `grid.axes`."""

@@ -174,58 +174,58 @@ def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
 
     `before`: of attempts with lesser numbers, as if there were no other.
     """
-    reading = _Reading()
+    starts: dict[int, AttemptStart] = {}
+    lines: dict[tuple[int, int], Record] = {}
+    problems: list[str] = []
     for owner, path in log_files(log).items():
-        if owner < before:
-            reading.read(owner, path)
-    starts = {number: start for number, start in reading.starts.items() if number < before}
+        if owner >= before:
+            continue
+        count = len(lines)
+        try:
+            for number, line in numbered_lines(path):
+                try:
+                    _take_line(owner, _read_line(line), starts, lines)
+                except ValueError as error:
+                    problems.append(f"{path}:{number}: {error}")
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+        if owner not in starts and len(lines) > count:
+            lost = f"its first line, which says where attempt {owner} began, is lost"
+            problems.append(f"{path}: {lost}: its records do not count")
     chain = valid_until(starts)
-    problems = reading.problems
     # The last of the chain began at step 0, or went on from one whose first line is gone.
     first = starts[min(chain)].parent if chain else None
     if first is not None:
         path = attempt_file(log, first)
         problems.append(f"{path}: attempt {min(chain)} goes on from its records, which are lost")
+    # A later attempt's lines come later.
+    counted = {
+        step: record for (attempt, step), record in lines.items() if step <= chain.get(attempt, -1)
+    }
     return RecordFile(
-        records=_follow_chain(chain, reading.lines), problems=tuple(problems), chain=chain
+        records=tuple(counted[step] for step in sorted(counted)),
+        problems=tuple(problems),
+        chain=chain,
     )
 
 
-class _Reading:
-    """What is read of a log, file by file: the attempts' first lines, and records with theirs."""
-
-    def __init__(self) -> None:
-        self.starts: dict[int, AttemptStart] = {}
-        self.lines: dict[tuple[int, int], Record] = {}
-        self.problems: list[str] = []
-
-    def read(self, owner: int, path: Path) -> None:
-        """Read the file of attempt `owner`."""
-        count = len(self.lines)
-        try:
-            for number, line in numbered_lines(path):
-                try:
-                    self._line(owner, line)
-                except ValueError as error:
-                    self.problems.append(f"{path}:{number}: {error}")
-        except OSError as error:
-            self.problems.append(f"{path}: {error.strerror}")
-        if owner not in self.starts and len(self.lines) > count:
-            lost = f"its first line, which says where attempt {owner} began, is lost"
-            self.problems.append(f"{path}: {lost}: its records do not count")
-
-    def _line(self, owner: int, line: bytes) -> None:
-        document = _read_line(line)
-        attempt = document["attempt"]
-        if attempt != owner:
-            raise ValueError(f"it is of attempt {attempt}, in the file of attempt {owner}")
-        if document["kind"] == "attempt":
-            self.starts[attempt] = _attempt_start(document)
-            return
-        record = _record(document)
-        if (attempt, record.step) in self.lines:
-            raise ValueError(f"step {record.step} again in attempt {attempt}")
-        self.lines[attempt, record.step] = record
+def _take_line(
+    owner: int,
+    document: Any,
+    starts: dict[int, AttemptStart],
+    lines: dict[tuple[int, int], Record],
+) -> None:
+    """Add what a line of attempt `owner`'s file says. Raises ValueError for what is not its."""
+    attempt = document["attempt"]
+    if attempt != owner:
+        raise ValueError(f"it is of attempt {attempt}, in the file of attempt {owner}")
+    if document["kind"] == "attempt":
+        starts[attempt] = _attempt_start(document)
+        return
+    record = _record(document)
+    if (attempt, record.step) in lines:
+        raise ValueError(f"step {record.step} again in attempt {attempt}")
+    lines[attempt, record.step] = record
 
 
 def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
@@ -287,16 +287,6 @@ def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
                     continue
                 if step <= limits.get(attempt, -1):
                     yield line
-
-
-def _follow_chain(
-    chain: Mapping[int, float], lines: Mapping[tuple[int, int], Record]
-) -> tuple[Record, ...]:
-    # A later attempt's lines come later.
-    by_step = {
-        step: record for (attempt, step), record in lines.items() if step <= chain.get(attempt, -1)
-    }
-    return tuple(by_step[step] for step in sorted(by_step))
 
 
 # Whole numbers that a float holds exactly, amounts whose sums and squares are finite, and times

@@ -192,7 +192,7 @@ def test_runs_of_one_shape_share_arrays_of_the_size_that_the_cluster_takes(
     run: PlannedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher = SlurmLauncher(make_config(*TINY))
-    monkeypatch.setattr(launcher._cluster, "array_size", 2)
+    monkeypatch.setattr(launcher, "_array_size", 2)
     long = replace(run, seconds=1e5)
     batches = launcher.batches([run, long, run, run, long])
     assert batches == [[0, 2], [3], [1, 4]]
