@@ -33,9 +33,8 @@ class LauncherConfig:
     or evaluations, whichever take longer, and at least half an hour. A worker that loads its model
     always has at least half an hour."""
     on_finish: str | None = None
-    """What to do when a followed sweep ends, fails or is interrupted: a shell command with
-    `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}`, or an `https://` address that
-    receives these as JSON. `$NAME` is read from the environment."""
+    """Shell command that is run when a followed sweep ends, fails or is interrupted, with
+    `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}` filled in."""
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
     ray: RayConfig = field(default_factory=RayConfig)

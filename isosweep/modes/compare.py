@@ -15,7 +15,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analysis_seconds
 from isosweep.modes.directory import StoredSweep, named_sweeps
-from isosweep.modes.terminal import say
+from isosweep.modes.terminal import aligned, say
 from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths
 from isosweep.words.numbers import short
@@ -146,11 +146,8 @@ def _show_comparison(
                     "" if at.better is None else f"{at.better:.0%}",
                 )
             )
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     say(console, f"budget in {comparison.unit}; n, B: the best that ran; n*: the best n")
-    for row in rows:
-        cells = (cell.ljust(size) for cell, size in zip(row, sizes, strict=True))
-        say(console, "  ".join(cells).rstrip())
+    say(console, *aligned(rows, left=len(rows[0])))
     say(console, "better: probability that the reward lies above A's")
     if len(shared) * most > len(rows):
         say(console, f"all {len(shared)} budgets: the report")
