@@ -13,7 +13,6 @@ from pydantic import BeforeValidator
 
 from isosweep.config.grid import GridConfig
 from isosweep.config.hydra import config_of
-from isosweep.config.mixture import MixtureConfig
 from isosweep.config.settings import read
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.task import SortConfig
@@ -37,19 +36,13 @@ REFUSED = [
     # What Hydra does not compose.
     ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
-    ("~launcher.nosuch", "~launcher.nosuch", "no such setting; here are name, max_parallel, "),
     ("budget=[1", "budget", "cannot be read: brackets and quotes are closed"),
-    ('"task.template=\'a=b"', "task.template", "brackets and quotes are closed"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
     # Values of another type.
-    ("recipe.lora_rank=\"'8'\"", "recipe.lora_rank", "must be a valid integer"),
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
-    ("hardware.calibrated=1", "hardware.calibrated", "must be a valid boolean"),
-    ("search=optuna search.optuna.sampler=foo", "search.optuna.sampler", "no such setting"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),
     ("grid.num_generations={a:1}", "grid.num_generations", "cannot be set so: "),
     ("evaluation.sets={hard:3}", "evaluation.sets.hard", "must be a group of settings"),
-    ("+grid.tolerence=1", "grid.tolerence", "no such setting"),
     # Trainers of one's own.
     (COMMANDED + "{N}'\"", "trainer.command", "names {N}, and a run has n, B, completions"),
     (COMMANDED + "}'\"", "trainer.command", "a brace of its own is written twice"),
@@ -67,14 +60,12 @@ REFUSED = [
     # Bounds.
     ("budget=[]", "budget", "must be a finite number above 0"),
     ("budget=[1e10,1e10]", "budget", "lists a value twice"),
-    ("budget=logspace:1e18:1e20:1", "budget", "how many budgets, 2 or more"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
     ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
     ("name=runs", "name", "is the name of a file of isosweep's own"),
     (f"name={'a' * 101}", "name", "100 at most"),
     ("health.stop=[collapse,collapse]", "health.stop", "names a rule twice"),
     ("health.collapse_share=null", "health.stop", "switched off by health.collapse_share=null"),
-    ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.entropy_rise"),
     # Modes.
     (
         "mode=status dry_run=true",
@@ -88,12 +79,6 @@ REFUSED = [
     ("task=math task.template=Solve", "task.template", "must contain {problem}"),
     (MATH + "path=a.csv", "task.math.path", "cannot be read (No such file"),
     (MATH + "dataset=null", "task.math.path", "has to be given, a file"),
-    (
-        "task=math model.architecture.max_position_embeddings=9 generation=vllm hardware=h100 "
-        "generation.sleep=false budget=1e15",
-        "task.max_completion_tokens",
-        "vLLM starts with at most the 9 positions",
-    ),
     ("task=custom", "task.custom.function", "has to be given"),
     ("task=custom task.custom.function=f", "task.custom.function", "package.module:function"),
     ("task.kind=math", "task.sort", "task.kind=math has no group"),
@@ -133,9 +118,6 @@ REFUSED = [
     ("generation.overlap=true", "generation.overlap", "recipe.rollout_lag is 0"),
     (OVERLAP + "recipe.mini_batches=2", "generation.overlap", "needs one update a generation"),
     (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "trainer.name=command trains"),
-    (OVERLAP + SIXTEEN, "generation.overlap", "takes one node"),
-    (OVERLAP + GPU, "hardware.devices_per_run", "one samples, the others train"),
-    (OVERLAP + EIGHT, "generation.overlap", "hardware.sharding=fsdp"),
     (GPU + "generation.tensor_parallel=2", "generation.tensor_parallel", "devices_per_run=1"),
     (
         SIXTEEN + "generation.tensor_parallel=16",
@@ -143,7 +125,6 @@ REFUSED = [
         "must divide the 8 devices that a run has on each of its 2 nodes",
     ),
     # Several nodes.
-    (SIXTEEN + "launcher=inline", "launcher", "runs on this machine alone"),
     (SIXTEEN + "launcher.slurm.use_srun=false", "launcher.slurm.use_srun", "first node alone"),
     (SIXTEEN + COMMANDED + "{n} {B} {T}'\"", "trainer", "starts your command on one node"),
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
@@ -162,7 +143,6 @@ REFUSED = [
     ),
     # Searches.
     ("search.max_compute=1e10", "search.max_compute", "search=grid trains the whole plan"),
-    ("tracking=none tracking.entity=lab", "tracking.entity", "is W&B's"),
     ("search=frontier search.storage=a.db", "search.storage", "is no URL of an Optuna storage"),
     ("search=frontier checkpoint.keep=none", "checkpoint.keep", "no checkpoint to go on from"),
     ("search=frontier search.sampler=optuna.A", "search.sampler", "is read by search=optuna"),
@@ -172,15 +152,12 @@ REFUSED = [
         (f"grid.axes={{{axes}}}", setting, rule)
         for axes, setting, rule in [
             ("recipe.num_iterations:[]", "grid.axes.recipe.num_iterations", "lists no value"),
-            ("recipe.num_iteration:[1,2]", "grid.axes", "here are name, loss_type, "),
             ("1:[2]", "grid.axes", "must have names that are text"),
-            ("recipe:[dapoo]", "grid.axes.recipe", "must be one of "),
             ("model:[local]", "grid.axes.model", "must be one of "),
             ("recip:[dapo]", "grid.axes", "an axis is `model` or a setting of model, task"),
             ("variant:[a,b]", "grid.axes", "a name of your own, with named sets of settings"),
             ("variant:{a:{hardware:h100}}", "grid.axes.variant.a", "a variant sets choices"),
             ("variant:{a:{recipe:{beta:1}}}", "grid.axes.variant.a", "its settings have a dot"),
-            ("variant:{a:{recipe.betta:1}}", "grid.axes", "no such setting; here are name, "),
             ("variant:{a:{},b:{recipe.beta:-1}}", "recipe.beta", "(where variant=b)"),
             ("task.num_train_problems:[8,200000]", "task.num_train_problems", "has room for"),
             ("variant:{a:{},b:{recipe.beta:0.0}}", "grid.axes", "the same settings as variant=a"),
@@ -199,7 +176,6 @@ REFUSED = [
         (f"evaluation.sets={{{typed}}}", f"evaluation.sets.{setting}", rule)
         for typed, setting, rule in [
             ("hard:{task:{sort:{levels:[1]}}}", "hard.task.sort.levels", "or equal to 2"),
-            ("hard:{task:{sort:{levles:[6]}}}", "hard.task.sort.levles", "no such setting"),
             (
                 "t:{problems:train,task:{num_eval_problems:64}}",
                 "t.task.num_eval_problems",
@@ -207,7 +183,6 @@ REFUSED = [
             ),
             ("t:{problems:train,task:{data_seed:1}}", "t.task.data_seed", "the sweep's own"),
             ("t:{task:{math:{path:/none.jsonl},kind:math}}", "t.task.math.path", "cannot be read"),
-            ("m:{task:{kind:math}}", "m.task.math", "task.kind=math needs this group"),
             (
                 "g:{task:{kind:reasoning_gym,reasoning_gym:{generator:countdown}}}",
                 "g.task.prompt_tokens",
@@ -249,7 +224,6 @@ REFUSED = [
                 "replaces task.mixture.shares",
             ),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),
-            ("parts.b.kind=math", "parts.b.sort", "has no group"),
         ]
     ),
     *(
@@ -272,7 +246,6 @@ REFUSED = [
         "the sweep's own mixture or of one task",
     ),
     # Plans of which nothing is feasible.
-    ("grid.max_steps=9 grid.min_steps=5", "budget", "break grid.max_steps. The nearest is n="),
     ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "GB more than 90% of 24 GB"),
     (
         "model=qwen-1.5b budget=1e20 hardware.devices_per_run=3",
@@ -284,7 +257,6 @@ REFUSED = [
         "budget",
         "exceeds the 32 training problems of part long, at a share of 0.75",
     ),
-    ("model=qwen-0.5b hardware=h100 budget=1e40", "budget", "T = 1000000000000 exceeds 100000"),
 ]
 
 
@@ -295,22 +267,6 @@ def test_a_refusal_names_the_setting_and_its_rule(typed: str, setting: str, rule
     assert caught.value.setting == setting
     assert rule in caught.value.rule
     assert str(caught.value).startswith(f"{setting}={caught.value.value}: {caught.value.rule}")
-
-
-@pytest.mark.parametrize("typed", ["recipe.mini_batches=2", "hardware.devices_per_run=2"])
-def test_devices_that_cannot_be_split_may_sample_and_train_in_turn(typed: str) -> None:
-    typed = OVERLAP + EIGHT + typed
-    with pytest.raises(SettingError) as caught:
-        config_of(shlex.split(typed))
-    _, in_turn = caught.value.nearest.split(", or ")
-    assert not config_of(shlex.split(f"{typed} {in_turn}")).generation.overlap
-
-
-@pytest.mark.parametrize("name", ["at", "x.y", "ä"])
-def test_a_part_has_a_name_that_files_and_metrics_can_have(name: str) -> None:
-    task: dict[str, Any] = {}
-    with pytest.raises(SettingError, match="is no name of a part"):
-        MixtureConfig(parts={name: task})
 
 
 def test_values_are_taken_as_a_user_writes_them() -> None:

@@ -1,12 +1,9 @@
 """Passwords in addresses of databases: no file holds them, and nothing prints them."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.report import analyse
-from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.secrets import (
     hidden,
     lacks_token,
@@ -65,20 +62,6 @@ def test_an_address_that_may_be_a_secret_is_kept_as_its_host(action: str, kept: 
     assert without_tokens(action) == kept
     assert "pw" not in without_tokens(action)
     assert lacks_token(kept) == kept.endswith(("/***", "true"))
-
-
-def test_no_document_of_a_sweep_has_a_webhook_s_token(tmp_path: Path) -> None:
-    hook = "launcher.on_finish=https://hooks.example.com/services/secretword"
-    config = make_config(*SMALL, hook, "budget=[6.4e9,1.28e10]", f"sweeps_dir={tmp_path}")
-    study = resolve(config)
-    paths = sweep_paths(study)
-    store_plan(study, paths)
-    known = json.loads(paths.config.read_text())
-    assert known["launcher"]["on_finish"] == "https://hooks.example.com/***"
-    analyse(paths, AnalysisConfig(name="default", formats=[]))
-    texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
-    assert "https://hooks.example.com/***" in paths.report.read_text()
-    assert not [text for text in texts if "secretword" in text]
 
 
 def test_an_address_that_is_not_stored_is_asked_for_again() -> None:

@@ -28,8 +28,6 @@ from isosweep.tasks import problem_sets
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, sweep_in, terminal
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of another user need root")
-
 FINISH = Finish(sweep_dir="/s", status="finished", report="", done=1, failed=0)
 
 
@@ -181,15 +179,6 @@ def test_addresses_and_directories_of_others_are_not_used_unasked(
     assert said.startswith(f"{setting}={place}: would be executed or used in your name")
 
 
-def test_a_file_of_ones_own_needs_no_word(shared: Callable[..., Path]) -> None:
-    root = shared(launcher={"on_finish": "true"})
-    wanted = [*executed(read_sweep(root).config)]
-    assert foreign(wanted)
-    # Nor where another sweep was read that is somebody else's.
-    (root / "config.json").chmod(0o644)
-    _require_trusted(read_sweep(root).config, terminal())
-
-
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
     state = tmp_path / "optimizer" / "__0_0.distcp"
     state.parent.mkdir()
@@ -208,29 +197,6 @@ def file(tmp_path: Path) -> Path:
     path.write_text("{}")
     path.chmod(0o644)
     return path
-
-
-def test_what_this_user_alone_may_write_is_nobody_elses(file: Path) -> None:
-    assert others_may_write(file) is None
-    assert others_may_write(Path("/etc/passwd")) is None
-
-
-def test_a_file_of_everybody_is_named_and_the_directories_above_it_are_not_asked(
-    file: Path,
-) -> None:
-    file.parent.chmod(0o2777)
-    assert others_may_write(file) is None
-    file.chmod(0o666)
-    assert others_may_write(file) == f"{file} may be written by everybody (-rw-rw-rw-)"
-
-
-@as_root
-def test_another_users_file_is_named_also_behind_a_link(file: Path, tmp_path: Path) -> None:
-    os.chown(file, 65534, 65534)
-    assert "config.json belongs to nobody (-rw-r--r--)" in str(others_may_write(file))
-    link = tmp_path / "link"
-    link.symlink_to("a/../a/config.json")
-    assert f"{link} belongs to nobody" in str(others_may_write(link))
 
 
 def test_a_group_of_ones_own_is_nobody_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Files of conf/experiment/: each plans what its paper did."""
 
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +18,6 @@ TWINS, STUDIES, LAPTOP = (
     [name for name in ALL if name.startswith(folder)] for folder in ("tiny/", "study/", "laptop/")
 )
 PLAYBOOK = [name for name in PUBLISHED if name.startswith("playbook")]
-SCALERL = [name for name in PUBLISHED if name.startswith("scalerl")]
 
 
 @cache
@@ -39,13 +37,6 @@ def test_all_that_the_paper_ran_is_planned(name: str) -> None:
     assert all("grid.max_completions_per_step" in r.rules for r in plan.rejected)
     assert all(len(run.milestones) == len(plan.budgets) for run in plan.runs)
     assert study(name).config.devices_taken == 8
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_file_names_its_figure_first(name: str) -> None:
-    _, *lines = (FILES / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    comment = " ".join(line for line in lines[:6] if line.startswith("#")).partition(". ")[0]
-    assert any(word in comment for word in ("figure", "appendix", "arXiv", "ablation"))
 
 
 def test_the_docs_quote_sizes_and_prices_as_planned() -> None:
@@ -119,43 +110,6 @@ def test_the_playbooks_figures_share_their_runs() -> None:
     joint = {run.run_id for run in study("playbook_joint").plan.runs}
     for part in ("playbook_metrics", "playbook_fix_B_easy", "playbook_fix_B_hard"):
         assert {run.run_id for run in study(part).plan.runs} <= joint
-
-
-@pytest.mark.parametrize("name", SCALERL)
-def test_scalerls_settings_are_its_own(name: str) -> None:
-    made = study(name)
-    task, evaluation = made.config.task, made.config.evaluation
-    assert made.plan.budget_unit == "device_hours"
-    assert (task.num_eval_problems, evaluation.samples_per_problem) == (1000, 16)
-    assert task.max_completion_tokens == 14336
-    recipe = made.config.recipe
-    assert (recipe.loss_type, recipe.learning_rate, recipe.warmup_steps) == ("cispo", 5e-7, 100)
-    if name not in ("scalerl_batch", "scalerl_generations"):
-        pairs = {(run.num_generations, run.problems_per_batch) for run in made.plan.runs}
-        assert pairs == {(16, 48)}
-
-
-def test_each_variant_leaves_one_part_out() -> None:
-    first, *others = study("scalerl_leave_one_out").variants
-    assert first.axes == {"variant": "scalerl"}
-    assert first.config.recipe == study("scalerl_recipe").config.recipe
-    whole = asdict(first.config.recipe)
-    changed = {
-        variant.axes["variant"]: {
-            name for name, value in asdict(variant.config.recipe).items() if value != whole[name]
-        }
-        for variant in others
-    }
-    assert changed == {
-        "with_dapo_loss": {"loss_type", "epsilon_high"},
-        "without_fp32_head": {"cast_lm_head_to_fp32"},
-        "with_token_average": {"aggregation"},
-        "with_group_advantages": {"scale_advantages", "scale_rewards"},
-        "with_zero_variance": {"zero_variance"},
-        "with_all_problems": {"retire_at"},
-        "with_length_penalty": {"overlong_share"},
-        "with_ppo_off_policy_8": {"rollout_lag", "mini_batches"},
-    }
 
 
 @pytest.mark.parametrize("name", PLAYBOOK)

@@ -63,34 +63,6 @@ def planned(config: SweepConfig) -> Plan | None:
         return None
 
 
-@settings(max_examples=60)
-@given(st.sampled_from([tiny, qwen]).map(lambda config: config()), grids, units, multiples)
-def test_cells_and_rejections_partition_the_candidates(
-    base: SweepConfig, grid: dict[str, Any], unit: BudgetUnit, steps: list[float]
-) -> None:
-    config = drawn(base, grid, unit, steps)
-    plan = planned(config)
-    if plan is None:
-        return
-    candidates = {
-        (n, B, seed, budget)
-        for n in config.grid.num_generations
-        for B in config.grid.problems_per_batch
-        for seed in config.grid.seeds
-        for budget in config.budgets
-    }
-    entries = [(c.num_generations, c.problems_per_batch, c.seed, c.budget) for c in plan.cells]
-    entries += [(r.num_generations, r.problems_per_batch, r.seed, r.budget) for r in plan.rejected]
-    assert len(entries) == len(candidates)
-    assert set(entries) == candidates
-    for cell in plan.cells:
-        assert abs(cell.planned_compute / cell.budget - 1) <= config.grid.tolerance * (1 + 1e-9)
-        assert cell.num_steps >= config.grid.min_steps
-    for rejection in plan.rejected:
-        assert rejection.rule == rejection.rules[0]
-        assert any(character.isdigit() for character in rejection.reason)
-
-
 @settings(max_examples=30)
 @given(grids, units, multiples, st.randoms())
 def test_the_order_of_lists_changes_nothing(
