@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from isosweep.config.ray import RayConfig
+from isosweep.config.launcher import RayConfig
 from isosweep.errors import PreflightError
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.plan.cells import PlannedRun

@@ -1,7 +1,6 @@
 """Where Hydra ends: the composed config becomes frozen, validated dataclasses.
 
-Nothing behind this module imports Hydra or OmegaConf, but `axes.py`, for sweeps that earlier
-versions stored.
+Nothing behind this module imports Hydra or OmegaConf, but `changes.py`, for what a report shows.
 """
 
 import re

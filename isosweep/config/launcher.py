@@ -4,10 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, field
 from typing import Any, Literal
 
-from isosweep.config.ray import RayConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
+
+
+@settings("launcher.ray")
+class RayConfig:
+    """Resources of a job on its node. GPUs are those of a run."""
+
+    cpus: PositiveInt = 8
+    """CPU cores of a job."""
+    mem_gb: PositiveInt = 32
+    """Host memory of a job, in GB."""
 
 
 @settings("launcher")

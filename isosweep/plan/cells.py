@@ -51,17 +51,27 @@ def variant_label(axes: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One feasible (n, B, T) at one budget, for one seed: its run read off at that budget."""
+class Setup:
+    """What a cell, a candidate that is none and a run have in common."""
 
     num_generations: Generations
     """n: rollouts per problem. A count."""
     problems_per_batch: PositiveInt
     """B: distinct problems per batch. A count."""
     num_steps: PositiveInt
-    """T: optimiser updates until the budget is spent. A count."""
+    """T: optimiser updates until the budget is spent, of a run its last one; of a rejection the
+    whole number nearest to it. A count."""
     seed: Seed
     """Seed of the training run. No unit."""
+    axes: Axes = field(default_factory=dict)
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Setup):
+    """One feasible (n, B, T) at one budget, for one seed: its run read off at that budget."""
+
     budget: Budget
     """Compute that one cell may spend, in budget_unit."""
     planned_compute: Cost
@@ -76,9 +86,6 @@ class Cell:
     run_id: RunId
     """Name of the training run and of its directory, ending in a hash of all that can change its
     numbers. No unit."""
-    axes: Axes = field(default_factory=dict)
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
 
     @property
     def cost_of_step(self) -> float:
@@ -87,17 +94,9 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rejection:
+class Rejection(Setup):
     """A candidate that is not planned."""
 
-    num_generations: Generations
-    """n: rollouts per problem. A count."""
-    problems_per_batch: PositiveInt
-    """B: distinct problems per batch. A count."""
-    num_steps: PositiveInt
-    """T that would come nearest to the budget: optimiser updates. A count."""
-    seed: Seed
-    """Seed of the training run. No unit."""
     budget: Budget
     """Compute that one cell may spend, in budget_unit."""
     rule: RuleName
@@ -106,32 +105,21 @@ class Rejection:
     """How it breaks rule: a sentence with the numbers and their units."""
     rules: Annotated[tuple[RuleName, ...], MinLen(1)]
     """Every setting that the candidate breaks. No unit."""
-    axes: Axes = field(default_factory=dict)
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedRun:
+class PlannedRun(Setup):
     """One training run and the budgets at which cells read it off."""
 
     run_id: RunId
     """Name of the training run and of its directory, ending in a hash of all that can change its
     numbers. No unit."""
-    num_generations: Generations
-    """n: rollouts per problem. A count."""
-    problems_per_batch: PositiveInt
-    """B: distinct problems per batch. A count."""
-    seed: Seed
-    """Seed of the training run. No unit."""
     learning_rate: Annotated[float, Gt(0)] | None = None
     """Learning rate after warm-up, by the recipe's rule for this n x B; null of a run that was
     trained elsewhere, as its costs are. No unit."""
     milestones: Budgets
     """Budgets at which cells read the run off, ascending, in budget_unit. The run ends at the
     last."""
-    num_steps: PositiveInt
-    """T at the last milestone: optimiser updates of the whole run. A count."""
     planned_flops: Cost | None = None
     """FLOPs of the whole run: generation and training, evaluation not counted."""
     seconds: Cost | None = None
@@ -164,9 +152,6 @@ class PlannedRun:
     """What its checkpoints take on the disk while it runs, at most. Bytes."""
     checkpoints_kept_bytes: Annotated[float, Ge(0)] = 0.0
     """What is left of them after its end, at most. Bytes."""
-    axes: Axes = field(default_factory=dict)
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
 
     @property
     def label(self) -> str:

@@ -72,49 +72,43 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShortOfWarmup:
-    """Cells of one combination of values of grid.axes that are read too soon after warm-up: whose T
-    is below three warm-ups."""
+class Caution:
+    """Cells of one combination of values of grid.axes that the plan warns of, and the worst."""
 
     axes: Axes
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
-    warmup_steps: Annotated[int, Ge(1)]
-    """recipe.warmup_steps. Updates."""
     cells: Annotated[int, Ge(1)]
     """How many cells that is so of. A count."""
     of_cells: Annotated[int, Ge(1)]
     """Cells planned, these included. A count."""
+    num_generations: Annotated[int, Ge(2)]
+    """n of the worst. A count."""
+    problems_per_batch: Annotated[int, Ge(1)]
+    """B of the worst. A count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortOfWarmup(Caution):
+    """Cells that are read too soon after warm-up: whose T is below three warm-ups."""
+
+    warmup_steps: Annotated[int, Ge(1)]
+    """recipe.warmup_steps. Updates."""
     num_steps: Annotated[int, Ge(1)]
     """T of the shortest of them. Updates."""
-    num_generations: Annotated[int, Ge(2)]
-    """n of that one. A count."""
-    problems_per_batch: Annotated[int, Ge(1)]
-    """B of that one. A count."""
     budget: Annotated[float, Gt(0)]
     """Budget of that one, in budget_unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repeated:
-    """Cells at the largest budget of one combination of values of grid.axes whose runs see the
-    training problems more than 16 times."""
+class Repeated(Caution):
+    """Cells at the largest budget whose runs see the training problems more than 16 times, of those
+    planned there."""
 
-    axes: Axes
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
     budget: Annotated[float, Gt(0)]
     """The largest budget, in budget_unit."""
-    cells: Annotated[int, Ge(1)]
-    """How many cells that is so of. A count."""
-    of_cells: Annotated[int, Ge(1)]
-    """Cells planned at this budget, these included. A count."""
     epochs: Annotated[float, Gt(0)]
     """Of the one that sees them most often. Passes."""
-    num_generations: Annotated[int, Ge(2)]
-    """n of that one. A count."""
-    problems_per_batch: Annotated[int, Ge(1)]
-    """B of that one. A count."""
     problems: Annotated[int, Ge(1)]
     """Training problems that are passed over: of a mixture's part, where one is gone through first.
     A count."""
@@ -123,31 +117,19 @@ class Repeated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stale:
-    """Cells of one combination of values of grid.axes whose learning rate is above what is
-    published as stable with rollouts as old."""
+class Stale(Caution):
+    """Cells whose learning rate is above what is published as stable with rollouts as old."""
 
-    axes: Axes
-    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
-    axes."""
     staleness: Annotated[int, Ge(2)]
     """Updates from the policy that sampled a rollout to the last update that uses it. A count."""
     rollout_lag: Annotated[int, Ge(0)]
     """recipe.rollout_lag. Generations."""
-    cells: Annotated[int, Ge(1)]
-    """How many cells that is so of. A count."""
-    of_cells: Annotated[int, Ge(1)]
-    """Cells planned, these included. A count."""
     learning_rate: Annotated[float, Gt(0)]
     """The largest rate among them. No unit."""
     largest: Annotated[float, Gt(0)]
     """The largest rate by what is published. No unit."""
     mended: Annotated[float, Gt(0)]
     """recipe.learning_rate with which none of the cells would be above it. No unit."""
-    num_generations: Annotated[int, Ge(2)]
-    """n of the cell with the largest rate. A count."""
-    problems_per_batch: Annotated[int, Ge(1)]
-    """B of that one. A count."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,16 +9,15 @@ import numpy as np
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.efficiency import Efficiency
-from isosweep.costs.fit import MemoryFit, quickest
+from isosweep.costs.fit import MemoryFit, Sampled, fit_memory, quickest
 from isosweep.costs.flops import Passes, rollout_flops
 from isosweep.costs.padding import learner_flops
 from isosweep.costs.steps import Floats, Ints, steps_for
 from isosweep.costs.timing import StepSeconds, step_seconds
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
-from isosweep.plan.memory import planned_memory
+from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds, evaluations
 from isosweep.plan.rules import broken_bits
-from isosweep.plan.spec import passes_of, reached
+from isosweep.plan.spec import evaluation_batch, passes_of, reached
 
 
 def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
@@ -109,6 +108,32 @@ def _quickest(
     sizes = [2**power for power in range(most.bit_length())]
     fits = [planned_memory(config, completions, size) for size in (*sizes, None)]
     return timed(quickest(fits, [timed(fit)[2].total for fit in fits]))
+
+
+def planned_memory(
+    config: SweepConfig, completions: Ints, micro_batch: int | None = None
+) -> MemoryFit:
+    """How n x B = `completions` fit, in micro-batches of so many: arrays of their shape."""
+    recipe = config.recipe
+    if micro_batch is not None:
+        recipe = replace(recipe, micro_batch=micro_batch)
+    task, hardware = config.task, config.run_hardware
+    return fit_memory(
+        config.model.architecture,
+        recipe,
+        hardware,
+        config.generation,
+        lengths=task.lengths,
+        completions=completions,
+        evaluated=[
+            Sampled(
+                prompt=on.task.planned_prompt_tokens,
+                completion=float(on.task.completion_limit),
+                at_once=evaluation_batch(on),
+            )
+            for on in evaluations(config)
+        ],
+    )
 
 
 def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:

@@ -11,7 +11,7 @@ from isosweep.config.hardware import HardwareConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import efficiency
 from isosweep.costs.padding import cached_at_most, longest_of
-from isosweep.plan.memory import planned_memory
+from isosweep.plan.enumerate import planned_memory
 from isosweep.plan.spec import reached
 from tests.conftest import candidates_of, make_config
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.ray import RayConfig
+from isosweep.config.launcher import RayConfig
 from isosweep.errors import PreflightError
 from isosweep.launchers import ray as module
 from isosweep.launchers.launcher import Order, Refused

@@ -10,8 +10,8 @@ import pytest
 from isosweep.compute import Compute
 from isosweep.costs.flops import decode_flops, prefill_flops
 from isosweep.plan.cells import predicted
+from isosweep.plan.enumerate import planned_memory
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
-from isosweep.plan.memory import planned_memory
 from isosweep.plan.spec import reached, run_spec
 from isosweep.plan.study import plan_document, resolve
 from isosweep.training.schedule import Schedule
