@@ -179,10 +179,12 @@ def test_a_row_that_is_there_twice_counts_once(
 
 
 def test_runs_of_an_import_that_grew_are_moved_to_the_trash(tmp_path: Path) -> None:
-    for last in (81, 101):
+    replaced = []
+    for last in (81, 101, 101):
         own = [row for key in logs.RUNS for row in logs.rows(*key, range(0, last, 10))]
         write_csv(tmp_path / "a.csv", own)
-        logs.imported(tmp_path, "from=a.csv")
+        replaced.append("it was the import of plan" in logs.imported(tmp_path, "from=a.csv")[0])
+    assert replaced == [False, True, False], "the same file again adds nothing"
     assert len([*tmp_path.glob("sweeps/runs/*")]) == 2 * len(logs.RUNS)
     listed = isosweep("mode=clean", cwd=tmp_path).stdout
     assert listed.count("(no sweep's plan names it)") == len(logs.RUNS)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.axes import combinations
-from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.buckets import bucket_rewards, buckets_of
 from isosweep.difficulty.measurement import (
@@ -96,18 +95,6 @@ def test_every_success_rate_has_a_difficulty() -> None:
 def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
     rewards = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
     assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0, "very_easy": 1.0}
-
-
-@pytest.mark.parametrize("name", list(DIFFICULTIES))
-def test_a_difficulty_selects_only_problems_of_its_range(name: str, tmp_path: Path) -> None:
-    config = config_in(tmp_path, f"task.difficulty={name}", *SIZES)
-    measurement, rates = measured(config)
-    sets = select(config.task, measurement).sets
-    assert (len(sets.training), len(sets.heldout)) == (24, 8)
-    chosen = [problem.problem_id for problem in (*sets.training, *sets.heldout)]
-    assert len(set(chosen)) == 32
-    low, high = DIFFICULTIES[name]
-    assert all(low <= rates[problem_id] <= high for problem_id in chosen)
 
 
 def test_a_mix_has_its_shares_and_no_problem_twice(tmp_path: Path) -> None:

@@ -101,13 +101,3 @@ def test_of_rewards_n_star_is_the_same_and_no_surer(
         assert now.interval.median == pytest.approx(before.interval.median, rel=0.02)
     for width, least in zip(widths(again), widths(direct), strict=True):
         assert width >= least * 0.99
-
-
-def test_the_same_file_again_makes_the_same_runs(
-    own: tuple[list[Row], Findings], tmp_path: Path
-) -> None:
-    write_csv(tmp_path / "runs.csv", own[0])
-    paths = imported(tmp_path, tmp_path / "runs.csv")
-    before = {path: path.stat().st_mtime_ns for path in paths.runs.rglob("*/records/*")}
-    again = imported(tmp_path, tmp_path / "runs.csv")
-    assert {path: path.stat().st_mtime_ns for path in again.runs.rglob("*/records/*")} == before

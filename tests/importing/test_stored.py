@@ -11,7 +11,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.dispatch import prepare
 from isosweep.modes.importing import store_frame
-from tests.modes.looked_after import printed, terminal
+from tests.modes.looked_after import terminal
 
 FRAME = pandas.DataFrame(
     [
@@ -43,22 +43,6 @@ def test_a_password_in_an_address_is_not_stored(tmp_path: Path) -> None:
     texts = [path.read_text() for path in (tmp_path / "a").iterdir() if path.is_file()]
     assert any("postgresql://me@host/db" in text for text in texts)
     assert not any("secret" in text for text in texts)
-
-
-def test_an_import_in_the_place_of_another_is_said(tmp_path: Path) -> None:
-    asked = ("mode=import", f"sweeps_dir={tmp_path}", "name=a", "budget_unit=tokens")
-    more = FRAME.assign(n=FRAME["n"] * 4)
-    for name, frame in (("few", FRAME), ("many", pandas.concat([FRAME, more]))):
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    said = []
-    for name in ("few", "few", "many"):
-        console = terminal()
-        prepare(config_of((*asked, f"from={tmp_path / name}.csv")))(console)
-        said.append(printed(console))
-    first, again, other = ("it was the import of plan" in text for text in said)
-    assert (first, again, other) == (False, False, True)
-    assert "(4 runs), and is now plan" in said[2]
-    assert "(8 runs)" in said[2]
 
 
 def test_not_even_a_dry_run_takes_the_directory_of_another_plan(tmp_path: Path) -> None:

@@ -49,11 +49,6 @@ def test_problems_that_are_trained_on_have_others_in_their_place() -> None:
 TASK = ("task.sort.levels=[4]", "task.num_train_problems=600", "task.num_eval_problems=64")
 
 
-def test_training_problems_are_a_set_in_the_order_they_are_drawn_in() -> None:
-    config = make_config("evaluation.sets={t:{problems:train,task:{num_eval_problems:20}}}")
-    assert drawn(config)["t"] == training_problems(config.task)[:20]
-
-
 def of_files(tmp_path: Path, more: str) -> SweepConfig:
     write_sums(tmp_path / "a.jsonl", 0, 60)
     write_sums(tmp_path / "b.jsonl", 40, 60)

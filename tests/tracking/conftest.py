@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracking.sweeps import Sweep, set_state, start, write_steps
+from tests.tracking.sweeps import Sweep, half_done
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +34,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def untracked(tmp_path: Path) -> Sweep:
     """Two runs, the first of them half done; a path that URIs must quote."""
-    sweep = Sweep(tmp_path / "sweeps of mine", max_points=25)
-    start(sweep.runs[0])
-    write_steps(sweep.runs[0], range(21))
-    set_state(sweep.runs[0], "running", 20)
-    return sweep
+    return half_done(tmp_path / "sweeps of mine")
 
 
 @pytest.fixture

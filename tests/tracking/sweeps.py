@@ -249,3 +249,12 @@ def set_state(
     run.attempts.mkdir(exist_ok=True)
     Attempt(run, attempt).write(state)
     return state
+
+
+def half_done(root: Path, name: Literal["mlflow", "wandb"] = "mlflow") -> Sweep:
+    """Two runs, the first of them half done."""
+    sweep = Sweep(root, name=name, max_points=25)
+    start(sweep.runs[0])
+    write_steps(sweep.runs[0], range(21))
+    set_state(sweep.runs[0], "running", 20)
+    return sweep

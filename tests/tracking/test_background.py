@@ -46,14 +46,6 @@ class FakeTracker(Tracker):
 FAILED = "tracking: http://store: it does not answer; the runs go on, and the view catches up later"
 
 
-def test_background_syncs_repeat_and_one_more_ends_the_sweep() -> None:
-    tracker, said = FakeTracker(), list[str]()
-    background = BackgroundTracker(tracker, 0.01, said.append)
-    assert tracker.called.wait(10)
-    background.close("FINISHED", [], None)
-    assert (tracker.finished, said) == (["FINISHED"], [])
-
-
 def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
     tracker, said = FakeTracker(failing=True), list[str]()
     background = BackgroundTracker(tracker, 0.01, said.append, remedy="mode=analyse sweep_dir=X")

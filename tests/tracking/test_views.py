@@ -16,6 +16,7 @@ from tests.tracking.sweeps import (
     EVAL_STEPS,
     START,
     Sweep,
+    half_done,
     set_state,
     start,
     sync_command,
@@ -29,11 +30,8 @@ Kept = Literal["mlflow", "wandb"]
 @pytest.fixture(params=["mlflow", "wandb"])
 def sweep(request: pytest.FixtureRequest, tmp_path: Path, empty_store: Path) -> Sweep:
     """Two runs, the first of them half done."""
-    sweep = Sweep(tmp_path / "sweeps of mine", name=request.param, max_points=25)
+    sweep = half_done(tmp_path / "sweeps of mine", request.param)
     shutil.copy(empty_store, sweep.root / "mlflow.db")
-    start(sweep.runs[0])
-    write_steps(sweep.runs[0], range(21))
-    set_state(sweep.runs[0], "running", 20)
     return sweep
 
 

@@ -16,8 +16,8 @@ from tests.runs import wait_for
 from tests.tracking.sweeps import (
     START,
     Sweep,
+    half_done,
     set_state,
-    start,
     sync_command,
     write_steps,
 )
@@ -28,11 +28,7 @@ KEY = "0123456789" * 4
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Sweep:
-    sweep = Sweep(tmp_path / "sweeps of mine", name="wandb", max_points=25)
-    start(sweep.runs[0])
-    write_steps(sweep.runs[0], range(21))
-    set_state(sweep.runs[0], "running", 20)
-    return sweep
+    return half_done(tmp_path / "sweeps of mine", "wandb")
 
 
 @pytest.fixture
