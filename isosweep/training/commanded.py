@@ -236,11 +236,7 @@ class Commanded:
             if checkpoint.exists() or not self._resumed < step <= self._told.last_step:
                 continue
             checkpoint.mkdir(parents=True, exist_ok=True)
-            progress = {
-                "step": step,
-                "recorded": sorted(each for each in self._recorded if each <= step),
-                "compute": asdict(self._spent(step)),
-            }
+            progress = {"compute": asdict(self._spent(step))}
             health = self._session.monitor.to_json()
             for name, document in (
                 (CHECKPOINT_PROGRESS, progress),

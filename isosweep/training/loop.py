@@ -118,9 +118,7 @@ class TrainingLoop:
 
     def complete(self, checkpoint: Path) -> None:
         """Add the progress to a checkpoint, and complete it."""
-        step = int(checkpoint.name.rpartition("-")[2])
-        save = partial(self.progress.save, checkpoint, step, self.recorded)
-        self._saver.complete(checkpoint, save)
+        self._saver.complete(checkpoint, partial(self.progress.save, checkpoint))
 
     def saved(self, seconds: float) -> None:
         """Count the wall seconds that training stood still for a checkpoint."""

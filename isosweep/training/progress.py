@@ -1,9 +1,10 @@
 """What a checkpoint says beside the trainer's own files, and which one an attempt starts from."""
 
 import json
-from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from isosweep.compute import Compute
 from isosweep.errors import RecordError
@@ -42,28 +43,26 @@ class ResumePoint:
 
     def to_json(self) -> JsonObject:
         """The point, for the processes that share a run."""
-        return {**asdict(self), "checkpoint": str(self.checkpoint) if self.checkpoint else None}
+        document: JsonObject = TypeAdapter(ResumePoint).dump_python(self, mode="json")
+        return document
 
     @staticmethod
     def from_json(document: JsonObject) -> "ResumePoint":
         """The point that `to_json` wrote."""
-        path, losses = document["checkpoint"], tuple(document["losses"])
-        return ResumePoint(**{**document, "checkpoint": path and Path(path), "losses": losses})
+        return TypeAdapter(ResumePoint).validate_python(document)
 
 
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
     """The newest whole checkpoint on the chain of attempts before `attempt`.
 
-    One that is broken is passed over: a file is missing, or has another size. So is one before
-    which a record was taken that is lost: from an earlier one it is taken again.
+    One that is broken is passed over: a file is missing, or has another size.
     """
     losses: list[str] = []
     read = read_records(run.records, before=attempt)
-    known = {record.step for record in read.records}
     for parent, last in read.chain.items():
         checkpoints = complete_checkpoints(run.attempt_checkpoints(parent))
         for step in sorted((step for step in checkpoints if step <= last), reverse=True):
-            wrong = _wrong(checkpoints[step], step, known)
+            wrong = _wrong(checkpoints[step])
             if wrong is None:
                 return ResumePoint(step, parent, checkpoints[step], _ending(losses, step))
             losses.append(f"the checkpoint of step {step} in {checkpoints[step]} {wrong}")
@@ -75,21 +74,14 @@ def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
     return ResumePoint(0, None, None, _ending(losses, 0))
 
 
-def _wrong(checkpoint: Path, step: int, known: Collection[int]) -> str | None:
-    """Why a run cannot go on from a checkpoint; `known`: steps of the records that it has."""
+def _wrong(checkpoint: Path) -> str | None:
+    """Why a run cannot go on from a checkpoint."""
     broken = fault(checkpoint)
     if broken is not None:
         return f"is broken: {broken}"
-    document = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
-    if document["step"] != step:
-        return f"is broken: it is that of step {document['step']}"
     foreign = read_json(checkpoint / CHECKPOINT_FOREIGN)
     if foreign is not None and not Path(foreign["path"]).exists():
         return f"is gone: its command has removed {foreign['path']}"
-    lost = sorted({*document["recorded"]} - {*known})
-    if lost:
-        steps = ", ".join(map(str, lost))
-        return f"is passed over, to take records again that are lost: of step {steps}"
     return None
 
 
@@ -114,15 +106,10 @@ class Progress:
     stream: Stream
     monitor: HealthMonitor
 
-    def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
-        """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""
+    def save(self, checkpoint: Path) -> None:
+        """Add what is known now to a checkpoint."""
         write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json())
-        document = {
-            "step": step,
-            "recorded": sorted(recorded),
-            "compute": asdict(self.ledger.spent),
-            "stream": self.stream.to_json(),
-        }
+        document = {"compute": asdict(self.ledger.spent), "stream": self.stream.to_json()}
         write_json(checkpoint / CHECKPOINT_PROGRESS, document)
 
     def restore(self, checkpoint: Path) -> None:

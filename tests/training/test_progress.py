@@ -2,16 +2,14 @@
 
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.store.checkpoints import complete
-from isosweep.store.paths import CHECKPOINT_FILES, CHECKPOINT_PROGRESS, RunPaths
-from isosweep.store.records import AttemptStart, Record, append_attempt, append_record, attempt_file
+from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
+from isosweep.store.records import AttemptStart, append_attempt
 from isosweep.training.progress import find_resume_point
 
 
@@ -25,20 +23,11 @@ def run(tmp_path: Path) -> RunPaths:
     return run
 
 
-def checkpoint(
-    run: RunPaths,
-    attempt: int,
-    step: int,
-    whole: bool = True,
-    *,
-    said: int | None = None,
-    recorded: Sequence[int] = (),
-) -> Path:
+def checkpoint(run: RunPaths, attempt: int, step: int, whole: bool = True) -> Path:
     path = run.attempt_checkpoints(attempt) / f"checkpoint-{step}"
     path.mkdir(parents=True)
     (path / "model").write_bytes(bytes(100))
-    document = {"step": step if said is None else said, "recorded": recorded}
-    write_json(path / CHECKPOINT_PROGRESS, document)
+    write_json(path / CHECKPOINT_PROGRESS, {})
     if whole:
         complete(path)
     return path
@@ -75,55 +64,3 @@ def test_who_may_see_a_checkpoint_can_go_on_from_it_and_change_nothing(
     finally:
         os.umask(before)
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {mode}
-
-
-def record(run: RunPaths, attempt: int, step: int) -> None:
-    taken = Record(
-        step=step,
-        compute=Compute(),
-        successes=(1,),
-        samples_per_problem=1,
-        completion_tokens=1.0,
-        unix_time=0.0,
-    )
-    append_record(run.records, attempt, taken)
-
-
-def test_a_record_that_is_lost_is_taken_again_from_before_it(run: RunPaths) -> None:
-    for step in (0, 2):
-        record(run, 1, step)
-    for step in (6, 8):
-        record(run, 3, step)
-    older = checkpoint(run, 1, 3, recorded=(0, 2))
-    before = checkpoint(run, 3, 5, recorded=(0, 2))
-    newest = checkpoint(run, 3, 7, recorded=(0, 2, 6))
-    assert find_resume_point(run, 4).checkpoint == newest
-    # Somebody's editor has torn a line.
-    third = attempt_file(run.records, 3)
-    head, six, eight = third.read_text().splitlines()
-    third.write_text("\n".join([head, six[:30], eight, ""]))
-    start = find_resume_point(run, 4)
-    assert start.checkpoint == before
-    (loss,) = start.losses
-    assert loss == (
-        f"the checkpoint of step 7 in {newest} is passed over, to take records again that are "
-        "lost: of step 6; training goes on from step 5"
-    )
-    # All of an earlier attempt: the only whole beginning is the very first.
-    attempt_file(run.records, 1).unlink()
-    assert find_resume_point(run, 4).step == 0
-    assert older.exists()
-
-
-def test_a_checkpoint_in_another_ones_place_is_passed_over(run: RunPaths) -> None:
-    checkpoint(run, 3, 7, said=6)
-    unlisted = checkpoint(run, 3, 8, whole=False)
-    (unlisted / CHECKPOINT_PROGRESS).rename(run.root / "away")
-    complete(unlisted)
-    assert (unlisted / CHECKPOINT_FILES).exists()
-    start = find_resume_point(run, 4)
-    assert start.step == 0
-    assert [loss.partition(" is broken: ")[2] for loss in start.losses] == [
-        f"{CHECKPOINT_FILES} does not list {CHECKPOINT_PROGRESS}; training goes on from step 0",
-        "it is that of step 6; training goes on from step 0",
-    ]
