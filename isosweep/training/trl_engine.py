@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from accelerate.utils import gather_object
-
 from isosweep.training.changed import changed
 from isosweep.training.trl_adapter import TRLTrainer
 
@@ -37,27 +35,15 @@ class Engine:
     def sample(
         self, rows: list[list[int]], *, k: int, temperature: float, limit: int
     ) -> list[list[int]]:
-        """A completion of each of `rows`, in which every prompt comes `k` times."""
+        """A completion of each of `rows`, in which every prompt comes `k` times.
+
+        Processes that share an engine are to ask for as many as each other: TRL expects that.
+        """
         sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
-        asked = self._as_many_as_others(rows, k) if self._together else rows
         with changed(self._backend, **sampling, max_completion_length=limit):
-            _, completions, _, _ = self._backend.generate(asked, images=None, num_generations=k)
+            _, completions, _, _ = self._backend.generate(rows, images=None, num_generations=k)
         ids: list[list[int]] = completions
-        return ids[: len(rows)]
-
-    @property
-    def _together(self) -> bool:
-        """Whether processes hand their prompts to one engine, which TRL expects as many of each."""
-        shared: bool = self._backend.tensor_parallel_size > 1
-        return shared
-
-    def _as_many_as_others(self, rows: list[list[int]], k: int) -> list[list[int]]:
-        """`rows`, and copies of somebody's first, as many as the process with the most has."""
-        shares = gather_object([(len(rows), rows[:k])])
-        most: int
-        filler: list[list[int]]
-        most, filler = max(shares, key=lambda share: int(share[0]))
-        return rows + filler * ((most - len(rows)) // k)
+        return ids
 
 
 @contextmanager
