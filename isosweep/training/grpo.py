@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PrinterCallback
 from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
 
@@ -229,5 +229,5 @@ def make_trainer(
         keep_soft_cap(trainer.ref_model)
     trainer.args.output_dir = str(checkpoints)
     # metrics.jsonl has every step's metrics.
-    trainer.be_quiet()
+    trainer.remove_callback(PrinterCallback)
     return trainer

@@ -4,7 +4,7 @@ import threading
 from contextlib import suppress
 
 from isosweep.errors import RecordError
-from isosweep.store.claims import names
+from isosweep.store.claims import highest_of, names
 from isosweep.store.state import HEARTBEAT_S, Attempt, OvertakenError
 from isosweep.store.submissions import read_submission
 from isosweep.training.reporter import Reporter
@@ -34,9 +34,7 @@ class Watch:
             return
         run, own = self._attempt.run, self._submission
         there = names(run.submissions)
-        heads = (name.partition(".")[0] for name in there)
-        newest = max((int(head) for head in heads if head.isdecimal()), default=own)
-        if newest > own:
+        if (newest := highest_of(there)) > own:
             self._stop.overtaken = f"{run.run_id}: submission {newest} owns the run now"
         elif f"{own}.cancel.json" in there and not self._stop.cancelled:
             self._stop.cancel(self._who_cancelled(there))

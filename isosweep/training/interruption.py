@@ -46,7 +46,7 @@ class Interruption:
         cut = [
             i
             for i, ids in enumerate(completions)
-            if len(ids) >= self._first_limit and not trainer.ends_answer(ids[-1])
+            if len(ids) >= self._first_limit and ids[-1] not in trainer.eos_token_ids
         ]
         if not cut:
             return completions, logprobs

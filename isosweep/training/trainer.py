@@ -116,7 +116,8 @@ class CountedGRPOTrainer(TRLTrainer):
     def sample_beside(self, beside: Beside) -> None:
         """Have `beside` sample in place of this process."""
         beside.serve(self)
-        self.learn_from(engine=self._spec.generation.name == "vllm")
+        # TRL asks this where the loss corrects for an engine's log-probabilities.
+        self.use_vllm = self._spec.generation.name == "vllm"
         self._beside = beside
 
     def make_batch(self, count: int) -> Batch:

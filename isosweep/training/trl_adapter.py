@@ -1,9 +1,5 @@
 """What touches what TRL and transformers do not document: this file, those called trl_*, and the
-overrides of trainer.py.
-
-What they rely on is looked up by tests/training/test_trl_signatures.py, which says what upgrades
-broke.
-"""
+overrides of trainer.py."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PrinterCallback
 from trl.models import unwrap_model_for_generation
 from trl.trainer import utils as trl_utils
 
@@ -280,10 +275,6 @@ class TRLTrainer(CheckpointedTrainer):
         self._metrics["train"].clear()
         return noted
 
-    def ends_answer(self, token: int) -> bool:
-        """Whether `token` ends a completion."""
-        return token in self.eos_token_ids
-
     # A batch's tensors.
 
     def weigh(self, batch: Batch, weights: Any) -> None:
@@ -349,12 +340,3 @@ class TRLTrainer(CheckpointedTrainer):
         """Compute log-probabilities in the precision of training, which is never begun."""
         self.accelerator.prepare_model(self.model, evaluation_mode=True)
         self.model.train()
-
-    def learn_from(self, engine: bool) -> None:
-        """Train on what another process samples, with an `engine` of vLLM or without."""
-        # TRL asks this where the loss corrects for an engine's log-probabilities.
-        self.use_vllm = engine
-
-    def be_quiet(self) -> None:
-        """Print no step's metrics."""
-        self.remove_callback(PrinterCallback)
