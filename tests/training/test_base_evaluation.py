@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.health import HealthConfig
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, read_records
-from isosweep.training.worker import TrainRun
-from tests.training.builders import prepared, spec_of
-from tests.training.test_loop import loop_of
+from tests.training.builders import spec_of, trained
 
 pytestmark = pytest.mark.train
 
@@ -64,30 +61,29 @@ def test_runs_share_it_and_their_record_is_the_one_that_they_would_take(tmp_path
     from isosweep.training.evaluate import Evaluator
     from isosweep.training.grpo import load_policy
 
-    for n in (2, 4):
-        run = prepared(spec_of(n=n), tmp_path)
-        assert TrainRun(str(run.root), (16.0,), "rollouts", HealthConfig())() == "finished"
+    def run_of(n: int) -> RunPaths:
+        return trained(spec_of(n=n), tmp_path, (16.0,), unit="rollouts")
+
+    runs = run_of(2), run_of(4)
     (file,) = (tmp_path / "evaluations").glob("*")
     document = json.loads(file.read_text())
     shared = Evaluation.from_json(document)
     model, tokenizer = load_policy(spec_of(), weights(spec_of().model))
     assert Evaluator(spec_of(), tokenizer)(model) == shared
-    for root in (tmp_path / "runs").iterdir():
-        record = read_records(RunPaths(root).records).records[0]
-        assert (record.step, record.samples_per_problem) == (0, 2)
-        assert record.to_json().items() >= shared.to_json().items()
-
-
-def test_a_run_takes_down_what_another_has_evaluated_if_it_can_be_read(tmp_path: Path) -> None:
-    stored = RunPaths(tmp_path / "runs" / "r").base_evaluation("abc")
-    stored.parent.mkdir()
-    # Other numbers than it would find, so that it is seen whose they are.
-    theirs = {"successes": [1, 1, 0], "samples_per_problem": 2, "completion_tokens": 0.1 + 0.2}
-    for name, content in (("mine", "{}"), ("theirs", json.dumps(theirs))):
-        stored.write_text(content)
-        loop = loop_of(tmp_path / name)
-        loop.evaluator.base = stored
-        loop.begin(0)
-        (record,) = read_records(loop.session.attempt.run.records).records
-        assert (record.completion_tokens == 0.1 + 0.2) == (name == "theirs")
-        assert Evaluation.from_json(json.loads(stored.read_text())).successes == record.successes
+    for run in runs:
+        first, *later = read_records(run.records).records
+        assert (first.step, first.samples_per_problem) == (0, 2)
+        assert first.to_json().items() >= shared.to_json().items()
+        # What came before the first evaluation is apart, and in every record.
+        assert {record.compute.startup_seconds for record in (first, *later)} == {
+            first.compute.startup_seconds
+        }
+        assert first.compute.startup_seconds > 0
+    # Numbers that it would not find, so that it is seen whose they are, and none that can be read.
+    theirs = replace(shared, completion_tokens=0.1 + 0.2)
+    for n, content, expected in ((8, json.dumps(theirs.to_json()), theirs), (16, "{}", shared)):
+        file.write_text(content)
+        assert read_records(run_of(n).records).records[0].to_json().items() >= (
+            expected.to_json().items()
+        )
+        assert Evaluation.from_json(json.loads(file.read_text())) == expected
