@@ -93,35 +93,3 @@ def test_evaluation_leaves_randomness_mode_and_parameters_alone(policy: tuple[An
     assert Evaluator(small, tokenizer)(model) == first
     other = replace(SPEC, evaluation=replace(SPEC.evaluation, seed=1))
     assert Evaluator(other, tokenizer)(model).successes != first.successes
-
-
-def test_processes_with_fewer_problems_sample_as_many(
-    policy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isosweep.tasks import heldout_problems
-    from isosweep.training import evaluate
-    from isosweep.training.sampling import Sampler
-
-    model, tokenizer = policy
-    # Two problems for each of four processes: the third has one, and the last has none.
-    problems = heldout_problems(SPEC.task)[:5]
-    one = replace(SPEC, evaluation_batch=4)
-    sampled: list[int] = []
-    plain = Sampler.sample
-
-    def sample(self: Any, model: Any, prompts: Any, streams: Any) -> Any:
-        sampled.append(len(prompts))
-        return plain(self, model, prompts, streams)
-
-    monkeypatch.setattr(Sampler, "sample", sample)
-    # What the others have sampled, as if it were one problem.
-    monkeypatch.setattr(evaluate, "gather_object", lambda own: [([(4, 1.0)], 8), *own])
-    seen = []
-    for rank in range(4):
-        evaluator = evaluate.Evaluator(one, tokenizer, problems=problems, rank=rank, ranks=4)
-        sampled.clear()
-        assert evaluator.can_answer(model)
-        result = evaluator(model)
-        seen.append((list(sampled), len(result.successes) - 1))
-        assert (result.completion_tokens or 0) >= 1
-    assert seen == [([4, 4], 2), ([4, 4], 2), ([4, 4], 1), ([4, 4], 0)]

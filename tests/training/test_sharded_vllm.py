@@ -4,12 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import in_ci
 from tests.training.engines import require_vllm
-from tests.training.sharded import (
-    as_replicated,
-    let_in,
-    trained_in_parts,
-)
+from tests.training.sharded import as_replicated, let_in
 
 pytestmark = [
     pytest.mark.vllm,
@@ -25,14 +22,9 @@ def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     let_in(monkeypatch)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("layout", ["plain", "kl"])
+@pytest.mark.parametrize("layout", in_ci(("plain", "kl", "lora"), "lora"))
 def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
     as_replicated(layout, tmp_path, VLLM)
-
-
-def test_a_sharded_run_in_parts_is_the_replicated_one(tmp_path: Path) -> None:
-    as_replicated("lora", tmp_path, VLLM, train=trained_in_parts)
 
 
 @pytest.mark.long
