@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from isosweep.files import write_json
 from isosweep.machine import process_alive
 from isosweep.training.ranks import Group, Ranks
 from tests.runs import wait_for
-from tests.training.builders import spec_of
+from tests.training.builders import listen, spec_of, train, trainer_of
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -52,13 +51,12 @@ def ranks(both: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return both[0]
 
 
-def trained_by_two(
-    out: Path, steps: int, *losses: str, more: Sequence[str] = ()
-) -> list[list[dict[str, Any]]]:
-    """What each of two processes reports of runs with n = 4, B = 8, a run for each loss."""
+def trained_by_two(out: Path, steps: int, *kinds: str) -> list[list[dict[str, Any]]]:
+    """What each of two processes reports of runs with n = 4, B = 8, one with the settings of each
+    of `kinds`."""
     specs = []
-    for number, loss in enumerate(losses):
-        own = (*TWO, "recipe.learning_rate_rule=constant", *more, *filter(None, [loss]))
+    for number, kind in enumerate(kinds):
+        own = (*TWO, "recipe.learning_rate_rule=constant", *kind.split())
         specs.append(out / f"spec-{number}.json")
         write_json(specs[-1], spec_of(*own, n=4, B=8, micro=4).to_json())
     words = ["-m", "tests.training.two_ranks", str(out), str(steps), *map(str, specs)]
@@ -95,6 +93,49 @@ def test_two_processes_train_one_policy(both: list[list[dict[str, Any]]]) -> Non
     # A loss of one's own is of the rollouts of both.
     for theirs, ours in zip(*both, strict=True):
         assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-4, abs=1e-6)
+
+
+def lagging(directory: Path, *overrides: str) -> Any:
+    more = ("recipe.learning_rate_rule=constant", *overrides)
+    return trainer_of(spec_of(*more, n=4, B=8, micro=8), directory)
+
+
+# Rollouts that wait are drawn by their places, however many processes sample them.
+LAG = "recipe.rollout_lag=1"
+WAYS = (
+    f"{LAG} recipe.zero_variance=resample",
+    f"{LAG} recipe.lora_rank=4",
+    f"{LAG} recipe.interruption='9' recipe.interruption_tokens=2 generation.prefix_sharing=true",
+)
+
+
+def test_two_processes_sample_the_rollouts_that_wait_as_one_does(tmp_path: Path) -> None:
+    import torch
+
+    for way, (first, second) in zip(WAYS, trained_by_two(tmp_path, 3, *WAYS), strict=True):
+        trainer = lagging(tmp_path / "one", *way.split())
+        heard = listen(trainer)
+        train(trainer, 3)
+        together = [a + b for a, b in zip(first["ids"], second["ids"], strict=True)]
+        # Updates differ by rounding alone, which moves no token in so few.
+        assert together == [step["ids"] for step in heard]
+        assert len(together) >= 3
+        state = torch.random.get_rng_state()
+        trainer.fresh_batch(32)
+        # What training draws next is what it would have drawn.
+        assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_processes_of_one_engine_sample_at_the_places_of_all_of_them(tmp_path: Path) -> None:
+    trainer = lagging(tmp_path, LAG)
+    four = ("hardware.devices_per_run=4", "hardware.interconnect_bandwidth=1e10")
+    trainer._spec = spec_of("generation=vllm", "generation.tensor_parallel=2", *four)
+    found = []
+    for process in range(4):
+        trainer.accelerator.state.process_index = process
+        found.append(trainer._places(8))
+    trainer.accelerator.state.process_index = 0
+    assert found == [range(16), range(16), range(16, 32), range(16, 32)]
 
 
 def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
