@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.plan.study import resolve
 from isosweep.training.arguments import engine_arguments, trl_arguments
 from isosweep.training.vllm import prepare_vllm
-from tests.conftest import make_config, plan_of
+from tests.conftest import make_config
 
 # Settings of a recipe that TRL knows under the same name and must not be given as they are: the
 # rate is resolved for n x B, and the loss may be a function.
@@ -21,11 +20,8 @@ FSDP = ("hardware.sharding=fsdp", *TWO)
 
 # Of a run with n = B = 4 and micro-batches of 8; None: it is not given.
 TRL = [
-    (("recipe.learning_rate=3e-5", "recipe.learning_rate_rule=constant"), "learning_rate", 3e-5),
     (("recipe=tis",), "vllm_importance_sampling_mode", "token_truncate"),
     (("recipe.loss_type=tests.training.own_losses:dapo",), "loss_type", "grpo"),
-    (("recipe=dapo",), "reward_weights", [2.0, 1.0]),
-    (("recipe.mini_batches=2",), "gradient_accumulation_steps", 1),
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
     (GPU, "bf16", True),
     ((), "use_vllm", None),
@@ -38,7 +34,6 @@ TRL = [
 VLLM = [
     # An engine computes as training does, and no sampling settings of a model's own act.
     (("generation=vllm",), "dtype", "float32"),
-    (("generation=vllm",), "enforce_eager", True),
     (GPU, "dtype", "bfloat16"),
     (GPU, "enforce_eager", False),
     (GPU, "enable_prefix_caching", True),
@@ -77,21 +72,6 @@ def test_trl_and_vllm_are_given_what_the_settings_say(
     for part in argument.split("."):
         found = found.get(part)
     assert found == value
-
-
-@pytest.mark.parametrize("settings", [GPU, ("generation=vllm",)], ids=["gpu", "cpu"])
-def test_an_engine_has_the_limits_that_were_planned(settings: tuple[str, ...]) -> None:
-    config = make_config(*settings)
-    specs = resolve(config).specs
-    for run in plan_of(config).runs:
-        share = trl_arguments(specs[run.run_id], 1024).get("vllm_gpu_memory_utilization")
-        # On a CPU nothing is asked for by its share.
-        assert share == (run.vllm_share if config.hardware.device == "cuda" else None)
-        assert run.vllm_share > 0
-        planned = engine_arguments(specs[run.run_id])
-        assert planned["max_num_seqs"] == run.vllm_max_num_seqs > 0
-        assert planned["max_num_batched_tokens"] == run.vllm_max_num_batched_tokens
-        assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes > 0
 
 
 @pytest.mark.train

@@ -4,13 +4,12 @@ In float32 its 30 layers and 49,152 tokens round ten times as coarsely as the bu
 """
 
 import shutil
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from isosweep.plan.study import resolve
-from isosweep.store.paths import RunPaths
-from isosweep.store.records import Record, read_records
+from isosweep.store.records import read_records
 from tests import language_model
 from tests.conftest import isosweep, make_config
 from tests.training.builders import metrics
@@ -46,22 +45,12 @@ def _needs() -> None:
     language_model.weights()
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPaths]:
-    """The run, left alone."""
-    cwd = tmp_path_factory.mktemp("straight")
-    isosweep(*RUN, cwd=cwd)
-    yield only_run(cwd)
-    # pytest would keep its checkpoint of 1.6 GB.
-    shutil.rmtree(cwd)
-
-
-def records(run: RunPaths) -> tuple[Record, ...]:
-    return read_records(run.records).records
-
-
-def test_a_run_is_recorded_and_counted_as_planned(straight: RunPaths) -> None:
-    first, *_, last = records(straight)
+def test_a_run_is_recorded_and_counted_as_planned_and_its_learner_agrees_with_its_sampler(
+    tmp_path: Path,
+) -> None:
+    isosweep(*RUN, cwd=tmp_path)
+    run = only_run(tmp_path)
+    first, *_, last = read_records(run.records).records
     assert (first.step, last.step) == (0, STEPS)
     spent = last.compute
     assert (spent.rollouts, spent.generations) == (ROLLOUTS, STEPS)
@@ -72,11 +61,10 @@ def test_a_run_is_recorded_and_counted_as_planned(straight: RunPaths) -> None:
     planned = resolve(make_config(*RUN)).plan.runs[0].planned_flops
     assert spent.flops == pytest.approx(planned, rel=0.1)
     assert 0 < sum(first.successes or ()) < 12
-
-
-def test_the_sampler_and_the_learner_agree_at_every_step(straight: RunPaths) -> None:
-    steps = metrics(straight)
+    steps = metrics(run)
     assert len(steps) == STEPS
     assert steps[0]["grad_norm"] > 0
     assert 0 < max(line["logp_difference"] for line in steps) < SAME
     assert max(line["logp_difference_max"] for line in steps) < SAME_TOKEN
+    # pytest would keep its checkpoint of 1.6 GB.
+    shutil.rmtree(run.checkpoints)

@@ -1,17 +1,12 @@
 """vLLM's settings and what it needs, as far as they can be checked without vLLM."""
 
-from dataclasses import replace
-
 import pytest
 
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.plan.study import resolve
 from isosweep.preflight.vllm import missing_for_vllm
 from isosweep.training.draws import Draws, request_seeds
-from isosweep.training.ledger import Ledger
 from isosweep.training.vllm import Noise
 from tests.conftest import make_config
 
@@ -78,25 +73,3 @@ def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) ->
     config = make_config(*GPU, *overrides)
     missing = missing_for_vllm(config, combinations(config))
     assert any(what in part for part, _ in missing)
-
-
-def test_plans_and_records_count_a_prompt_that_no_block_shares_n_times() -> None:
-    """The built-in task's prompts have 8 tokens, a block on a CPU 128; on a GPU it has 16."""
-    study = resolve(make_config("generation=vllm"))
-    arch = study.config.model.architecture
-    for run in list(study.specs.values())[:3]:
-        count = run.completions_per_step
-        ledger = Ledger(run)
-        ledger.sampled([8] * count, [7] * count)
-        assert ledger.spent.prefill_flops == pytest.approx(count * float(prefill_flops(arch, 8)))
-        (table,) = study.candidates
-        i = table.num_generations.tolist().index(run.num_generations)
-        ledger.scored([8] * count, [7] * count)
-        ledger.trained([8] * count, [7] * count)
-        assert ledger.spent.flops == pytest.approx(float(table.flops[i, 0]))
-    shared = replace(next(iter(study.specs.values())), device="cuda")
-    ledger = Ledger(shared)
-    ledger.sampled([40] * 16, [7] * 16)
-    n, cached = shared.num_generations, float(prefill_flops(arch, 32)) - head_flops_per_token(arch)
-    whole = 16 * float(prefill_flops(arch, 40))
-    assert ledger.spent.prefill_flops == pytest.approx(whole - 16 * (1 - 1 / n) * cached)
