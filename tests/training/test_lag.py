@@ -1,27 +1,14 @@
-"""Rollouts that wait: whose log-probabilities they bring, and that a resumed run is the same."""
+"""Rollouts that wait: whose log-probabilities they bring."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isosweep.plan.spec import RunSpec
 from tests.training.builders import spec_of, trainer_of
 
 pytestmark = pytest.mark.train
 LAG = 2
-
-
-def spec(lag: int) -> RunSpec:
-    more = ("recipe.learning_rate=1e-3", "task.num_train_problems=1024")
-    return spec_of(f"recipe.rollout_lag={lag}", *more, micro=8)
-
-
-def lagging(directory: Path, steps: int, lag: int = LAG) -> Any:
-    trainer = trainer_of(spec(lag), directory)
-    trainer.args.max_steps = steps
-    trainer.args.save_strategy = "no"
-    return trainer
 
 
 def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_made_them(
@@ -30,7 +17,9 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     import torch
 
     steps = LAG + 3
-    trainer = lagging(tmp_path, steps)
+    more = ("recipe.learning_rate=1e-3", "task.num_train_problems=1024")
+    trainer = trainer_of(spec_of(f"recipe.rollout_lag={LAG}", *more, micro=8), tmp_path)
+    trainer.args.max_steps, trainer.args.save_strategy = steps, "no"
     policies: list[dict[str, Any]] = []
     trained: list[dict[str, Any]] = []
     booked: list[list[int]] = []

@@ -57,7 +57,7 @@ def test_a_function_is_given_what_corrects_the_sampler(mode: str, tmp_path: Path
     for number, loss in enumerate(("recipe.loss_type=dapo", f"{OWN}dapo")):
         trainer = trainer_of(mixed_spec(loss), tmp_path / str(number))
         batch = batch_of(trainer)
-        corrected(trainer, batch, mode)  # type: ignore[arg-type]
+        corrected(trainer, batch, mode)
         trainer.model.double()
         gradients.append(updates(trainer, batch))
     assert apart(*gradients) < 1e-6

@@ -60,7 +60,7 @@ def batch_of(trainer: Any) -> dict[str, Any]:
     return batch
 
 
-def corrected(trainer: Any, batch: dict[str, Any], mode: ImportanceSamplingMode) -> None:
+def corrected(trainer: Any, batch: dict[str, Any], mode: str) -> None:
     """As if vLLM had sampled: ratios of tokens, or one of each rollout, by TRL's shapes."""
     import torch
 
@@ -121,34 +121,11 @@ PLAIN = ("recipe.interruption=null", "recipe.micro_batch=null", "recipe.entropy_
 KEPT = ("recipe.zero_variance=keep", "recipe.max_draws=1", "recipe.planned_draws=1")
 
 
-@pytest.mark.parametrize("recipe", in_ci(RECIPES, "grpo", "dr_grpo", "dapo", "gspo", "cispo"))
-def test_an_update_has_the_gradient_of_trls_own(recipe: str, tmp_path: Path) -> None:
-    fewer = ("recipe.mini_batches=2",)
-    trainer = trainer_of(mixed_spec(f"recipe={recipe}", *PLAIN, *KEPT, *fewer), tmp_path)
-    batch = batch_of(trainer)
-    trainer.model.double()
-    assert compared(trainer, batch) < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("mode", "level"),
-    in_ci(
-        product(get_args(ImportanceSamplingMode), ("token", "sequence")),
-        *(("token_truncate", "token"), ("sequence_mask", "sequence")),
-    ),
-)
-def test_ratios_follow_their_rollouts(
-    mode: ImportanceSamplingMode, level: str, tmp_path: Path
-) -> None:
-    # Ratios are given: what the mode changes of the loss is their shape.
-    settings = (f"recipe.importance_sampling_level={level}", "recipe.beta=0.01")
-    trainer = trainer_of(mixed_spec("recipe=grpo", *PLAIN, *settings), tmp_path)
-    batch = batch_of(trainer)
-    corrected(trainer, batch, mode)
-    trainer.model.double()
-    assert compared(trainer, batch) < 1e-6
-
-
+MODES = [
+    f"{mode} of a {level}"
+    for mode, level in product(get_args(ImportanceSamplingMode), ("token", "sequence"))
+]
+# What a recipe does to a batch, besides its loss.
 VARIANTS = {
     "by problem, dropped": ("recipe=scalerl",),
     "masked": ("recipe.mask_truncated_completions=true", "task.max_completion_tokens=20"),
@@ -159,18 +136,37 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_a_recipe_does_to_a_batch_survives(variant: str, tmp_path: Path) -> None:
+def settings_of(case: str) -> tuple[str, ...]:
+    if case in RECIPES:
+        return (f"recipe={case}", *PLAIN, *KEPT, "recipe.mini_batches=2")
+    if case in MODES:
+        level = f"recipe.importance_sampling_level={case.split()[-1]}"
+        return ("recipe=grpo", *PLAIN, level, "recipe.beta=0.01")
+    return (*VARIANTS[case], *PLAIN)
+
+
+@pytest.mark.parametrize(
+    "case",
+    in_ci(
+        [*RECIPES, *MODES, *VARIANTS],
+        *("grpo", "dr_grpo", "dapo", "gspo", "cispo"),
+        *("token_truncate of a token", "sequence_mask of a sequence", *VARIANTS),
+    ),
+)
+def test_an_update_has_the_gradient_of_trls_own(case: str, tmp_path: Path) -> None:
     import torch
 
-    trainer = trainer_of(mixed_spec(*VARIANTS[variant], *PLAIN), tmp_path)
+    trainer = trainer_of(mixed_spec(*settings_of(case)), tmp_path)
     batch = batch_of(trainer)
-    if variant == "adapters":
+    if case in MODES:
+        # Ratios are given: what the mode changes of the loss is their shape.
+        corrected(trainer, batch, case.split()[0])
+    if case == "adapters":
         with torch.no_grad():
             for name, parameter in trainer.model.named_parameters():
                 if "lora_B" in name:
                     parameter.normal_(std=0.1)
-    if variant == "a phrase without loss":
+    if case == "a phrase without loss":
         batch["tool_mask"] = (batch["completion_ids"] % 3 > 0).long()
     trainer.model.double()
     assert compared(trainer, batch) < 1e-6
@@ -193,28 +189,6 @@ def test_the_entropy_bonus_is_the_mean_over_an_updates_tokens(tmp_path: Path) ->
     for name, values in means.items():
         (together,) = whole._metrics["train"][name]
         assert math.fsum(values) / len(values) == pytest.approx(together, rel=1e-5)
-
-
-def test_log_probabilities_are_those_of_one_width_in_the_order_that_was_asked_for(
-    tmp_path: Path,
-) -> None:
-    import torch
-    from trl import GRPOTrainer
-
-    trainer = trainer_of(mixed_spec(*PLAIN), tmp_path)
-    batch = batch_of(trainer)
-    trainer.model.double()
-    ours = trainer.log_probabilities(batch)
-    with torch.no_grad():
-        theirs, *_ = GRPOTrainer._get_per_token_logps_and_entropies(
-            trainer,
-            trainer.model,
-            torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
-            torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
-            batch["completion_ids"].size(1),
-        )
-    assert (theirs.abs() > 0).sum() == batch["completion_mask"].sum()
-    assert float((ours - theirs).abs().max()) < 1e-6
 
 
 def test_a_mixture_keeps_trls_micro_batches_for_its_load_balancing_loss(tmp_path: Path) -> None:
@@ -269,12 +243,11 @@ def counted(step: Callable[[], Any]) -> int:
     return int(counter.get_total_flops())
 
 
-def network_trainer(directory: Path, sizes: dict[str, int], *overrides: str) -> Any:
-    """A trainer of a new model of these sizes, with SDPA's attention."""
+def network_of(directory: Path, sizes: dict[str, int], attention: str = "sdpa") -> Any:
+    """A new model of these sizes, loaded from where a reference model is loaded, too."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    shaped = [f"model.architecture.{name}={value}" for name, value in sizes.items()]
     torch.manual_seed(0)
     shape = Qwen2Config(
         **sizes,
@@ -284,16 +257,12 @@ def network_trainer(directory: Path, sizes: dict[str, int], *overrides: str) -> 
         tie_word_embeddings=True,
         eos_token_id=1,
     )
-    network = Qwen2ForCausalLM(shape)
-    network.save_pretrained(directory / "model")
-    network = Qwen2ForCausalLM.from_pretrained(directory / "model")
-    return trainer_of(mixed_spec(*shaped, *overrides, micro=4), directory, network)
+    Qwen2ForCausalLM(shape).save_pretrained(directory / "model")
+    return Qwen2ForCausalLM.from_pretrained(directory / "model", attn_implementation=attention)
 
 
-def trained(trainer: Any) -> Any:
-    """One step of it; what its books say."""
-    train(trainer, 1)
-    return trainer._ledger.spent
+def shaped(sizes: dict[str, int]) -> list[str]:
+    return [f"model.architecture.{name}={value}" for name, value in sizes.items()]
 
 
 COSTS = {
@@ -309,9 +278,10 @@ COSTS = {
 
 @pytest.mark.parametrize("cost", in_ci(COSTS, "adapters, checkpointing", "two passes"))
 def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
-    trainer = network_trainer(tmp_path, SMALL, *PLAIN, *COSTS[cost])
+    spec = mixed_spec(*shaped(SMALL), *PLAIN, *COSTS[cost], micro=4)
+    trainer = trainer_of(spec, tmp_path, network_of(tmp_path, SMALL))
     answers(trainer, mixed)
-    flops = counted(lambda: trained(trainer))
+    flops = counted(lambda: train(trainer, 1))
     spent = trainer._ledger.spent
     updates = trainer.num_iterations
     learner = (spent.scoring_hardware_flops or 0) + spent.training_hardware_flops / updates

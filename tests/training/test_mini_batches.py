@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from isosweep.plan.spec import resolve_learning_rate
-from tests.conftest import candidates_of, make_config
+from tests.conftest import make_config
 from tests.training.builders import listen, spec_of, train, trainer_of
 
 pytestmark = pytest.mark.train
@@ -48,17 +48,6 @@ def test_training_costs_no_more_and_old_log_probabilities_are_counted(tmp_path: 
     assert (spent.generations, spent.rollouts) == (1, 16)
     # A forward and a backward pass of every rollout, and one forward pass before.
     assert spent.training_flops == 3 * spent.old_policy_flops
-
-
-def test_the_plan_counts_updates_and_shares_costs_among_them() -> None:
-    limits = ("budget=3e11", "grid.num_generations=[8]", "grid.problems_per_batch=[8]")
-    (whole,) = candidates_of(make_config(*limits, "recipe.num_iterations=2"))
-    (parts,) = candidates_of(
-        make_config(*limits, "recipe.num_iterations=2", "recipe.mini_batches=4")
-    )
-    assert parts.steps[0, 0, 0] == 4 * whole.steps[0, 0, 0]
-    assert parts.cost[0, 0] == pytest.approx(whole.cost[0, 0] / 4)
-    assert parts.memory.micro_batch[0, 0] <= 16
 
 
 def test_the_rate_is_that_of_an_update() -> None:

@@ -20,21 +20,6 @@ def test_groups_that_are_left_out_are_left_out_of_a_mean_over_rollouts(loss_type
     assert (losses * weights).mean().item() == pytest.approx(left.mean().item())
 
 
-def test_every_kept_problem_weighs_the_same_whatever_its_tokens() -> None:
-    import torch
-
-    from isosweep.training.weights import advantage_weights
-
-    kept = torch.tensor([True, False, True])
-    tokens = torch.tensor([1.0, 3.0, 2.0, 4.0, 3.0, 5.0])
-    weights = advantage_weights(kept, tokens, "dapo", by_problem=True)
-    shares = (weights * tokens).view(3, 2).sum(1) / tokens.sum()
-    assert shares.tolist() == pytest.approx([0.5, 0.0, 0.5])
-    of_tokens = advantage_weights(kept, tokens, "dapo", by_problem=False)
-    shares = (of_tokens * tokens).view(3, 2).sum(1) / tokens.sum()
-    assert shares.tolist() == pytest.approx([4 / 12, 0.0, 8 / 12])
-
-
 def test_where_nothing_is_kept_nothing_weighs() -> None:
     import torch
 
