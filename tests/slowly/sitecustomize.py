@@ -34,38 +34,32 @@ def shorter_polls(module: ModuleType, seconds: float) -> None:
     vars(module).update(_POLL_S=seconds, _PATIENCE_S=2 * seconds)
 
 
-class Changed(importlib.abc.MetaPathFinder):
-    """Finds modules as Python does, and changes those of `changes` when they are loaded."""
+CHANGES: dict[str, tuple[str, Change]] = {
+    "isosweep.training.loop": ("ISOSWEEP_TEST_STEP_S", slower_steps),
+    "isosweep.launchers.slurm_jobs": ("ISOSWEEP_TEST_POLL_S", shorter_polls),
+}
 
-    def __init__(self, changes: dict[str, tuple[Change, float]]) -> None:
-        self._changes = changes
+
+class Changed(importlib.abc.MetaPathFinder):
+    """Finds modules as Python does, and changes those of CHANGES that a variable asks it to."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in self._changes:
+        variable, change = CHANGES.get(name, ("", None))
+        if change is None or variable not in os.environ:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return spec
-        load, (change, seconds) = spec.loader.exec_module, self._changes[name]
+        load = spec.loader.exec_module
 
         def changed(module: ModuleType) -> None:
             load(module)
-            change(module, seconds)
+            change(module, float(os.environ[variable]))
 
         spec.loader.exec_module = changed  # type: ignore[method-assign]
         return spec
 
 
-CHANGES: dict[str, tuple[str, Change]] = {
-    "isosweep.training.loop": ("ISOSWEEP_TEST_STEP_S", slower_steps),
-    "isosweep.launchers.slurm_jobs": ("ISOSWEEP_TEST_POLL_S", shorter_polls),
-}
-asked = {
-    name: (change, float(os.environ[variable]))
-    for name, (variable, change) in CHANGES.items()
-    if variable in os.environ
-}
-if asked:
-    sys.meta_path.insert(0, Changed(asked))
+sys.meta_path.insert(0, Changed())

@@ -18,7 +18,8 @@ from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.claims import highest
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
-from isosweep.store.submissions import newest_submission, submit
+from isosweep.store.state import RunState, read_state
+from isosweep.store.submissions import LauncherName, Submission, newest_submission, submit
 from isosweep.training.protocols import Decision
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
@@ -138,25 +139,31 @@ def attempted(
 OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
 
 
-def by_a_worker(
+def submitted(
     run: RunPaths,
     milestones: Sequence[float],
-    sent: signal.Signals | None = None,
-    unit: BudgetUnit = "flops",
-) -> None:
-    """Have a worker take the run to the milestones, in `unit`, or until it is `sent` a signal at
-    its first checkpoint."""
-    job = TrainRun(str(run.root), tuple(milestones), unit, HealthConfig(), OFTEN).to_json()
+    launcher: LauncherName = "local",
+    **changed: object,
+) -> Submission:
+    """A submission of the run, to so many FLOPs; the one before is over."""
+    job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json() | changed
     del job["run_dir"]
+    made = submit(run, launcher, job, "sweeps/s", "b")
+    assert made is not None
+    return made
+
+
+def by_a_worker(run: RunPaths, milestones: Sequence[float], sent: signal.Signals) -> None:
+    """Have a worker take the run to the milestones, in FLOPs, until it is `sent` a signal at its
+    first checkpoint."""
     # A worker that is killed ends nothing: who follows the sweep does.
     live = newest_submission(run)
     if live is None or not live.live:
-        assert submit(run, "local", job, "sweeps/s", "b") is not None
+        submitted(run, milestones)
     own = run.attempt_checkpoints(highest(run.attempts) + 1)
     worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
-    if sent is not None:
-        wait_for(partial(complete_checkpoints, own), 300)
-        worker.send_signal(sent)
+    wait_for(partial(complete_checkpoints, own), 300)
+    worker.send_signal(sent)
     assert worker.wait(timeout=300) == (-signal.SIGKILL if sent is signal.SIGKILL else 0)
 
 
@@ -165,6 +172,13 @@ def metrics(run: RunPaths) -> list[dict[str, Any]]:
     lines = read_metrics(run.metrics, run.records)
     timed = ("time", "attempt")
     return [{k: v for k, v in x.items() if k not in timed and "seconds" not in k} for x in lines]
+
+
+def state_of(run: RunPaths) -> RunState:
+    """The state of a run that has one."""
+    state = read_state(run)
+    assert state is not None
+    return state
 
 
 def in_a_process(work: Callable[[], object]) -> int:

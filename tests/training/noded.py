@@ -7,24 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from isosweep.config.health import HealthConfig
 from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.submissions import Submission, close, submit
-from isosweep.training.worker import TrainRun
+from isosweep.store.submissions import Submission, close
 from tests.runs import wait_for
-from tests.training.builders import OFTEN
+from tests.training.builders import submitted
 
 # Longer than any of these runs takes on a machine that others use.
 _LONG_S = 900.0
-
-
-def submitted(run: RunPaths, milestones: Sequence[float]) -> Submission:
-    """A submission to Slurm; the one before is over."""
-    job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json()
-    del job["run_dir"]
-    made = submit(run, "slurm", job, "sweeps/s", "b")
-    assert made is not None
-    return made
 
 
 def begun(
@@ -51,7 +40,7 @@ def worked(
 ) -> list[int]:
     """How the workers of a job of so many nodes end, which takes the run to the milestones, in
     FLOPs, or is killed at its first checkpoint."""
-    submission = submitted(run, milestones)
+    submission = submitted(run, milestones, "slurm")
     workers = begun(submission, nodes, more or {})
     try:
         if killed:

@@ -53,7 +53,7 @@ def main() -> int:
         for step in range(first + 1, steps + 1):
             time.sleep(given.pause)
             each = given.n * given.batch * 20
-            wrong = {"liar": step, "each": each, "falling": 10**6 - step}
+            wrong = {"liar": step, "falling": 10**6 - step}
             tokens = wrong.get(given.fault, step * each)
             line(step=step, reward=reward(step) - 0.1, num_tokens=tokens)
             if step % given.every == 0:
@@ -64,7 +64,7 @@ def main() -> int:
                 (place / "state.json").write_text(str(step))
             if asked:
                 break
-    return 1 if given.fault == "after" else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,23 +6,30 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig, Keep
-from isosweep.store.checkpoints import keep_weights
+from isosweep.config.health import HealthConfig
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_warnings
-from isosweep.store.state import Attempt, read_state
+from isosweep.store.state import Attempt
 from isosweep.training.progress import find_resume_point
 from isosweep.training.saving import Saver
 from isosweep.training.worker import TrainRun
-from tests.conftest import make_config
 from tests.runs import reproducible, wait_for
-from tests.training.builders import exit_status, in_a_process, prepared, spec_of
+from tests.training.builders import (
+    OFTEN,
+    attempted,
+    exit_status,
+    in_a_process,
+    prepared,
+    spec_of,
+    state_of,
+    trained,
+)
 
 pytestmark = pytest.mark.train
 # What a recipe can have of state beside weights and optimiser: retired problems, draws thrown
@@ -34,44 +41,21 @@ SETTINGS = (
     "evaluation.records_per_decade=20",
 )
 MILESTONES = (1.5e9, 3e9)
-OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
-
-
-def training(run: RunPaths, saving: CheckpointConfig, *to: float) -> int:
-    """A process that trains the run."""
-    health = make_config().health
-    return in_a_process(TrainRun(str(run.root), to or MILESTONES, "flops", health, saving))
-
-
-def finish(run: RunPaths) -> None:
-    """To the end, with no checkpoint before it."""
-    assert exit_status(training(run, CheckpointConfig())) == 0
 
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("straight"))
-    finish(run)
-    return run
+    return trained(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("straight"), MILESTONES)
 
 
 @pytest.fixture(scope="module")
-def stopped(straight: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """The same run, asked to stop on its way: of all its checkpoints the last two are left."""
-    for _ in range(9):
-        run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("stopped"))
-        process = training(run, replace(OFTEN, keep="all"))
-        wait_for(partial(complete_checkpoints, run.attempt_checkpoints(1)))
-        os.kill(process, signal.SIGTERM)
-        exit_status(process)
-        checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
-        # On a busy machine the last record may come before the signal.
-        if len(checkpoints) > 1 and len(reproducible(run)) < len(reproducible(straight)):
-            break
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """The same run at its first budget: of all its checkpoints the last two are left."""
+    run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("stopped"))
+    attempted(run, MILESTONES[:1], saving=replace(OFTEN, keep="all"))
+    checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
     for step in sorted(checkpoints)[:-2]:
         shutil.rmtree(checkpoints[step])
-    assert len(last_two(run)) == 2
-    assert len(reproducible(run)) < len(reproducible(straight))
     return run
 
 
@@ -122,12 +106,11 @@ def test_a_run_goes_on_from_the_checkpoint_before(
     # What grows with every step is in none of them.
     assert json.loads((newest / "trainer_state.json").read_text())["log_history"] == []
     truncated(newest / "optimizer.pt")
-    finish(run)
+    attempted(run, MILESTONES)
     assert reproducible(run) == reproducible(straight)
     metrics = read_metrics(run.metrics, run.records)
     assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
-    state = read_state(run)
-    assert state is not None
+    state = state_of(run)
     (warning,) = read_warnings(run.warnings, run.records)
     assert (state.status, state.warnings) == ("finished", ("checkpoint",))
     assert (warning.rule, before.name) == ("checkpoint", f"checkpoint-{warning.step}")
@@ -142,27 +125,12 @@ def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(
     half = run.attempt_checkpoints(1) / "checkpoint-999"
     half.mkdir()
     (half / "model.safetensors").write_bytes(bytes(1000))
-    process = training(run, CheckpointConfig(min_interval_s=600))
+    job = TrainRun(str(run.root), MILESTONES, "flops", HealthConfig())
+    process = in_a_process(job)
     wait_for(lambda: not (half.exists() or before.exists()))
     os.kill(process, signal.SIGKILL)
     exit_status(process)
     assert {*run.checkpoints.glob("*/*/")} == {newest}
-
-
-def test_a_run_of_which_weights_alone_are_left_is_extended_from_its_beginning(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    run = prepared(spec_of(*SETTINGS, micro=8), tmp_path)
-    assert exit_status(training(run, CheckpointConfig(), MILESTONES[0])) == 0
-    (checkpoint,) = complete_checkpoints(run.attempt_checkpoints(1)).values()
-    keep_weights(checkpoint)
-    finish(run)
-    assert reproducible(run) == reproducible(straight)
-    (warning,) = read_warnings(run.warnings, run.records)
-    assert "no checkpoint to go on from is left" in warning.message
-    assert {*run.checkpoints.glob("*/*/")} == {
-        *complete_checkpoints(run.attempt_checkpoints(2)).values()
-    }
 
 
 # What a model is loaded from.
@@ -178,10 +146,7 @@ def test_what_is_kept_of_a_run_that_has_ended(
 ) -> None:
     run = copy_of(stopped, tmp_path)
     before, newest = last_two(run)
-    state, attempt = read_state(run), Attempt(run, 1)
-    assert state is not None
-    attempt.write(replace(state, status="finished"))
-    Saver(CheckpointConfig(keep=keep), attempt, newest).end(lambda checkpoint: None)
+    Saver(CheckpointConfig(keep=keep), Attempt(run, 1), newest).end(lambda checkpoint: None)
     left = {*run.checkpoints.glob("*/*/")}
     start = find_resume_point(run, 2)
     wanted = {"all": {before, newest}, "none": set[Path]()}

@@ -13,15 +13,15 @@ import pytest
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.errors import TrainerError
+from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
-from isosweep.store.state import read_state
 from isosweep.tasks import heldout_problems, training_problems
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
-from tests.training.builders import exit_status, in_a_process, prepared, spec_of
+from tests.training.builders import exit_status, in_a_process, prepared, spec_of, state_of
 
 OWN = Path(__file__).with_name("own_trainer.py")
 WORDS = (
@@ -34,7 +34,6 @@ def commanded(
     *more: str,
     steps: str = "--steps {T}",
     checkpoints: bool = True,
-    settings: tuple[str, ...] = (),
 ) -> RunSpec:
     """A run of n = 4, B = 4; `more`: words of its command."""
     words = " ".join([WORDS, steps, *more])
@@ -49,7 +48,6 @@ def commanded(
         "trainer.poll_s=0.1",
         "budget_unit=rollouts",
         "budget=640",
-        *settings,
     )
 
 
@@ -66,13 +64,6 @@ def measured(run: RunPaths) -> list[tuple[int, float, int, int]]:
         (each.step, each.reward, each.compute.rollouts, each.compute.tokens)
         for each in read_records(run.records).records
     ]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +103,11 @@ def test_a_worker_that_ends_takes_its_command_along(
     worker = in_a_process(partial(call, job_of(run, T)))
     wait_for(lambda: len(read_records(run.records).records) > 2)
     child = int((run.trained(1) / "child").read_text())
-    assert alive(child)
+    assert process_alive(child)
     os.kill(worker, killed)
     exit_status(worker)
-    wait_for(lambda: not alive(child))
-    state = read_state(run)
-    assert state is not None
-    assert state.status == ("interrupted" if killed is signal.SIGTERM else "running")
+    wait_for(lambda: not process_alive(child))
+    assert state_of(run).status == ("interrupted" if killed is signal.SIGTERM else "running")
     assert job_of(run, T)() == "finished"
     assert measured(run) == measured(straight)
     lines = (run.trained(2) / "log.jsonl").read_text().splitlines()
@@ -145,10 +134,8 @@ def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said
     run = prepared(commanded(more), tmp_path)
     with pytest.raises(TrainerError, match=said):
         job_of(run, T)()
-    state = read_state(run)
-    assert state is not None
-    assert state.status == "failed"
-    assert said in (state.reason or "")
+    assert state_of(run).status == "failed"
+    assert said in (state_of(run).reason or "")
 
 
 def test_a_command_that_is_told_no_end_is_ended_at_the_budget(tmp_path: Path) -> None:

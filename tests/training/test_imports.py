@@ -2,9 +2,6 @@
 
 import subprocess
 import sys
-from importlib import metadata
-
-from isosweep.training.worker import lean_imports
 
 # All that a run imports while it goes, for every task; vLLM has an environment of its own.
 CODE = """
@@ -26,10 +23,3 @@ def test_a_worker_imports_neither_hydra_nor_omegaconf() -> None:
     assert done.returncode == 0, done.stderr
     # transformers has a line of its own where WANDB_MODE=offline.
     assert done.stdout.splitlines()[-1].split() == []
-
-
-def test_installed_packages_are_read_once_while_the_stack_is_imported() -> None:
-    whole = metadata.packages_distributions
-    with lean_imports():
-        assert metadata.packages_distributions() is metadata.packages_distributions()
-    assert metadata.packages_distributions is whole

@@ -1,28 +1,26 @@
 """A run of two nodes with a process each, on this machine: they meet, and end as one."""
 
-import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from isosweep.files import write_json
+from isosweep.errors import RecordError
 from isosweep.job import Place
+from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.store.state import Attempt, OvertakenError, claim_attempt, read_state
+from isosweep.store.state import Attempt, claim_attempt
 from isosweep.store.submissions import read_submission
 from isosweep.training import nodes
-from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, PlaceTakenError, Said
-from isosweep.training.ranks import Group, Ranks, free_port
+from isosweep.training.nodes import Nodes, NodesError, PlaceTakenError, Said
 from isosweep.training.stopping import StopRequest
 from tests.runs import log_lines, wait_for
-from tests.training.builders import prepared, spec_of
-from tests.training.noded import begun, submitted
+from tests.training.builders import prepared, spec_of, state_of, submitted
+from tests.training.noded import begun
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -35,7 +33,7 @@ def of_two() -> RunSpec:
 @pytest.mark.slow
 def test_a_node_that_is_killed_ends_the_other(tmp_path: Path) -> None:
     run = prepared(of_two(), tmp_path)
-    workers = begun(submitted(run, [1e12]), 2, {})
+    workers = begun(submitted(run, [1e12], "slurm"), 2, {})
     try:
         wait_for(lambda: len(log_lines(run.metrics)) >= 3, 300)
         workers[1].kill()
@@ -46,48 +44,28 @@ def test_a_node_that_is_killed_ends_the_other(tmp_path: Path) -> None:
             worker.wait()
     # Slurm starts the job again on other nodes.
     assert read_submission(run, 1).end is None
-    state = read_state(run)
-    assert state is not None
-    assert state.reason == f"node 1 ({socket.gethostname()}) is gone"
+    assert state_of(run).reason == f"node 1 ({socket.gethostname()}) is gone"
 
 
-def on_nodes(count: int, code: str) -> list[int]:
-    """How a process on each of the nodes ends, which executes `code` once they have met."""
-    met = (
-        "import json, os, pathlib\n"
-        "from accelerate import PartialState\n"
-        "PartialState(cpu=True, backend='gloo')\n"
-    )
-    port = free_port()
+def test_a_node_that_draws_other_problems_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from isosweep.training import assembly
 
-    def node(number: int) -> int:
-        group = Group(count=1, world=count, first=number, address="127.0.0.1", port=port)
-        (status,) = Ranks(group, ["-c", met + code]).run(lambda: None)
-        return status
+    places: list[object] = []
 
-    with ThreadPoolExecutor(count) as nodes:
-        return list(nodes.map(node, range(count)))
+    def gathered(own: list[object]) -> list[object]:
+        places.extend(own)
+        return places
 
+    monkeypatch.setattr(assembly, "gather_object", gathered)
 
-@pytest.mark.slow
-@pytest.mark.parametrize("other", ["", "task.data_seed=7"])
-def test_nodes_that_draw_other_problems_train_nothing(
-    other: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for node, more in enumerate([[], [other] if other else []]):
-        write_json(tmp_path / f"{node}.json", spec_of(*TWO, *more).to_json())
-    code = (
-        "from isosweep.models.weights import weights\n"
-        "from isosweep.plan.spec import RunSpec\n"
-        "from isosweep.training.assembly import require_same_inputs\n"
-        f"own = pathlib.Path({str(tmp_path)!r}) / (os.environ['RANK'] + '.json')\n"
-        "spec = RunSpec.from_json(json.loads(own.read_text()))\n"
-        "require_same_inputs(spec, weights(spec.model), {})\n"
-    )
-    ends = on_nodes(2, code)
-    assert all(ends) == any(ends) == bool(other)
-    said = "has other problems than" in capfd.readouterr().err
-    assert said == bool(other)
+    def joins(*overrides: str) -> None:
+        spec = spec_of(*TWO, *overrides)
+        assembly.require_same_inputs(spec, str(weights(spec.model)), {})
+
+    joins()
+    joins()
+    with pytest.raises(RecordError, match="has other problems than"):
+        joins("task.data_seed=7")
 
 
 # The files of the nodes, without processes.
@@ -180,32 +158,6 @@ def pair(attempt: Attempt) -> tuple[Nodes, Nodes]:
     return first, second
 
 
-def test_a_signal_that_came_to_one_node_came_to_all(quickly: None, attempt: Attempt) -> None:
-    first, second = pair(attempt)
-    stops = [StopRequest(), StopRequest()]
-    stops[1].came(signal.SIGUSR2)
-    time.sleep(0.03)
-    assert second.asked(stops[1]) == signal.SIGUSR2
-    time.sleep(0.03)
-    assert first.asked(stops[0]) == signal.SIGUSR2
-    assert stops[0].reason == "stopped by SIGUSR2"
-
-
-def test_a_node_that_fails_or_falls_silent_is_named(quickly: None, attempt: Attempt) -> None:
-    first, second = pair(attempt)
-    with beating(second):
-        looks(first, 0.5)
-    with pytest.raises(NodeGoneError, match=r"node 1 \(.+\) has been silent for 0.3 s"):
-        looks(first)
-    assert first.why_failed() == (f"node 1 ({socket.gethostname()}) is gone", "")
-    with beating(second):
-        assert first.why_failed() == (None, "")
-    second.say(ended=(1, -9))
-    gone, failed = first.why_failed()
-    assert gone is None
-    assert failed.endswith(") ended its processes with status 1, -9")
-
-
 def test_a_file_system_that_is_away_makes_nobody_silent(
     quickly: None, attempt: Attempt, tmp_path: Path
 ) -> None:
@@ -217,16 +169,6 @@ def test_a_file_system_that_is_away_makes_nobody_silent(
     (tmp_path / "away").rename(root)
     with beating(second):
         looks(first, 0.2)
-
-
-def test_who_outlives_the_attempt_leaves(quickly: None, attempt: Attempt) -> None:
-    first, second = pair(attempt)
-    first.say(ended=(0,))
-    with pytest.raises(NodesError, match="has ended"):
-        looks(second)
-    claim_attempt(attempt.run)
-    with pytest.raises(OvertakenError):
-        looks(second)
 
 
 def test_a_host_is_called_by_its_name_where_that_is_known() -> None:

@@ -5,20 +5,27 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.store.state import read_state
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import reproducible, wait_for
-from tests.training.builders import OFTEN, exit_status, in_a_process, metrics, prepared, spec_of
+from tests.training.builders import (
+    OFTEN,
+    exit_status,
+    in_a_process,
+    metrics,
+    prepared,
+    spec_of,
+    state_of,
+)
 
 pytestmark = pytest.mark.train
 
@@ -68,10 +75,8 @@ def disturbed(work: Callable[[], Any], disturb: Callable[[int, int], object]) ->
 
 def failure(run: RunPaths) -> str | None:
     """Why the run's newest attempt has failed."""
-    state = read_state(run)
-    assert state is not None
-    assert state.status == "failed"
-    return state.reason
+    assert state_of(run).status == "failed"
+    return state_of(run).reason
 
 
 @pytest.fixture(scope="module")
@@ -181,14 +186,6 @@ def test_seconds_of_a_phase_count_the_devices_that_it_ran_on(
     assert (spent.training_seconds, spent.generation_seconds) == (6, 3)
 
 
-def gone(process: int) -> bool:
-    """Whether a process has ended, waited for or not."""
-    try:
-        return "State:\tZ" in Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return True
-
-
 def test_a_generator_ends_with_its_trainer_and_the_run_goes_on(
     straight: RunPaths, tmp_path: Path
 ) -> None:
@@ -203,5 +200,5 @@ def test_a_generator_ends_with_its_trainer_and_the_run_goes_on(
     wait_for(lambda: told.exists() and told.read_text())
     os.kill(process, signal.SIGKILL)
     assert exit_status(process) == -signal.SIGKILL
-    wait_for(partial(gone, int(told.read_text())), seconds=10)
+    wait_for(lambda: not process_alive(int(told.read_text())), seconds=10)
     assert reproducible(taken_to(run)) == reproducible(straight)

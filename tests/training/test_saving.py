@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
 from isosweep.store.checkpoints import fault, keep_only
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.state import OvertakenError, claim_attempt
-from isosweep.training.health import HealthMonitor
-from isosweep.training.ranks import Rank
-from isosweep.training.reporter import Reporter
 from isosweep.training.saving import Saver, SavingError
 
 
@@ -77,19 +73,6 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
     assert "\n" not in said
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
     assert not (tmp_path / "checkpoints" / "1" / "checkpoint-2").exists()
-
-
-def test_no_process_writes_where_its_node_has_lost_the_run(tmp_path: Path) -> None:
-    attempt = claim_attempt(RunPaths(tmp_path / "run"))
-    monitor = HealthMonitor(HealthConfig(), 4, None)
-    for number in range(2):
-        rank = Rank(number, 2)
-        reporter = Reporter(attempt, rank, monitor, 0, leave=lambda: True)
-        reporter.wait()
-        (tmp_path / "run").rename(tmp_path / "away")
-        with pytest.raises(FileNotFoundError):
-            reporter.wait()
-        (tmp_path / "away").rename(tmp_path / "run")
 
 
 def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.task import CustomConfig
-from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
@@ -20,20 +17,18 @@ from isosweep.store.state import RunState, read_state
 from isosweep.store.submissions import (
     Job,
     LauncherName,
-    Process,
     Submission,
     newest_submission,
     read_submission,
     request_cancel,
-    submit,
 )
 from isosweep.training import heartbeat
 from isosweep.training.__main__ import main
-from isosweep.training.stopping import ECHO_S
 from isosweep.training.worker import TrainRun, trusts
 from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
-from tests.training.builders import exit_status, in_a_process, prepared, spec_of
+from tests.training import builders
+from tests.training.builders import exit_status, in_a_process, prepared, spec_of, state_of
 
 pytestmark = pytest.mark.train
 
@@ -48,13 +43,7 @@ def submitted(
     run = RunPaths(root / "runs" / spec().run_id)
     if not run.root.exists():
         prepared(spec(), root)
-    # One after every step, however busy the machine is.
-    saving = CheckpointConfig(share=1.0, min_interval_s=0.0)
-    document = TrainRun("", (budget,), "flops", make_config().health, saving).to_json() | changed
-    del document["run_dir"]
-    made = submit(run, launcher, document, "sweeps/s", "b1")
-    assert made is not None
-    return made
+    return builders.submitted(run, [budget], launcher, **changed)
 
 
 def file_of(submission: Submission) -> str:
@@ -75,12 +64,6 @@ def forked(*argv: str) -> int:
 
 def execute(*argv: str) -> int:
     return exit_status(forked(*argv))
-
-
-def state_of(run: RunPaths) -> RunState:
-    state = read_state(run)
-    assert state is not None
-    return state
 
 
 def trains(run: RunPaths, steps: int = 3) -> bool:
@@ -113,16 +96,6 @@ def test_a_worker_that_is_not_wanted_leaves_at_once(
     assert not first.run.attempts.exists()
 
 
-def test_an_array_task_works_on_the_submission_whose_logs_it_is_given(tmp_path: Path) -> None:
-    submission = submitted(tmp_path / "a")
-    request_cancel(submission, "ada")
-    logs = submission.run.submission_logs(1)
-    logs.mkdir(parents=True)
-    (tmp_path / "0").symlink_to(logs)
-    assert main([str(tmp_path / "0")]) == 0
-    assert ended(submission)[0] == "cancelled"
-
-
 @pytest.mark.parametrize("argv", [[], ["1.json", "2"], ["none.json"], ["1.json"], ["."]])
 def test_what_is_no_submission_is_named(
     argv: list[str],
@@ -136,27 +109,6 @@ def test_what_is_no_submission_is_named(
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert (argv[0] if len(argv) == 1 else "isosweep.training") in said
-
-
-def test_a_local_run_inside_an_allocation_is_no_job_of_slurm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "17")
-    local = submitted(tmp_path / "a")
-    (local.run.spec).write_text("{")
-    assert execute(file_of(local)) == 1
-    job = job_of(local)
-    assert job is not None
-    assert job.job_id != "17"
-    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "16")
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    remote = submitted(tmp_path / "b", launcher="slurm")
-    remote.run.spec.unlink()
-    assert execute(file_of(remote)) == 1
-    assert job_of(remote) == Job(job_id="16_3")
-    outcome, reason = ended(remote)
-    assert outcome == "failed"
-    assert f"{remote.run.spec}: no such run" in reason
 
 
 def amid_a_step(submission: Submission) -> int:
@@ -192,23 +144,6 @@ def next_state(run: RunPaths) -> RunState:
     seen = state_of(run)
     wait_for(lambda: state_of(run).updated > seen.updated)
     return state_of(run)
-
-
-def test_a_second_signal_ends_a_worker_amid_its_step(tmp_path: Path) -> None:
-    submission = submitted(tmp_path, 1e12)
-    process = amid_a_step(submission)
-    os.kill(process, signal.SIGTERM)
-    time.sleep(0.1)
-    # That of somebody else who was asked to stop it.
-    os.kill(process, signal.SIGINT)
-    time.sleep(ECHO_S + 0.1)
-    assert Process.of(process).alive()
-    os.kill(process, signal.SIGTERM)
-    assert exit_status(process) == 0
-    said = "stopped by SIGTERM, and ended amid a step by a second SIGTERM"
-    assert ended(submission) == ("interrupted", said)
-    state = state_of(submission.run)
-    assert (state.status, state.reason) == ("interrupted", said)
 
 
 def test_a_worker_amid_a_long_step_lives_and_obeys_a_cancel(tmp_path: Path) -> None:
@@ -251,42 +186,22 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return command
 
 
-REFUSED = "and not requeued: scontrol requeue 17: Requested operation is presently disabled"
-
-
-@pytest.mark.parametrize(
-    ("sent", "requeues", "calls", "outcome", "refused"),
-    [
-        (signal.SIGUSR2, True, 1, None, ""),
-        pytest.param(signal.SIGUSR2, False, 0, "interrupted", "", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, True, 0, None, "", marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, True, 0, "interrupted", "", marks=pytest.mark.slow),
-        pytest.param(signal.SIGUSR2, True, 2, "interrupted", REFUSED, marks=pytest.mark.slow),
-    ],
-)
-def test_under_slurm_a_warning_leads_to_a_requeue(
-    sent: signal.Signals,
-    requeues: bool,
-    calls: int,
-    outcome: str | None,
-    refused: str,
-    scontrol: Path,
-    tmp_path: Path,
+@pytest.mark.parametrize("requeue", [False, True])
+def test_a_warning_that_leads_to_no_requeue_ends_the_submission(
+    requeue: bool, scontrol: Path, tmp_path: Path
 ) -> None:
-    if refused:
-        Path(f"{scontrol}.refuses").touch()
-    submission = submitted(tmp_path, 1e12, "slurm", requeue=requeues)
+    Path(f"{scontrol}.refuses").touch()
+    submission = submitted(tmp_path, 1e12, "slurm", requeue=requeue)
     process = forked(file_of(submission))
     wait_for(lambda: trains(submission.run))
-    os.kill(process, sent)
+    os.kill(process, signal.SIGUSR2)
     assert exit_status(process) == 0
     asked = Path(f"{scontrol}.calls")
-    assert (asked.read_text() if asked.exists() else "") == "requeue 17\n" * calls
-    state, end = state_of(submission.run), read_submission(submission.run, 1).end
-    reason = f"{'requeued: ' if calls else ''}stopped by {sent.name}"
-    assert (state.status, state.reason) == ("interrupted", reason)
-    assert (end.outcome if end else None) == outcome
-    assert end is None or end.reason == ", ".join(filter(None, [reason, refused]))
+    assert (asked.read_text() if asked.exists() else "") == "requeue 17\n" * (2 * requeue)
+    reason = f"{'requeued: ' if requeue else ''}stopped by SIGUSR2"
+    refused = ", and not requeued: scontrol requeue 17: Requested operation is presently disabled"
+    assert state_of(submission.run).reason == reason
+    assert ended(submission) == ("interrupted", reason + refused * requeue)
 
 
 def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
@@ -302,6 +217,21 @@ def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
     assert complete_checkpoints(submission.run.attempt_checkpoints(1)).keys() == {1}
 
 
+def test_what_torch_says_of_numbers_that_are_finite_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isosweep.training.trainer import CountedGRPOTrainer
+
+    def fail(self: CountedGRPOTrainer, count: int) -> Any:
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+
+    monkeypatch.setattr(CountedGRPOTrainer, "make_batch", fail)
+    run = prepared(spec(), tmp_path)
+    with pytest.raises(RuntimeError, match="probability tensor"):
+        TrainRun(str(run.root), (1e9,), "flops", make_config().health)()
+    assert state_of(run).status == "failed"
+
+
 def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
     submission = submitted(tmp_path)
     other = replace(spec(), learning_rate=2 * spec().learning_rate)
@@ -311,20 +241,6 @@ def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
     assert outcome == "failed"
     assert f"holds the spec of {other.run_id}, and this run is {spec().run_id}" in reason
     assert read_state(submission.run) is None
-
-
-def test_a_spec_that_others_may_write_names_no_function(tmp_path: Path) -> None:
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    lengths = {"prompt_tokens": 5.0, "completion_tokens": 5.0, "max_completion_tokens": 5}
-    function = CustomConfig(function="evil:f", directory=str(tmp_path))
-    kind = {"kind": "custom", "sort": None, "template": None, "custom": function}
-    task = replace(spec().task, **kind, **lengths)  # type: ignore[arg-type]
-    run = prepared(replace(spec(), task=task), tmp_path)
-    run.spec.chmod(0o666)
-    job = TrainRun(str(run.root), (1e9,), "flops", make_config().health)
-    with pytest.raises(SettingError, match=r"task\.custom=.*may be written by everybody"):
-        job()
-    assert not (tmp_path / "ran").exists()
 
 
 def test_trust_counts_in_a_submission_that_nobody_else_may_write(tmp_path: Path) -> None:
