@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.curves import SweepData
-from isosweep.analysis.load import load_sweep
-from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
+from isosweep.store.paths import complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
-from isosweep.store.state import RunState, read_state
 from tests.conftest import SMALL, isosweep, shared_sweep
 from tests.runs import log_lines
+from tests.training.builders import state_of
+from tests.training.engines import only_run
 
 pytestmark = pytest.mark.train
 # A learning rate at which the built-in model unlearns everything within ten steps.
@@ -24,22 +23,6 @@ COLLAPSING = (
     "grid.problems_per_batch=[8]",
 )
 BUDGETS = "budget=[1e10,4e10]"
-
-
-def the_run(cwd: Path) -> RunPaths:
-    (root,) = (cwd / "sweeps" / "runs").iterdir()
-    return RunPaths(root)
-
-
-def state_of(run: RunPaths) -> RunState:
-    state = read_state(run)
-    assert state is not None
-    return state
-
-
-def load(cwd: Path) -> SweepData:
-    (plan,) = (cwd / "sweeps").glob("*/plan.json")
-    return load_sweep(SweepPaths(plan.parent, cwd / "sweeps" / "runs"))
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +48,7 @@ def copy(diverged: Path, tmp_path: Path) -> Path:
 
 
 def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: Path) -> None:
-    run = the_run(diverged)
+    run = only_run(diverged)
     state = state_of(run)
     assert (state.status, state.diverged_by, state.attempt) == ("diverged", "collapse", 1)
     assert state.reason is not None
@@ -89,10 +72,10 @@ def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: 
 
 
 def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) -> None:
-    before = state_of(the_run(copy))
+    before = state_of(only_run(copy))
     (plan,) = (copy / "sweeps").glob("*/plan.json")
     isosweep("mode=resume", f"sweep_dir={plan.parent}", cwd=copy)
-    assert state_of(the_run(copy)) == before
+    assert state_of(only_run(copy)) == before
     printed = isosweep("mode=status", f"sweep_dir={plan.parent}", cwd=copy).stdout
     assert "diver" in printed
     printed = isosweep("mode=plan", BUDGETS, *COLLAPSING, cwd=copy).stdout
@@ -100,15 +83,15 @@ def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) ->
     # Neither does a larger budget train it on.
     larger = ("budget=[1e10,4e10,8e10]", *COLLAPSING, "tracking=none")
     assert isosweep(*larger, cwd=copy).returncode == 0
-    assert state_of(the_run(copy)) == before
+    assert state_of(only_run(copy)) == before
 
 
 def test_it_goes_on_once_its_rule_no_longer_ends_runs(copy: Path) -> None:
-    before = state_of(the_run(copy))
+    before = state_of(only_run(copy))
     others = (BUDGETS, *COLLAPSING, "tracking=none", "health.stop=[non_finite]")
     assert "1 to extend" in isosweep("mode=plan", *others, cwd=copy).stdout
     isosweep(*others, cwd=copy)
-    run, after = the_run(copy), state_of(the_run(copy))
+    run, after = only_run(copy), state_of(only_run(copy))
     assert (after.status, after.diverged_by, after.attempt) == ("finished", None, 2)
     assert after.compute.flops > 3.9e10
     steps = [line["step"] for line in read_metrics(run.metrics, run.records)]
@@ -118,45 +101,12 @@ def test_it_goes_on_once_its_rule_no_longer_ends_runs(copy: Path) -> None:
     assert before.step in {record.step for record in read_records(run.records).records}
 
 
-def test_the_analysis_reads_it_as_far_as_it_came(diverged: Path) -> None:
-    data = load(diverged)
-    (curve,) = data.curves
-    assert (curve.status, curve.diverged_by) == ("diverged", "collapse")
-    assert curve.collapsed_at is not None
-    assert curve.reward[-1] < 0.1
-    assert "collapse" in {warning.rule for warning in curve.warnings}
-    late = {reading.cell.budget: reading for reading in data.readings}[4e10]
-    assert (late.reading, late.reward) == ("diverged", None)
-    (report,) = diverged.glob("sweeps/*/analysis/report.html")
-    page = report.read_text()
-    assert f"diverged, collapsed at step {curve.steps[curve.collapsed_at]}" in page
-    assert f"collapse (step {curve.steps[-1]})" in page
-
-
-@pytest.mark.mlflow
-def test_mlflow_shows_a_failed_run_with_its_rule_and_scores(diverged: Path) -> None:
-    import mlflow
-
-    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{diverged / 'sweeps' / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("isosweep")
-    assert experiment is not None
-    stored = client.search_runs([experiment.experiment_id])
-    (run,) = [run for run in stored if "isosweep.run_id" in run.data.tags]
-    state = state_of(the_run(diverged))
-    assert run.info.status == "FAILED"
-    assert run.data.tags["status"] == "diverged"
-    assert run.data.tags["diverged_by"] == "collapse"
-    assert run.data.tags["reason"] == state.reason
-    assert f"collapse (step {state.step})" in run.data.tags["warnings"]
-    assert run.data.metrics["heldout/best_at_k"] < 0.2
-
-
 def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_path: Path) -> None:
     settings = ("budget=1e10", *COLLAPSING, "tracking=none", "recipe.learning_rate=1e12")
     said = isosweep(*settings, cwd=tmp_path).stdout
     assert "logit was not finite (health rule non_finite)" in said
     assert "lost what it had gained" not in said
-    run = the_run(tmp_path)
+    run = only_run(tmp_path)
     state = state_of(run)
     assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)
     (line,) = log_lines(run.warnings)

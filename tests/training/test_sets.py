@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.models.weights import weights
-from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.tasks import training_problems
-from isosweep.tasks.mixing import PartProblem
 from isosweep.training.worker import judged_health
 from tests.conftest import make_config
 from tests.runs import log_lines, reproducible
@@ -75,29 +71,6 @@ def test_a_set_s_records_are_those_of_a_run_that_has_it_as_its_main_evaluation(
     assert own == [{name: record[name] for name in own[0]} for record in alone]
 
 
-def test_other_problems_and_those_trained_on_are_evaluated_as_main_ones_would_be(
-    with_sets: RunPaths,
-) -> None:
-    from isosweep.training.evaluate import Evaluator
-    from isosweep.training.grpo import load_policy
-
-    spec = spec_of()
-    longer = spec_of(
-        *("task.sort.levels=[6,7]", "task.num_eval_problems=16"), "evaluation.samples_per_problem=3"
-    )
-    records = read_records(with_sets.records).records
-    checkpoints = complete_checkpoints(with_sets.attempt_checkpoints(1))
-    last = records[-1].step
-    for record, policy in ((records[0], weights(spec.model)), (records[-1], checkpoints[last])):
-        model, tokenizer = load_policy(spec, str(policy))
-        taken = Evaluator(longer, tokenizer)(model)
-        assert record.sets["long"].successes == taken.successes
-        assert record.sets["long"].completion_tokens == taken.completion_tokens
-        problems = training_problems(spec.task)[:20]
-        taken = Evaluator(spec, tokenizer, problems=problems)(model)
-        assert record.sets["train"].successes == taken.successes
-
-
 def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     with_sets: RunPaths,
 ) -> None:
@@ -147,18 +120,3 @@ def test_a_reward_that_falls_because_harder_problems_come_is_no_collapse() -> No
     assert judged_health(spec_of(*MIXED), health).collapse_share is None
     assert judged_health(spec_of("task=sort_mix"), health) == health
     assert judged_health(spec_of(), health) == health
-
-
-def test_runs_that_differ_in_n_and_b_see_the_same_problems_in_the_same_order() -> None:
-    from isosweep.training.grpo import make_stream
-
-    def drawn(spec: RunSpec) -> list[str]:
-        problems, stream = training_problems(spec.task), make_stream(spec)
-        steps = range(160 // spec.problems_per_batch)
-        return [problems[i].prompt for _ in steps for i in stream.draw(spec.problems_per_batch)]
-
-    first = drawn(spec_of(*MIXED))
-    assert drawn(spec_of(*MIXED, n=16)) == drawn(spec_of(*MIXED, B=32)) == first
-    problems = training_problems(spec_of("task=sort_mix").task)
-    parts = [problem.part for problem in problems if isinstance(problem, PartProblem)]
-    assert parts == ["long"] * 32 + ["short"] * 32
