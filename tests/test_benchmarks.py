@@ -148,20 +148,3 @@ def test_published_rows_are_planned_within_the_goals(tmp_path: Path) -> None:
     done = run("published", "--check", cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-600:]
     assert sum(line.endswith(" yes |") for line in done.stdout.splitlines()) >= 30
-
-
-@pytest.mark.parametrize(
-    ("part", "goal", "rows"),
-    [
-        ("makespan", "local", {"here, 4 places", "simulated, 20 runs, 4 devices"}),
-        ("directory", "status", {"mode=status, the whole command", "load for the analysis"}),
-    ],
-)
-def test_a_part_of_the_launch_benchmark_needs_no_slurm(
-    part: str, goal: str, rows: set[str], tmp_path: Path
-) -> None:
-    done = run("launch", "--parts", part, *SMALLEST["launch"][0], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert rows <= {line.split("  ")[0].strip() for line in done.stdout.splitlines()}
-    assert f"goal {goal}: " in done.stdout
-    assert list(tmp_path.iterdir()) == []

@@ -42,18 +42,6 @@ def test_the_packaged_weights_are_what_a_run_of_the_model_trains(directory: Path
     assert digest.startswith("b179c9523d0e6a0f")
 
 
-def test_text_comes_back_through_the_chat_template_and_answers_end_where_it_ends_turns(
-    tokenizer: Any,
-) -> None:
-    messages = [{"role": "user", "content": "What is 2 + 2 ?  It is\nnot 5."}]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert text.endswith("<|im_end|>\n<|im_start|>assistant\n")
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert tokenizer.decode(ids) == text
-    assert ids.count(END) == text.count("<|im_end|>") == 2
-    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (END, END)
-
-
 def test_it_knows_what_it_was_taught(directory: Path, tokenizer: Any) -> None:
     import torch
     from transformers import AutoModelForCausalLM

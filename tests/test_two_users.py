@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from isosweep.config import trust
-from isosweep.errors import RecordError, SettingError
+from isosweep.errors import SettingError
 from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.directory import StoredSweep, read_sweep
@@ -25,7 +25,6 @@ from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
 from isosweep.store.submissions import Job, Process, newest_submission, started
-from isosweep.training.worker import spec_of
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, submitted, sweep_in, terminal
 
@@ -177,20 +176,3 @@ def test_a_process_that_the_other_names_is_not_ended(lab: Path) -> None:
             assert f"1.job.json names a process of somebody else, {mine.pid}" in said
         assert mine.poll() is None
         mine.kill()
-
-
-def test_a_spec_with_a_function_of_the_other_is_not_executed(lab: Path, tmp_path: Path) -> None:
-    sweep = shared_sweep(lab)
-    run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    assert spec_of(run).run_id == run.run_id
-
-    def change(document: Any) -> None:
-        own = {"function": "os:system", "parameters": {"command": "id"}, "directory": None}
-        tokens = {"prompt_tokens": 5, "completion_tokens": 5, "max_completion_tokens": 5}
-        document["spec"]["task"].update(
-            kind="custom", sort=None, template=None, custom=own, **tokens
-        )
-
-    as_the_other(replaced(run.spec, change))
-    with pytest.raises(RecordError, match="and this run is"):
-        spec_of(run)

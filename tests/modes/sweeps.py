@@ -12,24 +12,10 @@ from isosweep.store.records import (
     Record,
     append_attempt,
     append_record,
-    read_metrics,
 )
-from isosweep.store.state import RunState, read_state
 from isosweep.store.submissions import SubmissionState, newest_submission
-from tests.runs import reproducible, wait_for
 
 QUIET = ("tracking=none",)
-
-
-def runs(cwd: Path) -> list[RunPaths]:
-    return [RunPaths(path) for path in sorted((cwd / "sweeps" / "runs").iterdir())]
-
-
-def state_of(run: RunPaths) -> RunState:
-    """What the run's newest attempt said last; there is one."""
-    state = read_state(run)
-    assert state is not None
-    return state
 
 
 def newest(run: RunPaths) -> SubmissionState:
@@ -37,30 +23,6 @@ def newest(run: RunPaths) -> SubmissionState:
     state = newest_submission(run)
     assert state is not None
     return state
-
-
-def outcome(run: RunPaths) -> str | None:
-    """What the run's newest submission ended with; None where it goes on."""
-    end = newest(run).end
-    return end.outcome if end else None
-
-
-def wait_until_some_run_trains(cwd: Path) -> RunPaths:
-    begun: list[RunPaths] = []
-
-    def training() -> bool:
-        if (cwd / "sweeps" / "runs").exists():
-            begun[:] = [r for r in runs(cwd) if len(read_metrics(r.metrics, r.records)) > 3]
-        return bool(begun)
-
-    wait_for(training)
-    return begun[0]
-
-
-def assert_same_records(cwd: Path, reference: Path) -> None:
-    assert [run.run_id for run in runs(cwd)] == [run.run_id for run in runs(reference)]
-    for run, other in zip(runs(cwd), runs(reference), strict=True):
-        assert reproducible(run) == reproducible(other)
 
 
 def recorded(

@@ -35,11 +35,6 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
             "missing: 1 GPUs in what each job asks for, which is 0",
         ),
         (
-            "launcher=slurm hardware=h200 hardware.devices_per_run=2 grid.min_steps=1"
-            " launcher.slurm.gpus_per_node=1",
-            "missing: 2 GPUs in what each job asks for, which is 1",
-        ),
-        (
             "grid.axes={model:[tiny,qwen-0.5b]} grid.min_steps=1",
             "missing: weights of Qwen/Qwen2.5-0.5B-Instruct",
         ),

@@ -14,26 +14,24 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.store.paths import RunPaths
-from isosweep.store.state import view_run
-from tests.conftest import SMALL, isosweep, missing
-from tests.modes.sweeps import (
-    QUIET,
-    assert_same_records,
-    newest,
-    runs,
-    state_of,
-    wait_until_some_run_trains,
+from tests.conftest import missing
+from tests.contract.surface import (
+    TWO_RUNS,
+    Run,
+    document_of,
+    isosweep,
+    records_of,
+    runs_of,
+    wait_for,
+    wait_until_training,
 )
-from tests.runs import wait_for
 
 pytestmark = pytest.mark.ray
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = ROOT / ".venv-ray" / "bin"
 SWEEP = (
-    "budget=[6.4e9,1.28e10]",
-    *(*SMALL, *QUIET),
+    *TWO_RUNS,
     *("launcher=ray", "launcher.max_parallel=1", "launcher.ray.cpus=1", "launcher.ray.mem_gb=1"),
 )
 
@@ -105,10 +103,8 @@ def _end(head: "subprocess.Popen[bytes]") -> None:
             head.wait(20)
 
 
-def job_of(run: RunPaths) -> str:
-    job = newest(run).job
-    assert job is not None
-    return job.job_id
+def job_of(run: Run) -> str:
+    return str(document_of(run.root / "submissions" / f"{run.jobs}.job.json")["job_id"])
 
 
 def _start(cwd: Path, *overrides: str) -> "subprocess.Popen[bytes]":
@@ -126,20 +122,20 @@ def test_a_killed_ray_job_goes_on_to_the_records_of_a_local_one(
     cwd = tmp_path / "a path with blanks"
     cwd.mkdir()
     driver = _start(cwd)
-    run = wait_until_some_run_trains(cwd)
+    run = wait_until_training(cwd)
     assert job_of(run).startswith("isosweep-")
-    os.kill(state_of(run).pid, signal.SIGKILL)
+    os.kill(run.state["pid"], signal.SIGKILL)
     output = driver.communicate(timeout=600)[0].decode()
     assert driver.returncode == 0, output
-    assert_same_records(cwd, straight)
-    assert sorted(newest(each).submission.number for each in runs(cwd)) == [1, 2]
-    assert newest(run).submission.number == 2
+    assert records_of(cwd) == records_of(straight)
+    assert sorted(each.jobs for each in runs_of(cwd)) == [1, 2]
+    assert run.jobs == 2
 
 
 def test_mode_cancel_ends_ray_jobs(tmp_path: Path) -> None:
     # Long enough to be at work when the cancel comes.
     driver = _start(tmp_path, "budget=1e12")
-    job = job_of(wait_until_some_run_trains(tmp_path))
+    job = job_of(wait_until_training(tmp_path))
     cancelled = isosweep("mode=cancel", cwd=tmp_path).stdout
     output = driver.communicate(timeout=120)[0].decode()
     assert driver.returncode == 1, output
@@ -154,8 +150,6 @@ def test_mode_cancel_ends_ray_jobs(tmp_path: Path) -> None:
     said = asked.stdout + asked.stderr
     assert "was stopped" in said or "succeeded" in said
     assert "cancelled" in cancelled
-    views = [view_run(each) for each in runs(tmp_path)]
-    assert not any(view.occupied for view in views if view.submission)
     shown = isosweep("mode=status", "runs=[seed:0]", cwd=tmp_path, check=False).stdout
     assert re.search(r"2 runs: (1 not begun, 1|2) cancelled", shown), shown
 
@@ -164,10 +158,9 @@ def test_a_job_that_ray_stops_leaves_a_checkpoint_and_goes_on(
     straight: Path, tmp_path: Path
 ) -> None:
     driver = _start(tmp_path)
-    run = wait_until_some_run_trains(tmp_path)
+    run = wait_until_training(tmp_path)
     subprocess.run(["ray", "job", "stop", "--no-wait", job_of(run)], check=True, timeout=60)
     output = driver.communicate(timeout=600)[0].decode()
     assert driver.returncode == 0, output
-    assert_same_records(tmp_path, straight)
-    ended = (run.submission(1, "end")).read_text()
-    assert '"interrupted"' in ended
+    assert records_of(tmp_path) == records_of(straight)
+    assert document_of(run.root / "submissions" / "1.end.json")["outcome"] == "interrupted"
