@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from power import OPEN
 
 from isosweep.analysis.simulation.planted import PlantedWorld
-from isosweep.analysis.simulation.power import OPEN
 from isosweep.analysis.simulation.presets import COURSES as PLANTED
 from isosweep.analysis.simulation.presets import GROUPS, presets_of
 from isosweep.analysis.simulation.records import simulate_records

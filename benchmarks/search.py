@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from coverage import CONFIG, DESIGNS, make_plan, named
 from frame import Goal, UsageError, benchmark, by_world, number, table
+from power import OPEN
 from ways import SPENDING, Reached, Simulated, oracle, revealed, searched, whole
 
-from isosweep.analysis.simulation.power import OPEN
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import read_plan

@@ -73,6 +73,7 @@ def missed(name: str, cwd: Path) -> list[str]:
 
 def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
     parts = {"frame", "kinds", "directory", "chaos_world", "chaos_faults", "ways"}
+    parts |= {"power", "find_table"}
     files = {path.stem for path in BENCHMARKS.glob("*.py")} - parts
     assert files == SMALLEST.keys()
     for name in files:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from isosweep.analysis.curves import SweepData, read_cells, with_witnesses, without_broken
 from isosweep.analysis.ladder import with_ladder
@@ -15,6 +15,9 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
+
+if TYPE_CHECKING:
+    from isosweep.config.sweep import SweepConfig
 
 
 def simulated_sweep(
@@ -73,3 +76,17 @@ def simulated_verdict(
 ) -> str:
     """The verdict of one sweep as `sweep_of` simulates it; half a second on one core."""
     return judge(sweep_of(world, plan, config, seed, **evaluation), config)[2].verdict
+
+
+def wide_config(*overrides: str) -> "SweepConfig":
+    """Settings of a sweep to simulate, whatever it would cost."""
+    from hydra import compose, initialize_config_dir
+
+    from isosweep.config.hydra import config_directory, from_hydra
+
+    wide = (
+        *("model=qwen-0.5b", "grid.tolerance=0.05", "grid.max_epochs=1e6", "grid.max_steps=1e9"),
+        "grid.max_completions_per_step=65536",
+    )
+    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+        return from_hydra(compose("config", overrides=[*wide, *overrides]))

@@ -20,11 +20,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from isosweep.analysis.simulation.findable import wide_config
 from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import read_plan
+from isosweep.analysis.simulation.sweep import read_plan, wide_config
 from isosweep.analysis.simulation.worlds import World
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan

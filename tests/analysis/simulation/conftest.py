@@ -2,7 +2,7 @@
 
 import pytest
 
-from isosweep.analysis.simulation.findable import wide_config
+from isosweep.analysis.simulation.sweep import wide_config
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 

@@ -4,17 +4,18 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from isosweep.analysis.simulation import findable as module
-from isosweep.analysis.simulation import sweep
 from isosweep.analysis.simulation.findable import (
     GRID,
     TABLE,
-    WORLDS,
     Design,
     below_the_table,
     design_of,
@@ -35,7 +36,6 @@ def test_the_shipped_table_has_every_entry_and_counts_no_more_than_its_sweeps() 
     document = json.loads(TABLE.read_text())
     assert document["designs"] == {name: list(values) for name, values in GRID.items()}
     assert document["analysis"] == module.JUDGED_BY
-    assert document["worlds"] == list(WORLDS)
     designs = math.prod(len(values) for values in GRID.values())
     for counts in document["counts"].values():
         assert len(counts) == designs * 4
@@ -131,6 +131,12 @@ def test_what_counts_of_a_plan() -> None:
     assert design.decades == pytest.approx(2.0)
 
 
+def find_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark that makes the table."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
+    return import_module("find_table")
+
+
 def test_the_table_counts_verdicts_by_what_is_true_of_each_world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -147,18 +153,22 @@ def test_the_table_counts_verdicts_by_what_is_true_of_each_world(
         number: int = given["seed"][1]
         return (ended if world.name in ("plateau", "early", "easy") else rising)[number]
 
-    monkeypatch.setattr(sweep, "simulated_verdict", verdict)
+    monkeypatch.setattr(find_table(monkeypatch), "simulated_verdict", verdict)
     design = {"runs_of_each_n": 2, "problems": 128, "below": 4, "headroom": 1, "decades": 3}
     # Of each world: sweeps, decided surely and rightly, also probably, and falsely.
-    assert module._counted(design, sweeps=4) == {"ends": [12, 3, 6, 3], "goes_on": [12, 3, 3, 3]}
+    assert find_table(monkeypatch).counted(design, sweeps=4) == {
+        "ends": [12, 3, 6, 3],
+        "goes_on": [12, 3, 3, 3],
+    }
     assert asked[0] == ("plateau", 2 * 6, 128)
     assert len(asked) == 24
 
 
 def test_a_world_near_a_bound_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "simulated_verdict", lambda *_, **__: "growing")
+    maker = find_table(monkeypatch)
+    monkeypatch.setattr(maker, "simulated_verdict", lambda *_, **__: "growing")
     # Of two doublings, in three decades: n_d of `slow_tail` and `logarithm` still grows by 0.4 and
     # 0.5 doublings a decade, and that of `easy` grew by 1.2 in all.
     design = {"runs_of_each_n": 2, "problems": 128, "below": 2, "headroom": 1, "decades": 3}
-    counts = module._counted(design, sweeps=1)
+    counts = maker.counted(design, sweeps=1)
     assert counts == {"ends": [2, 0, 0, 2], "goes_on": [1, 1, 1, 0]}

@@ -1,52 +1,20 @@
-"""The analysis against simulated truth."""
+"""What benchmarks count of an analysis against simulated truth."""
 
-from functools import cache
+from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from isosweep.analysis.simulation import power as module
-from isosweep.analysis.simulation.power import Power, measure_power
-from isosweep.analysis.simulation.presets import planted_worlds, presets_of
-from isosweep.analysis.simulation.worlds import World
+from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
-from tests.analysis.simulation.conftest import nominal_plan
-from tests.conftest import make_config, plan_of
+from tests.analysis.statistics.planted import BEST
 
-# Of n*, which these worlds are planted by.
-ANALYSIS = AnalysisConfig(name="default", quantity="best")
-
-
-@cache
-def the_plan() -> Plan:
-    limits = ("grid.max_completions_per_step=16384", "grid.max_steps=100000")
-    return nominal_plan("budget=logspace:1e18:1e20:5", *limits)
-
-
-def power(
-    world: World,
-    sweeps: int,
-    *,
-    plan: Plan | None = None,
-    config: AnalysisConfig = ANALYSIS,
-    seed: int = 1,
-    size: tuple[int, int] = (256, 8),
-) -> Power:
-    """`size`: held-out problems, and samples of each."""
-    return measure_power(
-        plan or the_plan(),
-        world,
-        config,
-        sweeps=sweeps,
-        seed=seed,
-        num_problems=size[0],
-        samples_per_problem=size[1],
-    )
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:
@@ -55,9 +23,7 @@ def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:
     return SimpleNamespace(verdict=verdict, **known | more)
 
 
-def stubbed(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, *made: SimpleNamespace
-) -> Power:
+def stubbed(monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, *made: SimpleNamespace) -> Any:
     """Power of an analysis that says what `made` lists, sweep by sweep; it takes n = 16."""
     grid = (8, 16, 512)
     cells = tuple(SimpleNamespace(num_generations=n, problems_per_batch=32) for n in grid)
@@ -79,8 +45,11 @@ def stubbed(
         found.optima = (optimum,)
         return None, SimpleNamespace(budgets=(last,)), found
 
-    monkeypatch.setattr(module, "judge", analyse)
-    return power(presets_of(plan)[name], len(made), plan=plan, size=(1, 1))
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    power = import_module("power")
+    monkeypatch.setattr(power, "judge", analyse)
+    size = {"num_problems": 1, "samples_per_problem": 1}
+    return power.measure_power(plan, presets_of(plan)[name], BEST, sweeps=len(made), seed=1, **size)
 
 
 def test_verdicts_are_counted_as_true_open_or_false(
@@ -136,22 +105,3 @@ def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
     assert result.recommended_loss == pytest.approx(rewards[1] - rewards[0])
     assert float(rewards[1] - rewards[0]) > 0.05
     assert result.recommended_harmless == 0.0
-
-
-def test_one_budget_is_simulated_as_it_will_be_read() -> None:
-    config = make_config(
-        "budget=3e11",
-        "grid.problems_per_batch=[4]",
-        "grid.tolerance=0.05",
-        "analysis.quantity=best",
-    )
-    world = planted_worlds(3e9, 3e11, 2, 32)["plateau"]
-    result = power(world, 1, plan=plan_of(config), config=config.analysis, size=(64, 8))
-    budgets = [at.budget for at in result.budgets]
-    assert len(budgets) == 11
-    assert budgets[0] == pytest.approx(3e9)
-    assert budgets[-1] == 3e11
-    assert result.true_verdict == "saturated"
-    # The truth is that of the budgets read: n* grows between them.
-    first, *_, last = (at.best_n or 0.0 for at in result.budgets)
-    assert last > 4 * first > 0

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from isosweep.analysis.pages.comparison import headline, summarise
-from isosweep.analysis.simulation.findable import wide_config
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep, wide_config
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
