@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import Curve, collapse, read_cells, without_broken
+from isosweep.analysis.curves import Curve, collapse, without_broken
 from tests.analysis.sweeps import made_curve, make_plan
 
 # Records before training, and 10 later ones.
@@ -53,15 +53,6 @@ def test_a_record_far_from_both_of_its_neighbours_is_left_out(
     assert not set(broken) & set(first.steps.tolist())
     assert len(first.reward) == len(first.successes) == len(RISE) - len(broken)
     assert all(curve.broken == () for curve in others)
-
-
-def test_cells_are_read_as_if_a_broken_record_had_not_been_taken() -> None:
-    sound, spoiled = (
-        read_cells(PLAN, without_broken(curves_of(with_values(changed))))
-        for changed in ({}, {8: 0.0})
-    )
-    for one, other in zip(sound, spoiled, strict=True):
-        assert other.reward == pytest.approx(one.reward, abs=0.02)
 
 
 def test_a_collapse_is_where_it_was_once_a_record_before_it_is_left_out() -> None:

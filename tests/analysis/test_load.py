@@ -98,25 +98,6 @@ def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
         AnalysisConfig(name="default", difficulty=wrong)
 
 
-def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
-    data = load_sweep(paths)
-    run = data.plan.runs[4]
-    assert all(curve.collapsed_at is None for curve in data.curves)
-    lines = records_file(paths, run.run_id).read_text().splitlines()
-    # The last two records lose all that was gained.
-    for i, line in enumerate(lines[-2:], start=len(lines) - 2):
-        lines[i] = json.dumps(json.loads(line) | {"successes": [0] * 256})
-    records_file(paths, run.run_id).write_text("\n".join(lines) + "\n")
-    after = load_sweep(paths)
-    curve = after.curves[4]
-    assert curve.collapsed_at == len(curve.steps) - 2
-    read = {r.cell.budget: r.reading for r in after.readings if r.cell.run_id == run.run_id}
-    assert list(read.values()) == ["exact", "exact", "exact", "collapsed", "collapsed"]
-    assert len(curve.until_collapse().steps) == len(curve.steps) - 2
-    assert replace(curve, collapsed_at=None).until_collapse().steps.size == curve.steps.size
-
-
 def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
     run = load_sweep(paths).plan.runs[4]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.report import analyse
-from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.fits import reward_errors
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
@@ -30,11 +29,6 @@ def averaged(line: dict[str, Any]) -> dict[str, Any]:
     rates = np.array(line.pop("successes")) / line.pop("samples_per_problem")
     error = float(rates.std(ddof=1) / np.sqrt(len(rates)))
     return line | {"mean_reward": float(rates.mean()), "standard_error": error}
-
-
-def findings_of(paths: SweepPaths) -> Findings:
-    config = AnalysisConfig(name="default")
-    return find(load_sweep(paths), config, new_problems=True)
 
 
 def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
@@ -91,19 +85,3 @@ def test_records_without_a_majority_are_left_out_where_others_have_one(tmp_path:
     data = load_sweep(paths, metric="majority")
     assert all(curve.steps[0] > 0 for curve in data.curves)
     assert "no majority@k" in data.problems[0]
-
-
-def test_means_alone_bear_the_same_verdict_and_are_drawn(tmp_path: Path) -> None:
-    counted = findings_of(write_sweep(tmp_path / "counted", REWARD))
-    paths = rewrite(write_sweep(tmp_path / "means", REWARD), averaged)
-    analysis = analyse(paths, AnalysisConfig(name="default", formats=[]))
-    means = analysis.findings
-    assert analysis.report.stat().st_size > 1e5
-    assert means.saturation.verdict == counted.saturation.verdict
-    for one, other in zip(counted.saturation.optima, means.saturation.optima, strict=True):
-        assert other.interval is not None
-        assert one.interval is not None
-        assert other.interval.median == pytest.approx(one.interval.median, rel=0.02)
-    assert means.new_problems is None
-    assert counted.new_problems is not None
-    assert [fit.status for fit in means.fits].count(counted.fits[0].status) > 0

@@ -10,10 +10,8 @@ from isosweep.analysis.outlook import (
     more_problems,
     outlook_of_variants,
 )
-from isosweep.analysis.simulation.findable import Design, findable
 from isosweep.modes.analyse import _advice
-from isosweep.plan.cells import predicted
-from isosweep.plan.study import evaluation_of, resolve
+from isosweep.plan.study import resolve
 from tests.conftest import make_config, plan_of
 
 
@@ -52,20 +50,6 @@ def test_any_other_plan_is_told_how_often_it_decides(overrides: tuple[str, ...])
     assert (found.lacks, found.unknown) == ((), None)
 
 
-def test_more_evaluation_and_more_seeds_are_never_told_to_find_less() -> None:
-    one, more, most = (
-        findable(Design(runs_of_each_n=runs, problems=problems, below=3.5, headroom=2, decades=2.2))
-        for runs, problems in ((2, 200), (2, 2000), (6, 2000))
-    )
-    for kind in ("ends", "goes_on"):
-        odds = [getattr(found, kind) for found in (one, more, most)]
-        for share in ("surely", "probably"):
-            shares = [getattr(each, share) for each in odds]
-            assert shares == sorted(shares)
-        assert all(each.surely <= each.probably for each in odds)
-    assert most.decided > one.decided
-
-
 def test_twice_the_samples_count_as_twice_the_problems() -> None:
     size = "task.num_eval_problems={}", "evaluation.samples_per_problem={}"
     one, other = (
@@ -89,20 +73,6 @@ def test_what_the_table_does_not_cover_is_said() -> None:
     assert seen("analysis.growth_bound=1").judged_by == {"growth_bound": 0.5}
     found = seen("analysis.metric=best")
     assert (found.unknown, found.finds) == ("best", None)
-
-
-def test_evaluations_share_of_flops_is_of_all_that_is_spent() -> None:
-    config = make_config("evaluation=large")
-    # As in training, whatever the recipe.
-    assert config.evaluation.temperature == config.recipe.temperature
-    study = resolve(config)
-    evaluation = evaluation_of(study)
-    assert evaluation.problems == (1024,)
-    assert evaluation.samples_per_problem == 8
-    trained = sum(predicted(run.planned_flops) for run in study.plan.runs)
-    assert evaluation.share_of_flops == pytest.approx(
-        evaluation.flops / (evaluation.flops + trained)
-    )
 
 
 def test_problems_of_a_further_set_are_not_asked_for() -> None:

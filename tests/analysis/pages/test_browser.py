@@ -24,7 +24,6 @@ pytestmark = pytest.mark.browser
 
 # The page has its figures in itself.
 CONFIG = AnalysisConfig(name="default", formats=[])
-MANY = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @pytest.fixture(scope="module")
@@ -72,24 +71,6 @@ def strokes(browser: Any) -> list[str]:
     """
     colors: list[str] = browser.execute_script(script)
     return colors
-
-
-def test_every_figure_of_a_large_report_is_drawn(tmp_path: Path, browser: Any) -> None:
-    # Budgets that pay for at least one step of the largest n x B.
-    budgets = [1000 * budget for budget in BUDGETS[:3]]
-    plan = make_small_plan(generations=MANY, batches=(2, 8, 24, 64), budgets=budgets)
-    report = analyse(write_sweep(tmp_path, peaked(lambda C: 16.0), plan=plan), CONFIG).report
-    assert len(plan.runs) == 120
-    assert report.stat().st_size < 1e6
-    prefer(browser, "light")
-    load(browser, report)
-    drawn = browser.find_elements(By.CSS_SELECTOR, "figure svg")
-    assert len(drawn) == 5
-    for figure in drawn:
-        assert figure.find_elements(By.TAG_NAME, "path")
-        assert figure.size["width"] > 400
-        assert figure.size["height"] > 200
-    assert complaints(browser) == []
 
 
 # What a model is called, and what stays text.

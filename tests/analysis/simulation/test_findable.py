@@ -162,13 +162,3 @@ def test_the_table_counts_verdicts_by_what_is_true_of_each_world(
     }
     assert asked[0] == ("plateau", 2 * 6, 128)
     assert len(asked) == 24
-
-
-def test_a_world_near_a_bound_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = find_table(monkeypatch)
-    monkeypatch.setattr(maker, "simulated_verdict", lambda *_, **__: "growing")
-    # Of two doublings, in three decades: n_d of `slow_tail` and `logarithm` still grows by 0.4 and
-    # 0.5 doublings a decade, and that of `easy` grew by 1.2 in all.
-    design = {"runs_of_each_n": 2, "problems": 128, "below": 2, "headroom": 1, "decades": 3}
-    counts = maker.counted(design, sweeps=1)
-    assert counts == {"ends": [2, 0, 0, 2], "goes_on": [1, 1, 1, 0]}

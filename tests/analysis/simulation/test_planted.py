@@ -7,8 +7,6 @@ import pytest
 
 from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import COURSES, delayed_worlds, planted_worlds
-from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.simulation.worlds import Batches
 from isosweep.plan.cells import Plan
@@ -123,30 +121,6 @@ def test_with_one_batch_size_the_best_n_is_another(nominal: Plan, fixed_batch: P
         rewards = batch.reward(np.array(1e21), n, batches_of(plan)(n)).max(axis=0)
         assert at_end == pytest.approx(n[rewards.argmax()], rel=0.01)
         assert at_end != pytest.approx(512, rel=0.1)
-
-
-def test_uneven_seeds_leave_two_runs_of_every_n(nominal: Plan) -> None:
-    world = PLANTED["uneven"]
-    records = simulate_records(world, nominal, 2, num_problems=20, samples_per_problem=4)
-    left = [run for run in nominal.runs if records[run.run_id]]
-    assert len(left) == len(nominal.runs) - round(0.3 * len(nominal.runs))
-    counts = {n: sum(run.num_generations == n for run in left) for n in (8, 64, 2048)}
-    assert min(counts.values()) >= 2
-    readings = simulated_sweep(nominal, records).readings
-    assert {reading.reading for reading in readings} == {"exact", "missing"}
-
-
-def test_without_counts_records_have_the_same_rewards(nominal: Plan) -> None:
-    counted, alone = (
-        simulate_records(
-            PLANTED["plateau"], nominal, 2, num_problems=20, samples_per_problem=4, counts=counts
-        )
-        for counts in (True, False)
-    )
-    for run, records in counted.items():
-        rewards = [record.reward for record in records]
-        assert [record.mean_reward for record in alone[run]] == pytest.approx(rewards)
-        assert not any(record.successes for record in alone[run])
 
 
 def test_a_shorter_plan_gets_the_same_course() -> None:

@@ -93,19 +93,6 @@ def test_seeds_differ_by_what_the_world_says() -> None:
     assert later.std() == pytest.approx(0.3, rel=0.05)
 
 
-def test_a_simulation_is_reproducible_and_every_run_starts_alike() -> None:
-    first, again, other = (simulated(PRESETS["hard"], seed) for seed in (3, 3, 4))
-    assert first == again
-    assert first != other
-    starts = {records[0].successes for records in first.values()}
-    assert len(starts) == 1
-    for run in the_plan().runs:
-        steps = [record.step for record in first[run.run_id]]
-        assert steps == sorted(set(steps))
-        assert steps[0] == 0
-        assert steps[-1] == run.num_steps
-
-
 def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     paths.root.mkdir()

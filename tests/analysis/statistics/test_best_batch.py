@@ -98,14 +98,6 @@ def test_an_optimum_at_the_edge_gives_no_slope(tmp_path: Path) -> None:
     assert triangles == [at.interval.low for at in law.optima if at.interval]
 
 
-def test_one_seed_gives_the_best_of_the_grid_and_no_slope(tmp_path: Path) -> None:
-    _, findings = analysed(tmp_path, climbing(1.5), fixed(64, seeds=(0,)))
-    law = only(findings)
-    assert all(at.interval is None for at in law.optima)
-    assert law.optima[0].best == 16
-    assert (law.slope, law.lacks) == (None, "no spread")
-
-
 def test_other_grids_have_no_law(tmp_path: Path) -> None:
     assert fixed_products(make_plan(batches=(2, 4, 8)).cells) == ()
     assert fixed_products(fixed(64, 256).cells) == (64, 256)

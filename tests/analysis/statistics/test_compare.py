@@ -1,9 +1,6 @@
 """Sweeps beside each other, with planted differences."""
 
-import json
-import re
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +13,10 @@ from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
 from isosweep.config.variants import flattened
-from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 from isosweep.words.numbers import short
 from tests.analysis.statistics.planted import CONFIG, known
-from tests.analysis.sweeps import peaked, write_sweep
-from tests.conftest import isosweep, make_config, plan_of
+from tests.conftest import make_config, plan_of
 
 
 @pytest.fixture(scope="module")
@@ -68,36 +63,6 @@ def test_a_variant_that_came_less_far_keeps_no_other_from_its_last_budget(slow: 
     apart = replace(comparison, frontiers=came, scored_otherwise=("task.name",))
     assert summarise(apart)[0] == headline(apart)
     assert not any("better than" in sentence for sentence in summarise(apart))
-
-
-def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
-    shown: list[str] = []
-    for name, reward in (("a", peaked(lambda C: 8.0)), ("b", peaked(lambda C: 4.0))):
-        paths = write_sweep(tmp_path / name, reward)
-        there = make_config(f"sweeps_dir={tmp_path / name}", f"recipe.beta={len(shown)}")
-        write_json(paths.config, asdict(there))
-        shown.append(f"{name}/sweep")
-    asked = ("mode=compare", "from=[a/sweep,b/sweep]", "analysis.formats=[png]")
-    printed = isosweep(*asked, cwd=tmp_path).stdout
-    assert "A: beta=0 (a/sweep); verdict: constant" in printed
-    assert "not comparable" not in printed
-    (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
-    text = page.read_text()
-    assert re.search(
-        r"At 3\.2e7 FLOPs, beta=1 reaches 0\.\d+ \(0\.\d+ to 0\.\d+\) with n = 4", text
-    )
-    assert 'id="figure-comparison_reward"' in text
-    assert (page.parent / "figures" / "comparison_reward.png").exists()
-    document = json.loads((page.parent / "comparison.json").read_text())
-    # Five budgets, and two smaller ones that the records reach down to.
-    assert [at["best_n"] for at in document["frontiers"]] == [8] * 10 + [4] * 10
-    for of, why in (
-        ("[a/sweep,./a/sweep]", "names a sweep twice"),
-        ("[a/sweep]", "a comparison needs two"),
-    ):
-        wrong = isosweep("mode=compare", f"from={of}", cwd=tmp_path, check=False)
-        assert wrong.returncode == 2
-        assert why in wrong.stderr
 
 
 def test_what_a_reward_is_of_is_said_by_settings_that_change_it(slow: Entry) -> None:

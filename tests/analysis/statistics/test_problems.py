@@ -11,8 +11,6 @@ from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.means import Means
 from isosweep.analysis.statistics.problems import (
-    added_variance,
-    enough_problems,
     on_new_problems,
 )
 from isosweep.compute import Compute
@@ -99,22 +97,6 @@ def test_where_problems_agree_on_n_hardly_anything_is_added(chances: Chances, mo
     found = np.array([both(chances, 100, seed) for seed in range(10)])
     assert (found[:, 2] >= found[:, 1]).all()
     assert found[:, 2].mean() < most * found[:, 1].mean()
-
-
-def test_with_enough_problems_new_ones_are_about_as_well_known_as_these() -> None:
-    few = sweep(some_gain, 100, 0)
-    means = means_of(list(few.readings))
-    added = added_variance(means, few)
-    assert added is not None
-    enough = enough_problems(100, added)
-    assert 500 < enough < 5000
-    many = sweep(some_gain, enough, 1)
-    more = means_of(list(many.readings))
-    # Of all contrasts, not of this one alone, and by the seeds' variance as it was.
-    assert contrast(on_new_problems(more, many))[1] < 1.3 * contrast(means)[1]
-    found = added_variance(more, many)
-    assert found is not None
-    assert found * more.noise.trace() == pytest.approx(0.25 * means.noise.trace(), rel=0.6)
 
 
 def test_where_runs_have_other_problems_nothing_is_said_of_further_ones() -> None:

@@ -89,14 +89,6 @@ def test_planted_saturation_is_detected() -> None:
     assert [at.best for at in found.optima] == [2, 4, 8, 8, 8]
 
 
-def test_growth_up_to_the_edge_is_growing_and_censored_there() -> None:
-    found = verdict_of(sweep(peaked(lambda C: 2 * C / FIRST)))
-    assert (found.verdict, found.reason.end) == ("growing", OpenEnd(kind="above", edge=32))
-    assert found.optima[-1].candidates == (32,)
-    assert found.optima[-1].right_censored
-    assert not found.optima[0].left_censored  # n = 2 is GRPO's own bound
-
-
 def test_growth_that_settles_at_the_edge_or_pauses_before_the_end_is_no_saturation() -> None:
     best = {2: 4.0, 4: 8.0}
     reward = peaked(lambda C: best.get(round(C / 1e6), 16.0))
@@ -218,17 +210,6 @@ def test_the_smallest_n_that_is_good_enough_is_told_from_the_best() -> None:
     assert of_enough.verdict == of_best.verdict == "growing"
 
 
-def test_where_larger_n_cost_little_the_smallest_good_enough_is_known_and_n_star_is_not() -> None:
-    def lopsided(C: float, n: int, B: int) -> float:
-        away = math.log2(n / (4 if BUDGETS[2] > C else 16))
-        return 0.5 - (0.03 if away < 0 else 0.0005) * away**2
-
-    last = verdict_of(sweep(lopsided, noise=0.01, generations=WIDE)).optima[-1]
-    best, enough = known(last.of("best")), known(last.of("enough"))
-    assert enough.holds(16 / 2**0.82)
-    assert enough.interval.high / enough.interval.low < 0.6 * best.interval.high / best.interval.low
-
-
 def test_that_the_smallest_n_is_good_enough_everywhere_is_known_whatever_lies_below() -> None:
     falls = peaked(lambda C: 4.0)
     data = sweep(falls, noise=0.002, generations=(4, 8, 16, 32, 64))
@@ -258,28 +239,3 @@ def test_what_is_probable_has_a_verdict_of_its_own(
     found = verdict_of(sweep(steps(2, 4, 8, 16, 16), generations=WIDE), CONFIG)
     assert (found.verdict, found.reason.kind) == (verdict, verdict)
     assert (found.plateau is not None) == verdict.endswith("saturated")
-
-
-def late_starts(reward: RewardAt) -> Saturation:
-    """Of a sweep at the two smallest budgets of which n = 2 and 4 alone were run."""
-    plan = make_plan(budgets=LONG)
-    cells = tuple(c for c in plan.cells if c.budget >= LONG[2] or c.num_generations <= 4)
-    plan = replace(plan, cells=cells)
-    return verdict_of(sweep_of(plan, read(plan, reward, 0.003, luck=0.003)))
-
-
-def test_larger_n_that_small_budgets_lack_are_no_growth() -> None:
-    found = late_starts(peaked(lambda C: 16.0, fall=0.02))
-    growth = known(found.growth)
-    assert growth.grew < 0.1
-    assert (found.verdict, growth.steady_from) == ("steady", 8e6)
-    assert found.optima[0].right_censored
-    assert found.optima[0].words.endswith("4+)")
-
-
-def test_an_n_that_grows_by_less_than_a_doubling_over_few_budgets_is_not_steady() -> None:
-    power = 0.8 * math.log10(2) / math.log10(LONG[-1] / LONG[2])
-    found = late_starts(peaked(lambda C: 10.0 * (C / LONG[2]) ** power, fall=0.02))
-    growth = known(found.growth)
-    assert growth.unchanged > 0.9 > growth.stopped
-    assert found.verdict == "not identified"

@@ -58,18 +58,6 @@ def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
     assert below.round(1).tolist() == [0, 0, 0, 1, 1]
 
 
-def test_small_n_that_fell_behind_are_known_to_have_stayed_there() -> None:
-    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2))
-    small = tuple(c for c in plan.cells if c.budget <= BUDGETS[2] or c.num_generations >= 8)
-    large = tuple(c for c in plan.cells if c.budget <= BUDGETS[2] or c.num_generations <= 8)
-    reward = peaked(lambda C: 8.0)
-    without = fit_surface(means_of(read(replace(plan, cells=small), reward, noise=0.001)))
-    assert without.best_n.below[:, 3:].mean() < 0.4
-    # That large n stayed behind is what growth is asked of.
-    without = fit_surface(means_of(read(replace(plan, cells=large), reward, noise=0.001)))
-    assert without.best_n.above[:, 3:].mean() > 0.95
-
-
 @pytest.mark.slow
 def test_many_means_are_all_used_though_some_weigh_the_parameters(
     monkeypatch: pytest.MonkeyPatch,
@@ -83,16 +71,6 @@ def test_many_means_are_all_used_though_some_weigh_the_parameters(
     assert some.by_n.mean(axis=0) == pytest.approx(whole.by_n.mean(axis=0), abs=0.002)
     ratio = some.by_n.std(axis=0) / whole.by_n.std(axis=0)
     assert 0.8 < ratio.mean() < 1.3
-
-
-def test_some_of_the_means_keep_their_own_noise() -> None:
-    means = means_of(read(make_plan(), peaked(lambda C: 8.0), noise=0.004, luck=0.004))
-    some = means.some(7, np.random.default_rng(0))
-    for row, reward in enumerate(some.reward):
-        (at,) = np.flatnonzero(means.reward == reward)
-        assert (some.log2_n[row], some.budget[row]) == (means.log2_n[at], means.budget[at])
-        others = [np.flatnonzero(means.reward == other)[0] for other in some.reward]
-        assert some.noise[row].tolist() == means.noise[at, others].tolist()
 
 
 def test_a_seed_draws_the_same_surfaces_whatever_signs_eigenvectors_have(
