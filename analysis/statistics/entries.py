@@ -16,7 +16,7 @@ _MOST_SETTINGS = 3
 # Settings of tasks and evaluations that leave the held-out problems and their scores as they are.
 _NOT_SCORED = re.compile(
     r"task\.(mixture\.(parts\.[^.]+\.)?)?(name|prompt_tokens|completion_tokens)"
-    r"|task\.mixture\.(shares|schedule)(\..*)?"
+    r"|task\.mixture\.shares(\..*)?"
     r"|task\.(.+\.)?((math|code)\.path|custom\.directory)"
     r"|evaluation\.records_per_decade"
 )

@@ -245,18 +245,18 @@ class TaskConfig:
         if self.mixture is None:
             return None
         parts = {name: identity(part) for name, part in self.parts.items()}
-        return {"parts": parts, "shares": self.mixture.points}
+        return {"parts": parts, "shares": self.mixture.share_of}
 
     def _mean(self, of_part: str) -> float:
-        """The parts' mean of a property, by their shares at the end of the schedule."""
+        """The parts' mean of a property, by their shares."""
         assert self.mixture is not None
-        shares = self.mixture.last_shares
+        shares = self.mixture.share_of
         return math.fsum(shares[n] * getattr(part, of_part) for n, part in self.parts.items())
 
     @property
     def scarcest(self) -> tuple[str, "TaskConfig"]:
-        """The part of a mixture that is gone through first, by the largest share that it ever has,
-        and its name; else the task, without one."""
+        """The part of a mixture that is gone through first, and its name; else the task, without
+        one."""
         draws = {name: self._draws(name) for name in self.parts}
         name = min(draws, key=lambda part: draws[part], default="")
         return name, self.parts.get(name, self)
@@ -270,7 +270,7 @@ class TaskConfig:
     def _draws(self, name: str) -> float:
         """Problems that are drawn, of all parts, until those of one are gone through."""
         assert self.mixture is not None
-        share = self.mixture.largest_shares[name]
+        share = self.mixture.share_of[name]
         # A share is rounded: 3 problems at 0.1 are 30 draws.
         return round(self.parts[name].num_train_problems / share, 6) if share else math.inf
 

@@ -160,7 +160,7 @@ def make_stream(spec: RunSpec) -> Stream:
     if mixture is None:
         return _stream(spec, spec.task.num_train_problems)
     streams = {name: _stream(spec, part.num_train_problems) for name, part in parts.items()}
-    return MixtureStream(streams, mixture.shares_at)
+    return MixtureStream(streams, mixture.share_of)
 
 
 def _stream(spec: RunSpec, problems: int) -> ProblemStream:

@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -120,18 +120,13 @@ class MixtureStream:
     Each draw is of the stream that lags furthest behind its share of the draws so far, so that any
     stretch of them holds the shares to within a problem or so. Which that is follows from the
     shares and from how many were drawn, whatever the seed, n and B; each stream is drawn from as if
-    it were alone. `shares_at` gives the shares, of 1, after a number of draws.
+    it were alone.
     """
 
-    def __init__(
-        self,
-        streams: Mapping[str, ProblemStream],
-        shares_at: Callable[[int], Mapping[str, float]],
-    ) -> None:
-        self._streams, self._shares_at = streams, shares_at
+    def __init__(self, streams: Mapping[str, ProblemStream], shares: Mapping[str, float]) -> None:
+        self._streams, self._shares = streams, shares
         sizes = [stream.problems for stream in streams.values()]
         self._starts = dict(zip(streams, itertools.accumulate([0, *sizes]), strict=False))
-        self._drawn = 0
         # Draws that each stream's shares so far came to, less those that it has had.
         self._owed = dict.fromkeys(streams, 0.0)
 
@@ -140,11 +135,10 @@ class MixtureStream:
         return [self._next() for _ in range(count)]
 
     def _next(self) -> int:
-        for name, share in self._shares_at(self._drawn).items():
+        for name, share in self._shares.items():
             self._owed[name] += share
         name = max(self._streams, key=lambda each: self._owed[each])
         self._owed[name] -= 1
-        self._drawn += 1
         return self._starts[name] + self._streams[name].draw(1)[0]
 
     def scored(self, scores: Iterable[tuple[int, Sequence[float]]]) -> None:
@@ -164,11 +158,11 @@ class MixtureStream:
     def to_json(self) -> dict[str, Any]:
         """Where the streams are, for a checkpoint."""
         streams = {name: stream.to_json() for name, stream in self._streams.items()}
-        return {"drawn": self._drawn, "owed": dict(self._owed), "streams": streams}
+        return {"owed": dict(self._owed), "streams": streams}
 
     def restore(self, document: dict[str, Any]) -> None:
         """Go on where `to_json` was called."""
-        self._drawn, self._owed = document["drawn"], dict(document["owed"])
+        self._owed = dict(document["owed"])
         for name, stream in self._streams.items():
             stream.restore(document["streams"][name])
 

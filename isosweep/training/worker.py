@@ -144,8 +144,7 @@ class Session:
     @cached_property
     def monitor(self) -> HealthMonitor:
         """The run's health, as it was where the attempt starts."""
-        health = judged_health(self.spec, self.job.health)
-        return HealthMonitor(health, self.spec.problems_per_batch, self.start.health)
+        return HealthMonitor(self.job.health, self.spec.problems_per_batch, self.start.health)
 
     @cached_property
     def reporter(self) -> Reporter:
@@ -419,16 +418,6 @@ def _attempt(session: Session) -> Ended:
             pass
         raise
     return status
-
-
-def judged_health(spec: RunSpec, health: HealthConfig) -> HealthConfig:
-    """The rules that the run can be judged by."""
-    mixture = spec.task.mixture
-    if mixture is None or len(mixture.points) == 1:
-        return health
-    # Where shares change, reward may fall because harder problems come.
-    stop = [rule for rule in health.stop if rule != "collapse"]
-    return replace(health, collapse_share=None, stop=stop)
 
 
 def _train(session: Session) -> "TrainingLoop | None":

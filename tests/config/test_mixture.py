@@ -43,25 +43,11 @@ def test_numbers_of_problems_are_the_sums_of_the_parts_or_shared_out_as_theirs()
     assert [part.num_eval_problems for part in fewer.parts.values()] == [64, 64]
 
 
-def test_planned_lengths_are_means_by_the_shares_at_the_end_of_the_schedule() -> None:
+def test_planned_lengths_are_means_by_the_shares() -> None:
     shares = "task.mixture.shares={a:0.75,b:0.25}"
     task = make_config(*TWO, shares).task
     assert task.planned_completion_tokens == 0.75 * 7 + 0.25 * 5
     assert task.planned_prompt_tokens == 0.75 * 8 + 0.25 * 6
-    later = "task.mixture.schedule=[{at:0,a:0,b:1},{at:100,a:1,b:0}]"
-    assert make_config(*TWO, later).task.planned_completion_tokens == 7
-
-
-def test_shares_change_evenly_between_the_points_of_a_schedule() -> None:
-    mixture = make_config(
-        *TWO, "task.mixture.schedule=[{at:0,a:1,b:0},{at:100,a:0.5,b:0.5},{at:200,a:0.9,b:0.1}]"
-    ).task.mixture
-    assert mixture is not None
-    found = [mixture.shares_at(drawn)["a"] for drawn in (0, 50, 100, 150, 10_000)]
-    assert found == pytest.approx([1, 0.75, 0.5, 0.7, 0.9])
-    equal = make_config(*TWO).task.mixture
-    assert equal is not None
-    assert equal.shares_at(7) == {"a": 0.5, "b": 0.5}
 
 
 def test_what_changes_the_numbers_of_a_mixture_makes_another_run_and_nothing_else_does() -> None:
@@ -69,14 +55,12 @@ def test_what_changes_the_numbers_of_a_mixture_makes_another_run_and_nothing_els
     alike = [
         *("task.mixture.shares={b:0.5,a:0.5}", "task.mixture.parts.a.name=other"),
         *("task.mixture.parts.a.prompt_tokens=9", "task.num_eval_problems=512"),
-        "task.mixture.schedule=[{at:0,a:0.5,b:0.5}]",
     ]
     assert {spec_of(*TWO, each).run_id for each in alike} == {same}
     others = [
         *("task.mixture.shares={a:0.6,b:0.4}", "task.mixture.parts.a.data_seed=1"),
         *("task.mixture.parts.b.success_at=0.5", "task.mixture.parts.b.sort.levels=[5]"),
         *("task.mixture.parts.a.num_train_problems=33", "task.max_completion_tokens=8"),
-        "task.mixture.schedule=[{at:0,a:0.5,b:0.5},{at:9,a:0.6,b:0.4}]",
     ]
     assert len({same, *(spec_of(*TWO, each).run_id for each in others)}) == len(others) + 1
 
@@ -88,7 +72,7 @@ def variants(*overrides: str) -> list[SweepConfig]:
 def test_shares_numbers_and_whole_mixtures_are_axes() -> None:
     shares = "grid.axes={task.mixture.shares:[{a:1,b:0},{a:0.5,b:0.5}]}"
     found = [config.task.mixture for config in variants(*TWO, shares)]
-    assert [m.last_shares["a"] for m in found if m] == [1, 0.5]
+    assert [m.share_of["a"] for m in found if m] == [1, 0.5]
     sizes = "grid.axes={task.mixture.parts.a.num_train_problems:[8,16]}"
     assert [config.task.num_train_problems for config in variants(*TWO, sizes)] == [40, 48]
     total = "grid.axes={task.num_train_problems:[8,16]}"

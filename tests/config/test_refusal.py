@@ -215,20 +215,12 @@ REFUSED = [
             ("shares={}", "shares", "lacks a, b"),
             ("shares={a:2,b:-1}", "shares", "has b: -1, which is no finite number, 0 or more"),
             ("shares=0.5", "shares", "gives each part its share"),
-            ("schedule=[{a:1,b:0}]", "schedule", "lacks at"),
-            ("schedule=[{at:9,a:1,b:0}]", "schedule", "has points at 9: whole numbers"),
-            ("schedule=[{at:0,a:1,b:0},{at:0,a:0.5,b:0.5}]", "schedule", "which ascend from 0"),
-            (
-                "shares={a:1,b:0} task.mixture.schedule=[{at:0,a:0,b:1}]",
-                "schedule",
-                "replaces task.mixture.shares",
-            ),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),
         ]
     ),
     *(
         (f"{TWO} +task@{PARTS}.{name}=sort", f"{PARTS}.{name}", "is no name of a part")
-        for name in ("1", "true", "Null", "at")
+        for name in ("1", "true", "Null")
     ),
     (f"{TWO} +task@{PARTS}.c=mixture", f"{PARTS}.c.kind", "is no mixture itself"),
     (f"{TWO} task.success_at=0.5", "task.success_at", "is each part's own, as task.mixture.parts"),

@@ -26,13 +26,6 @@ def test_passes_are_counted_over_the_part_that_is_gone_through_first() -> None:
     assert resolve(make_config(*MIXED, n, batch, "grid.max_epochs=12")).plan.runs
     (rejection,) = resolve(make_config(*MIXED, n, batch, "grid.max_epochs=11")).plan.rejected
     assert "pass 12.0 times over 32 problems of part long, at a share of 0.75" in rejection.reason
-    # By the largest share that a part ever has.
-    late = (
-        "task.mixture.shares=null",
-        "task.mixture.schedule=[{at:0,long:0.75,short:0.25},{at:9999,long:1,short:0}]",
-    )
-    assert resolve(make_config(*MIXED, n, batch, *late, "grid.max_epochs=12")).plan.rejected
-    assert not resolve(make_config(*MIXED, n, batch, *late, "grid.max_epochs=16")).plan.rejected
 
 
 def test_the_parts_are_the_main_evaluation_and_are_counted_once() -> None:

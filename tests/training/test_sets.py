@@ -8,8 +8,6 @@ import pytest
 
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.training.worker import judged_health
-from tests.conftest import make_config
 from tests.runs import log_lines, reproducible
 from tests.training.builders import metrics, spec_of, trained
 
@@ -25,11 +23,9 @@ SETS = (
     "train:{problems:train,task:{num_eval_problems:20}}}"
 )
 COOL = ("evaluation.temperature=0.5", "evaluation.samples_per_problem=3")
-# The shares change until after the first budget's end.
 MIXED = (
     *("task=sort_mix", "task.mixture.parts.short.success_at=0.5"),
-    "task.mixture.shares=null",
-    "task.mixture.schedule=[{at:0,long:0,short:1},{at:40,long:1,short:0}]",
+    "task.mixture.shares={long:0.75,short:0.25}",
 )
 
 
@@ -84,15 +80,12 @@ def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     assert len([*stored]) == 5
 
 
-def test_the_rollouts_of_a_step_are_in_the_shares_of_the_schedule_and_logged_by_part(
+def test_the_rollouts_of_a_step_are_in_the_shares_and_logged_by_part(
     mixed: RunPaths,
 ) -> None:
     lines = metrics(mixed)
     long = [line["share_of_long"] for line in lines]
-    # 4 problems a step, and 1/40 of the share a problem.
-    expected = [min(1.0, (4 * step + 1.5) / 40) for step in range(len(long))]
-    assert max(abs(sum(long[:i]) - sum(expected[:i])) * 4 for i in range(len(long))) < 1
-    assert (long[0], long[-1]) == (0, 1)
+    assert max(abs(sum(long[:i]) - 0.75 * i) * 4 for i in range(len(long))) < 1
     for line in lines:
         parts = {name: line[f"share_of_{name}"] for name in ("long", "short")}
         # A reward is that of rollouts that there are.
@@ -113,10 +106,3 @@ def test_a_part_is_recorded_as_a_set_and_the_main_record_is_that_of_all_parts(
         assert record.completion_tokens == pytest.approx(mean)
     # Before training: afterwards the policies are others.
     assert reproducible(mixed)[0]["sets"]["short"] == reproducible(with_sets)[0]["sets"]["four"]
-
-
-def test_a_reward_that_falls_because_harder_problems_come_is_no_collapse() -> None:
-    health = make_config().health
-    assert judged_health(spec_of(*MIXED), health).collapse_share is None
-    assert judged_health(spec_of("task=sort_mix"), health) == health
-    assert judged_health(spec_of(), health) == health

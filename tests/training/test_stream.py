@@ -26,7 +26,7 @@ def one_stream(seed: int) -> ProblemStream:
 def mixture(seed: int) -> MixtureStream:
     """Three problems of each of three parts, in shares."""
     streams = {name: ProblemStream(3, seed) for name in "abc"}
-    return MixtureStream(streams, lambda drawn: {"a": 0.6, "b": 0.3, "c": 0.1})
+    return MixtureStream(streams, {"a": 0.6, "b": 0.3, "c": 0.1})
 
 
 @pytest.mark.parametrize("make", [one_stream, mixture])
@@ -55,7 +55,7 @@ def test_retiring_leaves_a_batch() -> None:
 def test_any_stretch_of_a_mixture_holds_its_shares(weights: list[int], drawn: int) -> None:
     shares = {f"p{i}": weight / sum(weights) for i, weight in enumerate(weights)}
     streams = {name: ProblemStream(3, 0) for name in shares}
-    parts = [number // 3 for number in MixtureStream(streams, lambda _: shares).draw(200)]
+    parts = [number // 3 for number in MixtureStream(streams, shares).draw(200)]
     for start in (0, drawn):
         for i, share in enumerate(shares.values()):
             assert abs(parts[start : start + 60].count(i) - 60 * share) < len(shares)
@@ -69,15 +69,9 @@ def test_each_part_of_a_mixture_is_gone_through_as_if_alone() -> None:
         assert own == ProblemStream(3, 5).draw(count)
 
 
-def test_a_schedule_moves_the_draws_of_a_mixture() -> None:
-    streams = {name: ProblemStream(3, 0) for name in ("a", "b")}
-    stream = MixtureStream(streams, lambda drawn: {"a": float(drawn < 10), "b": float(drawn >= 10)})
-    assert [number >= 3 for number in stream.draw(20)] == [False] * 10 + [True] * 10
-
-
 def test_what_is_solved_is_retired_in_its_own_part() -> None:
     streams = {name: ProblemStream(3, 0, 1, Retirement(1.0, 2)) for name in ("a", "b")}
-    stream = MixtureStream(streams, lambda drawn: {"a": 0.5, "b": 0.5})
+    stream = MixtureStream(streams, {"a": 0.5, "b": 0.5})
     stream.scored([(1, [1.0, 1.0]), (4, [1.0, 0.0]), (5, [1.0, 1.0])])
     assert stream.retired == [1, 5]
     assert not {1, 5} & set(stream.draw(20))

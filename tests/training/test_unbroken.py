@@ -35,8 +35,8 @@ RECIPES = {
     "own loss": ("recipe.loss_type=tests.training.own_losses:dapo", "recipe.num_iterations=2"),
     "8-bit states": ("hardware.optimizer=adamw_torch_8bit",),
     "mixture": (
-        *("task=sort_mix", "task.mixture.parts.short.success_at=0.5", "task.mixture.shares=null"),
-        "task.mixture.schedule=[{at:0,long:0,short:1},{at:40,long:1,short:0}]",
+        *("task=sort_mix", "task.mixture.parts.short.success_at=0.5"),
+        "task.mixture.shares={long:0.6,short:0.4}",
     ),
 }
 LAG = "recipe.rollout_lag=3"
