@@ -31,11 +31,13 @@ class Refused:
 
     `passing`: it may take it later (it is down, slow, or at a limit). `unknown`: it gave no answer,
     so the job may be there all the same: it is looked for by the batch before another is made.
+    `smaller`: fewer tasks of its array might be taken now.
     """
 
     reason: str
     passing: bool
     unknown: bool = False
+    smaller: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -76,14 +77,14 @@ class SlurmLauncher(Launcher):
             left = list(batch)
             while left and stopped is None:
                 sent = left[: self._room or len(left)]
-                answer, smaller = self._send(sent, arrays)
-                if smaller and len(sent) > 1:
+                answer = self._send(sent, arrays)
+                if isinstance(answer[0], Refused) and answer[0].smaller and len(sent) > 1:
                     self._room = len(sent) // 2
                     continue
                 answers += answer
                 if isinstance(answer[0], Refused) and answer[0].passing:
                     # What holds for these holds for those that would come next.
-                    stopped = Refused(reason=answer[0].reason, passing=True)
+                    stopped = replace(answer[0], unknown=False)
                 del left[: len(sent)]
             answers += [stopped] * len(left) if stopped else []
         return answers
@@ -128,17 +129,14 @@ class SlurmLauncher(Launcher):
                 said += (answer.failure or "").split("; ")
         return [line for line in said if line and not any(ended in line for ended in _ENDED)]
 
-    def _send(
-        self, orders: Sequence[Order], arrays: list[str]
-    ) -> tuple[Sequence[Job | Refused], bool]:
-        """Submit one array, or one job, after `arrays`; what came of each order, and whether fewer
-        might be taken."""
+    def _send(self, orders: Sequence[Order], arrays: list[str]) -> Sequence[Job | Refused]:
+        """Submit one array, or one job, after `arrays`; what came of each order."""
         single = len(orders) == 1 and orders[0].submission.index == 0
         try:
             text = self._script(orders, arrays, single=single)
         except OSError as error:
             words = f"{error.strerror}: {error.filename}"
-            return [Refused(reason=words, passing=True)] * len(orders), False
+            return [Refused(reason=words, passing=True)] * len(orders)
         # As it was made: the file may be another by now.
         answer = call(["sbatch", "--parsable"], given=text)
         # With several clusters it is followed by the cluster's name.
@@ -146,12 +144,11 @@ class SlurmLauncher(Launcher):
         if answer.failure is None and job_id.isdecimal():
             arrays.append(job_id)
             tasks = ["" if single else f"_{order.submission.index}" for order in orders]
-            return [Job(job_id=f"{job_id}{task}") for task in tasks], False
+            return [Job(job_id=f"{job_id}{task}") for task in tasks]
         words = answer.failure or f"sbatch answered {answer.output.strip()!r}"
         # What it answers a job that it took, and cannot be read, leaves the same doubt as silence.
-        means = refusal(words, timed_out=answer.timed_out or answer.failure is None)
-        refused = Refused(reason=words, passing=means.passing, unknown=means.unknown)
-        return [refused] * len(orders), means.smaller
+        refused = refusal(words, timed_out=answer.timed_out or answer.failure is None)
+        return [refused] * len(orders)
 
     def _script(self, orders: Sequence[Order], arrays: Sequence[str], *, single: bool) -> str:
         """Write the script of an array, or of a single job; its text."""

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from isosweep.launchers.launcher import Refused
 from isosweep.store.submissions import Outcome
 
 # JOB STATE CODES of squeue(1), Slurm 22.05 to 25.05.
@@ -121,53 +122,40 @@ def grouped(job_ids: Iterable[str]) -> list[str]:
     return [f"{base}_[{','.join(own)}]" if own else base for base, own in tasks.items()]
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """What it means that sbatch did not take a job.
-
-    `passing`: later it may; `unknown`: the job may have been taken all the same; `smaller`: fewer
-    tasks might be taken now.
-    """
-
-    passing: bool = True
-    unknown: bool = False
-    smaller: bool = False
-
-
+_LATER = Refused(reason="", passing=True)
 # sbatch's words where it does not take a job (src/common/slurm_errno.c, slurm_strerror), and what
 # they mean. The first that fits counts; what none has is refused for good: bad partitions,
 # accounts, qos, constraints, times, sizes.
 _REFUSALS = (
     # The controller is down, or between two of its lives: the request never reached it.
-    (r"connect failure|connection failure|timed out establishing|standby mode", Refusal()),
+    (r"connect failure|connection failure|timed out establishing|standby mode", _LATER),
     # The request may have reached it, and the answer not us.
     (
         r"[Cc]ontroller|timed out|Zero Bytes|(Message|Communication) .*failure|forced closed"
         r"|socket error|temporarily unable to accept job",
-        Refusal(unknown=True),
+        replace(_LATER, unknown=True),
     ),
     # Other limits of accounting are named before the policy: longer, or larger, than allowed.
-    (r"PerJob|MaxWall|MinCpu", Refusal(passing=False)),
+    (r"PerJob|MaxWall|MinCpu", replace(_LATER, passing=False)),
     # Limits on jobs that are submitted: AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, ...
     # (src/common/slurm_protocol_defs.c, job_state_reason_string). An array counts as its tasks.
     (
         r"SubmitJob|MaxJobCount|Unable to create job record|violates accounting/QOS policy",
-        Refusal(smaller=True),
+        replace(_LATER, smaller=True),
     ),
     # More tasks than MaxArraySize, which `scontrol show config` did not tell.
-    (r"Invalid job array specification", Refusal(passing=False, smaller=True)),
+    (r"Invalid job array specification", replace(_LATER, passing=False, smaller=True)),
     (
         r"Required (partition|node) not available|presently disabled|reservation not usable now"
         r"|I/O error writing|DB index is being set|authentication agent|Munge encode failed"
         r"|Resource temporarily|Rate limit",
-        Refusal(),
+        _LATER,
     ),
 )
 
 
-def refusal(words: str, *, timed_out: bool) -> Refusal:
+def refusal(words: str, *, timed_out: bool) -> Refused:
     """What it means that sbatch refused in these words, or gave no answer in time."""
-    if timed_out:
-        return Refusal(unknown=True)
     fitting = (meaning for pattern, meaning in _REFUSALS if re.search(pattern, words))
-    return next(fitting, Refusal(passing=False))
+    means = next(fitting, replace(_LATER, passing=False))
+    return replace(_LATER if timed_out else means, reason=words, unknown=timed_out or means.unknown)

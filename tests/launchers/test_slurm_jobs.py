@@ -15,7 +15,7 @@ from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.site import with_site
 from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.launchers.slurm_jobs import SlurmJobs
-from isosweep.launchers.squeue import Refusal, refusal, squeue_rows
+from isosweep.launchers.squeue import refusal, squeue_rows
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import Job, SubmissionState, read_submission, started, submit
 from tests.conftest import make_config
@@ -117,7 +117,7 @@ def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
 
 
 def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed() -> None:
-    assert refusal("", timed_out=True) == Refusal(unknown=True)
+    assert refusal("", timed_out=True) == Refused(reason="", passing=True, unknown=True)
 
 
 def test_a_state_that_no_manual_has_says_nothing() -> None:
