@@ -292,9 +292,9 @@ class Sweep:
         Raises SettingError where there are several variants; PreflightError where this
         installation cannot analyse.
         """
-        from isosweep.preflight.machine import require_analysis
+        from isosweep.preflight.machine import ANALYSIS, require_packages
 
-        require_analysis()
+        require_packages(*ANALYSIS)
         from isosweep.analysis.load import load_view
         from isosweep.modes.display_search import stored_course
 

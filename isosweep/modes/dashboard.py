@@ -36,7 +36,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
 
     Raises SettingError where the store has nothing of the sweep.
     """
-    from isosweep.preflight.machine import require_mlflow
+    from isosweep.preflight.machine import require_packages
     from isosweep.tracking.backend import fault
     from isosweep.tracking.mlflow import MlflowBackend
 
@@ -47,7 +47,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
         rule, remedy = "keeps no store that could be shown here", f"{analyse} tracking=mlflow"
         raise SettingError("tracking", tracking.name, rule, f"{remedy}, which makes it")
     require_own({"tracking.uri": tracking.uri})
-    require_mlflow()
+    require_packages("mlflow")
     store = MlflowBackend(tracking, sweep.paths, sweep.plan)
     try:
         found = store.find()

@@ -55,9 +55,9 @@ def prepare(config: SweepConfig) -> Action:
     """
     # Each mode imports what it alone needs: `mode=plan` is to answer at once, and `mode=status`.
     if config.mode in ANALYSES:
-        from isosweep.preflight.machine import require_analysis
+        from isosweep.preflight.machine import ANALYSIS, require_packages
 
-        require_analysis()
+        require_packages(*ANALYSIS)
     if config.mode in FUNCTIONS:
         module, function = FUNCTIONS[config.mode]
         return partial(getattr(import_module(f"isosweep.modes.{module}"), function), config)

@@ -21,17 +21,8 @@ from isosweep.tasks.sets import problems_of_sets
 from isosweep.training.loss import try_loss
 
 # A planning install (`pip install isosweep`) has none of these.
-ANALYSIS_PACKAGES = (
-    "scipy",
-    "pandas",
-    "matplotlib",
-    "threadpoolctl",
-    "jinja2",
-    "annotated_types",
-)
-_OPTIMIZERS = {
-    "adamw_torch_8bit": "torchao",
-}
+ANALYSIS = ("scipy", "pandas", "matplotlib", "threadpoolctl", "jinja2", "annotated_types")
+_OPTIMIZERS = {"adamw_torch_8bit": "torchao"}
 # And of attention kernels.
 _KERNELS = {
     "flash_attention_2": "flash_attn",
@@ -44,7 +35,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
 
     SettingError for problems that cannot be drawn. `variants`: those of `config`, resolved.
     """
-    missing = _missing_packages(*ANALYSIS_PACKAGES)
+    missing = _missing_packages(*ANALYSIS)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
     if config.tracking.name == "wandb":
@@ -243,14 +234,7 @@ def _missing_packages(*names: str, extra: str = "train") -> Missing:
     ]
 
 
-def require_mlflow() -> None:
-    """Raise PreflightError where this installation has no MLflow."""
-    if missing := _missing_packages("mlflow"):
-        raise PreflightError(missing)
-
-
-def require_analysis() -> None:
-    """Raise PreflightError where this installation cannot analyse."""
-    missing = _missing_packages(*ANALYSIS_PACKAGES)
-    if missing:
+def require_packages(*names: str) -> None:
+    """Raise PreflightError where this installation lacks one of these packages."""
+    if missing := _missing_packages(*names):
         raise PreflightError(missing)

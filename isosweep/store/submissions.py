@@ -12,6 +12,7 @@ is not the newest.
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -84,9 +85,9 @@ class Submission:
     index: int
     by: Process
     unix_time: float
+    home: str
+    inode: int
     devices: tuple[str, ...] = ()
-    home: str = ""
-    inode: int = 0
 
     @property
     def path(self) -> Path:
@@ -204,7 +205,10 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
 
     def part(name: str, kind: Any) -> Any:
         file = f"{number}.{name}.json"
-        return read_claim(kind, f"{directory}/{file}") if file in there else None
+        try:
+            return read_claim(kind, f"{directory}/{file}") if file in there else None
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
 
     try:
         submission = read_claim(Submission, path, SUBMISSION_VERSION, run=run)
@@ -223,15 +227,11 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
 
 def _end_of_copy(submission: Submission) -> End | None:
     """The end of what was copied while it was live: its job is the original's."""
-    home, root = Path(submission.home), submission.run.root
-    if submission.home in ("", str(root)) or submission.inode == root.stat().st_ino:
+    home, root = submission.home, submission.run.root
+    if home == str(root) or submission.inode == root.stat().st_ino:
         return None
-    try:
-        if RunPaths(home).submission(submission.number).samefile(submission.path):
-            return None
-    except OSError:
-        if not submission.inode:
-            # Of before: moved, as far as can be told.
+    with suppress(OSError):
+        if RunPaths(Path(home)).submission(submission.number).samefile(submission.path):
             return None
     reason = f"its job belongs to {home}, of which this is a copy"
     return End(outcome="interrupted", reason=reason, unix_time=submission.unix_time)

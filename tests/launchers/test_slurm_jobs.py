@@ -184,7 +184,7 @@ def test_a_run_whose_files_are_not_to_be_seen_is_not_lost(
 
 @pytest.mark.parametrize("job_id", ["--name=theirs", "-u me", "", "1 2"])
 def test_what_is_an_option_of_commands_is_no_job(job_id: str, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="job_id is "):
+    with pytest.raises(RecordError, match=r"1\.job\.json: job_id is "):
         submitted(tmp_path, job_id)
 
 

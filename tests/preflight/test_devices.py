@@ -20,14 +20,12 @@ def _eight_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("visible", "overrides", "missing", "remedy"),
     [
-        ("4,5,6,7", (), None, None),
         ("4,5,6,7", PAIR, None, None),
         (
             *("4", PAIR, "2 GPUs for a run, of 1 here: CUDA_VISIBLE_DEVICES=4"),
             "set hardware.devices_per_run=1",
         ),
         ("NoDevFiles", (), "a GPU (h100) on this machine: CUDA_VISIBLE_DEVICES=NoDevFiles", "run"),
-        (MIG, (), None, None),
         (MIG, PAIR, "2 GPUs that one run can see", "set hardware.devices_per_run=1"),
         ("4,5", ("launcher.max_parallel=2",), None, None),
         (
@@ -63,7 +61,6 @@ def gres(value: str) -> str:
     ("overrides", "asked", "missing"),
     [
         ((), 1, None),
-        (PAIR, 2, None),
         (("launcher.slurm.gpus_per_node=8",), 8, None),
         ((*PAIR, "launcher.slurm.gpus_per_node=1"), 1, "2 GPUs in what each job asks for"),
         (("launcher.slurm.gpus_per_node=0",), 0, "1 GPUs in what each job asks for"),
@@ -75,7 +72,6 @@ def gres(value: str) -> str:
         ((gres("gpu:h100:1"),), 0, None),
         ((gres("nvme:1"),), 1, None),
         (("+launcher.slurm.additional.gpus-per-task=1",), 0, None),
-        (("hardware=cpu",), 0, None),
     ],
 )
 def test_a_slurm_job_asks_for_the_gpus_of_its_run(
