@@ -1,11 +1,13 @@
 """A sweep half done, and no reports to MLflow or W&B."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.tracking.sweeps import Sweep, half_done
+from tests.tracking.wandb_server import WandbServer
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +44,18 @@ def sweep(untracked: Sweep, empty_store: Path) -> Sweep:
     """The same, with a store that has tables and nothing in them."""
     shutil.copy(empty_store, untracked.root / "mlflow.db")
     return untracked
+
+
+# W&B's key has so many digits.
+KEY = "0123456789" * 4
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    """A server of W&B's that is sent everything at once."""
+    server = WandbServer()
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    yield server
+    server.close()

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,7 @@ from isosweep.store.state import Attempt, RunState, RunStatus
 from isosweep.tracking.mlflow import MlflowBackend
 from isosweep.tracking.tracker import Overview, Tracker
 from isosweep.tracking.wandb import WandbBackend
-from tests.runs import wait_for
-from tests.tracking.wandb_files import WandbRun, read_run
+from tests.tracking.wandb_server import WandbServer
 
 START = 1_700_000_000.0
 NUM_STEPS = 40
@@ -34,7 +34,7 @@ EVALUATION_S = 3.0
 FLOPS_PER_STEP = 1e9
 # Health rules that end a run.
 HEALTH = HealthConfig(stop=["collapse"])
-SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.0}
+SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.5}
 
 
 def make_plan(num_runs: int = 2) -> Plan:
@@ -79,6 +79,8 @@ class Sweep:
         **config: Any,
     ) -> None:
         self.root = root
+        # What has its view in W&B.
+        self.server: WandbServer | None = None
         self.plan = make_plan(num_runs)
         self.paths = SweepPaths(root / directory, root / "runs")
         self.config = TrackingConfig(name=name, **config)
@@ -120,28 +122,17 @@ class Sweep:
         }
 
     def _in_wandb(self) -> dict[str, Shown]:
-        shown: dict[str, Shown] = {}
-        for run in self.wandb_runs():
-            name = run.config.get("run_id", "parent")
-            assert name not in shown, "a run was made twice"
-            metrics = {key for row in run.rows for key in row if "/" in key}
-            shown[name] = Shown(
-                name=run.name,
-                params={key: str(value) for key, value in run.config.items()},
+        assert self.server is not None
+        return {
+            run.values.get("run_id", "parent"): Shown(
+                name=run.said["displayName"],
+                params={key: str(value) for key, value in run.values.items()},
                 tags={key: value for key, value in run.summary.items() if isinstance(value, str)},
-                points={key: run.points(key) for key in metrics},
+                points={key: run.points(key) for row in run.rows for key in row if "/" in key},
                 values={k: v for k, v in run.summary.items() if not isinstance(v, str)},
             )
-        return shown
-
-    def wandb_runs(self) -> list[WandbRun]:
-        """Once all of them have ended: W&B's service writes a little later."""
-        wait_for(lambda: all(run.exit_code is not None for run in self.wandb_files()))
-        return self.wandb_files()
-
-    def wandb_files(self) -> list[WandbRun]:
-        folders = (self.paths.root / "wandb").glob("*run-2*")
-        return [read_run(file) for folder in folders for file in folder.glob("*.wandb")]
+            for run in self.server.runs.values()
+        }
 
     @property
     def store(self) -> MlflowBackend:
@@ -258,3 +249,14 @@ def half_done(root: Path, name: Literal["mlflow", "wandb"] = "mlflow") -> Sweep:
     write_steps(sweep.runs[0], range(21))
     set_state(sweep.runs[0], "running", 20)
     return sweep
+
+
+def send(sweep: Sweep) -> None:
+    """Send what lies here of W&B's, as the line says that is printed at the end."""
+    made = (sweep.paths.root / "wandb").glob("*run-*")
+    command = [sys.executable, "-m", "wandb", "sync", *(str(path) for path in made)]
+    own = os.environ | {"WANDB_MODE": "online", "WANDB_SILENT": "false"}
+    # It logs in the directory that it is called from.
+    here = sweep.root.parent
+    sent = subprocess.run(command, env=own, cwd=here, capture_output=True, text=True, check=False)
+    assert sent.returncode == 0, sent.stderr

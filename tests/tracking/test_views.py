@@ -17,6 +17,7 @@ from tests.tracking.sweeps import (
     START,
     Sweep,
     half_done,
+    send,
     set_state,
     start,
     sync_command,
@@ -31,6 +32,8 @@ Kept = Literal["mlflow", "wandb"]
 def sweep(request: pytest.FixtureRequest, tmp_path: Path, empty_store: Path) -> Sweep:
     """Two runs, the first of them half done."""
     sweep = half_done(tmp_path / "sweeps of mine", request.param)
+    if request.param == "wandb":
+        sweep.server = request.getfixturevalue("server")
     shutil.copy(empty_store, sweep.root / "mlflow.db")
     return sweep
 
@@ -49,7 +52,7 @@ def test_runs_have_their_params_standings_and_points(sweep: Sweep) -> None:
     assert len(shown) == 2
     assert (run.name, shown["parent"].name) == ("n=2 seed=0", "all of it's a sweep")
     own = {"n": "2", "B": "4", "T": "40", "seed": "0", "learning_rate": "0.001"}
-    own |= {"model": "tiny", "task": "sort", "beta": "0.0"}
+    own |= {"model": "tiny", "task": "sort", "beta": "0.5"}
     assert {key: run.params[key] for key in own} == own
     assert shown["parent"].params["budgets"] == "2e+10,4e+10"
     assert run.tags["status"] == "running"
@@ -97,8 +100,9 @@ def test_no_point_is_there_twice(
 
 
 def test_a_driver_that_was_killed_leaves_nothing_that_the_next_one_does_not_mend(
-    sweep: Sweep,
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
     kill = f"; import os; os.kill(os.getpid(), {int(signal.SIGKILL)})"
     command = sync_command(sweep.root, kill, name=sweep.config.name, max_points=25)
     # Its W&B is its own, and not this process's.
@@ -108,6 +112,8 @@ def test_a_driver_that_was_killed_leaves_nothing_that_the_next_one_does_not_mend
     _goes_on(sweep)
     set_state(sweep.runs[0], "finished", 40)
     synced(sweep)
+    if sweep.server is not None:
+        send(sweep)
     shown = sweep.shown()
     assert len(shown) == 2
     points = shown[sweep.runs[0].run_id].points

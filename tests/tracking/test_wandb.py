@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,48 +11,49 @@ from isosweep.tracking.backend import StoreError
 from isosweep.tracking.tracker import Overview
 from isosweep.tracking.wandb import is_offline
 from tests.runs import wait_for
+from tests.tracking.conftest import KEY
 from tests.tracking.sweeps import (
     START,
     Sweep,
     half_done,
+    send,
     set_state,
     sync_command,
     write_steps,
 )
-from tests.tracking.wandb_server import WandbServer
-
-KEY = "0123456789" * 4
+from tests.tracking.wandb_server import Sent, WandbServer
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Sweep:
-    return half_done(tmp_path / "sweeps of mine", "wandb")
+def sweep(tmp_path: Path, server: WandbServer) -> Sweep:
+    sweep = half_done(tmp_path / "sweeps of mine", "wandb")
+    sweep.server = server
+    return sweep
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    server = WandbServer()
-    monkeypatch.setenv("WANDB_BASE_URL", server.url)
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    monkeypatch.setenv("WANDB_MODE", "online")
-    yield server
-    server.close()
+def first_run(server: WandbServer) -> Sent:
+    """What the server holds of the run that is half done."""
+    return next(run for run in server.runs.values() if "run_id" in run.config)
 
 
-def test_runs_are_a_group_whose_reward_is_drawn_against_compute(sweep: Sweep) -> None:
+def test_runs_are_a_group_whose_reward_is_drawn_against_compute(
+    sweep: Sweep, server: WandbServer
+) -> None:
     tracker = sweep.tracker()
     tracker.sync()
     tracker.backend.close()
-    runs = {run.config.get("run_id"): run for run in sweep.wandb_runs()}
-    assert {run.group for run in runs.values()} == {f"it's a sweep@{sweep.plan.plan_id}"}
-    run = runs[sweep.runs[0].run_id]
-    assert (runs[None].job_type, run.job_type) == ("sweep", "run")
-    assert run.axes["heldout/*"] == "compute/flops"
-    assert run.config["n"] == 2, "numbers are compared as numbers"
+    groups = {run.said["groupName"] for run in server.runs.values()}
+    assert groups == {f"it's a sweep@{sweep.plan.plan_id}"}
+    assert {run.said["jobType"] for run in server.runs.values()} == {"sweep", "run"}
+    run = first_run(server)
+    # By W&B's numbers: the name of a metric (1), or a pattern of names (2).
+    names = {each.get("1", each.get("2")) for each in run.values["_wandb"]["m"]}
+    assert names == {"compute/flops", "heldout/*", "sets/*"}
+    assert run.values["n"] == 2, "numbers are compared as numbers"
     assert [row["_timestamp"] for row in run.rows][:2] == [START, START + 2]
 
 
-def test_a_row_is_complete_before_it_is_sent(sweep: Sweep) -> None:
+def test_a_row_is_complete_before_it_is_sent(sweep: Sweep, server: WandbServer) -> None:
     # The evaluation of step 30 takes its time.
     write_steps(sweep.runs[0], range(21, 30))
     tracker = sweep.tracker()
@@ -63,21 +62,20 @@ def test_a_row_is_complete_before_it_is_sent(sweep: Sweep) -> None:
     tracker.sync()
     set_state(sweep.runs[0], "failed", 35)
     tracker.sync()
-    wait_for(lambda: [run for run in sweep.wandb_files() if run.rows and run.exit_code == 1])
-    run = next(run for run in sweep.wandb_files() if run.rows)
+    run = first_run(server)
+    wait_for(lambda: run.exit_code == 1)
     row = next(row for row in run.rows if row["_step"] == 30)
     assert {"heldout/avg_at_k", "train/loss"} <= row.keys()
-    assert [row["_step"] for row in run.rows] == [0, *range(2, 31, 2)]
+    assert run.steps == [0, *range(2, 31, 2)]
     # What follows the last record is there once the run has come to its end.
     set_state(sweep.runs[0], "diverged", 35)
     tracker.sync()
     tracker.backend.close()
-    run = next(run for run in sweep.wandb_runs() if run.rows)
-    assert [row["_step"] for row in run.rows] == [0, *range(2, 35, 2)]
+    assert run.steps == [0, *range(2, 35, 2)]
     assert run.exit_code == 1
 
 
-def test_verdict_figures_and_files_have_their_places(sweep: Sweep) -> None:
+def test_verdict_figures_and_files_have_their_places(sweep: Sweep, server: WandbServer) -> None:
     from PIL import Image
 
     figure, report = sweep.root / "reward.png", sweep.root / "report.html"
@@ -88,25 +86,25 @@ def test_verdict_figures_and_files_have_their_places(sweep: Sweep) -> None:
         files=(report,),
     )
     sweep.tracker(told).finish("KILLED", [figure], report)
-    parent = next(run for run in sweep.wandb_runs() if run.job_type == "sweep")
-    assert parent.notes.startswith("**saturated.** The best n")
-    assert parent.summary["figures/reward/_type"] == "image-file"
+    parent = next(run for run in server.runs.values() if run.said["jobType"] == "sweep")
+    assert parent.said["notes"].startswith("**saturated.** The best n")
+    assert parent.summary["figures/reward"]["_type"] == "image-file"
+    assert {"report.html", "reward.png"} <= {Path(name).name for name in parent.files}
     folder = next((sweep.paths.root / "wandb").glob(f"*run-*-{parent.key}"))
     assert (folder / "files" / "report.html").read_text() == "<p>the report"
-    assert all((folder / "files" / name).is_file() for name in parent.files)
     assert parent.exit_code == 255
 
 
-def test_one_process_has_the_directories(sweep: Sweep) -> None:
+def test_one_process_has_the_directories(sweep: Sweep, server: WandbServer) -> None:
     tracker, other = sweep.tracker(), sweep.tracker()
     tracker.sync()
     with pytest.raises(StoreError, match="could not be acquired"):
         other.sync()
     tracker.backend.close()
-    assert len(sweep.wandb_runs()) == 2
+    assert len(server.runs) == 2
     other.sync()
     other.backend.close()
-    assert len(sweep.wandb_runs()) == 2
+    assert len(server.runs) == 2
 
 
 def test_nothing_lies_elsewhere_and_no_file_has_the_key(sweep: Sweep, tmp_path: Path) -> None:
@@ -150,7 +148,7 @@ def test_what_wandb_sync_has_sent_is_gone_on_from(
     assert link is not None
     assert link.startswith(f"{server.url}/me/isosweep/runs/")
     assert len(server.runs) == 2
-    run = next(run for run in server.runs.values() if run.lines)
+    run = first_run(server)
     assert run.steps == [0, *range(2, 41, 2)]
     assert run.summary["status"] == "done"
     assert {run.summary.get("verdict") for run in server.runs.values()} == {None, "up to 36"}
@@ -161,17 +159,6 @@ def test_what_wandb_sync_has_sent_is_gone_on_from(
     tracker.backend.close()
     send(sweep)
     assert run.steps == [0, *range(2, 41, 2)]
-
-
-def send(sweep: Sweep) -> None:
-    """As the line says that is printed at the end."""
-    made = (sweep.paths.root / "wandb").glob("*run-*")
-    command = [sys.executable, "-m", "wandb", "sync", *(str(path) for path in made)]
-    own = os.environ | {"WANDB_MODE": "online", "WANDB_SILENT": "false"}
-    # It logs in the directory that it is called from.
-    here = sweep.root.parent
-    sent = subprocess.run(command, env=own, cwd=here, capture_output=True, text=True, check=False)
-    assert sent.returncode == 0, sent.stderr
 
 
 OFFLINE: tuple[tuple[dict[str, str], bool | None, bool], ...] = (

@@ -13,25 +13,39 @@ from typing import Any
 
 @dataclass
 class Sent:
-    """What the server holds of a run."""
+    """What the server holds of a run; `said`: displayName, groupName, jobType, notes."""
 
+    key: str = ""
+    said: dict[str, str] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     lines: dict[int, dict[str, Any]] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
-    offsets: list[int] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     exit_code: int | None = None
 
     @property
+    def values(self) -> dict[str, Any]:
+        """The config's."""
+        return {name: of["value"] for name, of in self.config.items()}
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Of its history, in their order."""
+        return [self.lines[at] for at in sorted(self.lines)]
+
+    @property
     def steps(self) -> list[int]:
-        return [self.lines[at]["_step"] for at in sorted(self.lines)]
+        return [row["_step"] for row in self.rows]
+
+    def points(self, metric: str) -> list[tuple[int, float]]:
+        return [(row["_step"], row[metric]) for row in self.rows if metric in row]
 
 
 class WandbServer:
-    """Listens on a port of this machine until `close`; `asked`: names of GraphQL operations."""
+    """Listens on a port of this machine until `close`."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Sent] = {}
-        self.asked: list[str] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -67,10 +81,9 @@ class WandbServer:
         self._server.server_close()
 
     def streamed(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        run = self.runs.setdefault(key, Sent())
+        run = self.runs.setdefault(key, Sent(key))
         files = body.get("files") or {}
         if history := files.get("wandb-history.jsonl"):
-            run.offsets.append(history["offset"])
             for at, line in enumerate(history["content"], history["offset"]):
                 run.lines[at] = json.loads(line)
         if summary := files.get("wandb-summary.json"):
@@ -83,7 +96,6 @@ class WandbServer:
         query, variables = body.get("query", ""), body.get("variables") or {}
         found = re.search(r"(?:query|mutation)\s+(\w+)", query)
         name = body.get("operationName") or (found[1] if found else "")
-        self.asked.append(name)
         return {"data": self._data(name, variables)}
 
     def _data(self, name: str, variables: dict[str, Any]) -> dict[str, Any]:
@@ -93,6 +105,7 @@ class WandbServer:
             case "RunResumeStatus":
                 return {"model": _PROJECT | {"bucket": self._known(variables)}}
             case "CreateRunFiles":
+                self.runs[variables["run"]].files += variables["files"]
                 urls = [{"name": f, "uploadUrl": f"{self.url}/put/{f}"} for f in variables["files"]]
                 made = {"runID": variables["run"], "uploadHeaders": [], "files": urls}
                 return {"createRunFiles": made}
@@ -102,10 +115,13 @@ class WandbServer:
     def _upserted(self, variables: dict[str, Any]) -> dict[str, Any]:
         key = variables["name"]
         inserted = key not in self.runs
-        run = self.runs.setdefault(key, Sent())
+        run = self.runs.setdefault(key, Sent(key))
+        names = ("displayName", "groupName", "jobType", "notes")
+        run.said |= {name: variables[name] for name in names if variables.get(name)}
         if variables.get("config"):
             run.config = json.loads(variables["config"])
-        bucket = {"id": key, "name": key, "displayName": key, "project": _PROJECT}
+        bucket = {"id": key, "name": key, "project": _PROJECT}
+        bucket["displayName"] = run.said.get("displayName", key)
         bucket |= {"config": json.dumps(run.config), "sweepName": None}
         bucket["historyLineCount"] = len(run.lines)
         return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
@@ -119,7 +135,7 @@ class WandbServer:
         return {
             "id": key,
             "name": key,
-            "displayName": key,
+            "displayName": run.said.get("displayName", key),
             "summaryMetrics": json.dumps(run.summary),
             "config": json.dumps(run.config),
             "tags": [],
