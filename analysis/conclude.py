@@ -154,7 +154,8 @@ def _caveats(
     found += [Unread(gap=gap) for gap in frontier.gaps]
     margin, judges = saturation.reason.margin, saturation.quantity == "enough"
     if rise is not None and judges:
-        gain = rise.reward - (_first_reward(findings) if rise.before is None else rise.before)
+        first, _ = _reward(frontier.budgets[0])
+        gain = rise.reward - (first if rise.before is None else rise.before)
         if 0 < gain < margin / _COARSE:
             found.append(CoarseMargin(margin=margin, gain=gain))
     if judges and (moves := _best_moves(findings)) is not None:
@@ -177,10 +178,6 @@ def _caveats(
     if broken := _broken(data):
         found.append(BrokenRecords(records=broken))
     return tuple(found)
-
-
-def _first_reward(findings: Findings) -> float:
-    return _reward(findings.frontier.budgets[0])[0]
 
 
 def _best_moves(findings: Findings) -> BestMoves | None:

@@ -31,12 +31,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from frame import Goal, UsageError, benchmark, by_world, loosen, number, table
-from kinds import QUANTITIES, Judged, cases, is_decided, is_false, judged
+from kinds import GROUPS, QUANTITIES, Judged, cases, is_decided, is_false, judged
 from power import Power, measure_power
 from scipy import stats
 
 from isosweep.analysis.simulation.findable import Odds, design_of, findable
-from isosweep.analysis.simulation.presets import GROUPS, presets_of
+from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, wide_config
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan

@@ -20,13 +20,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from power import OPEN
+from power import OPEN, is_clear
 
 from isosweep.analysis.simulation.findable import COUNTS, GRID, JUDGED_BY, SAMPLES, TABLE, TRUE
 from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds
-from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict, wide_config
+from isosweep.analysis.simulation.sweep import read_plan, sweep_of, wide_config
 from isosweep.analysis.simulation.truth import find_truth
 from isosweep.analysis.simulation.worlds import World
+from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_json
 from isosweep.plan.study import resolve
@@ -70,17 +71,12 @@ def counted(design: Mapping[str, float], sweeps: int) -> dict[str, list[int]]:
     counts = {kind: np.zeros(len(COUNTS), int) for kind in TRUE.values()}
     for world in _stretched(read.budgets, design["below"]):
         truth = find_truth(world, read, config.analysis)
-        if truth.verdict not in TRUE or not truth.is_clear(config.analysis.growth_bound):
+        if truth.verdict not in TRUE or not is_clear(truth, config.analysis.growth_bound):
             continue
         for number in range(sweeps):
-            verdict = simulated_verdict(
-                world,
-                plan,
-                config.analysis,
-                seed=(0, number),
-                num_problems=int(design["problems"]),
-                samples_per_problem=SAMPLES,
-            )
+            size = {"num_problems": int(design["problems"]), "samples_per_problem": SAMPLES}
+            data = sweep_of(world, plan, config.analysis, (0, number), **size)
+            verdict = judge(data, config.analysis)[2].verdict
             so = truth.bears(verdict)
             decided = so and verdict not in OPEN
             surely = decided and not verdict.startswith("probably ")

@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from power import OPEN
+from power import OPEN, is_clear
 
 from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import COURSES as PLANTED
-from isosweep.analysis.simulation.presets import GROUPS, presets_of
+from isosweep.analysis.simulation.presets import FORMS, presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
@@ -34,6 +34,16 @@ from isosweep.config.analysis import AnalysisConfig, Quantity
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
+_LATER = ("straight", "return", "bump")
+_NEAR = tuple(name for name in PLANTED if name.startswith("near_"))
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "old": ("easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"),
+    "new": tuple(name for name in PLANTED if name not in (*_NEAR, *FORMS, *_LATER)),
+    # Courses of all kinds for few runs: of six, two come back to where they began.
+    "lab": ("constant", "plateau", "logarithm", *_LATER),
+    "near": _NEAR,
+    "curves": ("constant", *FORMS),
+}
 COURSES = ("constant", "plateau", "logarithm", "straight", "return", "bump")
 QUANTITIES: tuple[Quantity, ...] = ("enough", "best")
 Records = Mapping[str, Sequence[Record]]
@@ -150,7 +160,7 @@ def judged(
         found = find_saturation(frontier, surface, asked)
         intervals[quantity] = _held(found, truth, quantity, whole)
         since = found.growth.steady_from if found.growth else None
-        if truth.is_clear(config.growth_bound):
+        if is_clear(truth, config.growth_bound):
             verdicts[quantity] = found.verdict, truth.bears(found.verdict, since)
     at = frontier.budgets[-1]
     n = np.array(at.measured, float)

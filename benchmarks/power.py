@@ -11,9 +11,10 @@ import numpy as np
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.simulation.records import Evaluated
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
-from isosweep.analysis.simulation.truth import find_truth
+from isosweep.analysis.simulation.truth import Truth, find_truth
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier
+from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.saturation import Saturation
@@ -23,6 +24,18 @@ from isosweep.plan.cells import Plan
 # Verdicts that leave open what n* does at the end.
 OPEN = ("grew", "not identified")
 _ROUNDING = 1e-3
+# Doublings, and doublings a decade, by which a truth is clear of the bounds of verdicts.
+_CLEAR, _CLEAR_RATE = 0.25, 0.1
+
+
+def is_clear(truth: Truth, growth_bound: float) -> bool:
+    """Whether it lies clear of the bounds by which verdicts differ: near them half of all that is
+    said is false by a hair."""
+    if any(abs(change - LEAST_CHANGE) < _CLEAR for change in (truth.risen, truth.fallen)):
+        return False
+    if truth.verdict not in ("growing", "saturated") or truth.rate is None:
+        return True
+    return abs(abs(truth.rate) - growth_bound) >= _CLEAR_RATE
 
 
 @dataclass(frozen=True, kw_only=True)

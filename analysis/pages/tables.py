@@ -37,19 +37,8 @@ def missing_runs(data: SweepData) -> PageTable:
         lacking = [cell.budget for cell in missing if cell.run_id == curve.run.run_id]
         if lacking or curve.warnings or curve.status in ("failed", "diverged"):
             rows.append(_missing_run(curve, lacking, searched=data.searched))
-    head = [
-        *("n", "B", "seed", "status", "reason", "warnings"),
-        *("compute reached", "budgets not reached", "run"),
-    ]
-    # Reasons and warnings where there are any.
-    kept = [i for i, name in enumerate(head) if name not in _IF_ANY or any(row[i] for row in rows)]
-    words = [place for place, i in enumerate(kept) if head[i] in ("status", *_IF_ANY, "run")]
-    return page_table(
-        [head[i] for i in kept], [[row[i] for i in kept] for row in rows], left=tuple(words)
-    )
-
-
-_IF_ANY = ("reason", "warnings")
+    head = ("n", "B", "seed", "status", "reason", "warnings", "compute reached")
+    return page_table((*head, "budgets not reached", "run"), rows, left=(3, 4, 5, 8))
 
 
 def _missing_run(

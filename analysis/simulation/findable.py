@@ -87,11 +87,6 @@ class Findable:
     goes_on: Odds
     """In worlds where it still grows at the largest budgets."""
 
-    @property
-    def decided(self) -> float:
-        """Share, over both, that is surely and rightly decided."""
-        return (self.ends.surely + self.goes_on.surely) / 2
-
 
 def read_budgets(plan: Plan, config: AnalysisConfig) -> tuple[float, ...]:
     """Budgets, ascending, at which an analysis by `config` reads three n or more of finished runs.

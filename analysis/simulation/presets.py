@@ -23,8 +23,7 @@ Course = tuple[tuple[float, float], ...]
 
 _PLATEAU: Course = ((0, 1), (0.7, 1.8), (1.5, 4.2), (2, 6), (3, 6))
 _RESTING: Course = ((0, 4.5), (3, 4.5))
-_FORMS = ("power", "gompertz", "slow")
-_LATER = ("straight", "return", "bump")
+FORMS = ("power", "gompertz", "slow")
 COURSES: Mapping[str, Course] = {
     # For ever, as a logarithm.
     "logarithm": ((0, 0.8), (0.5, 2.6), (1, 3.9), (1.5, 5.0), (2, 5.9), (2.5, 6.6), (3, 7.2)),
@@ -61,16 +60,7 @@ COURSES: Mapping[str, Course] = {
         for rate in (0.3, 0.4, 0.6, 0.8)
     },
     # `constant`, and rewards that rise by other forms; where n* rests every curve has that form.
-    **dict.fromkeys(_FORMS, _RESTING),
-}
-_NEAR = tuple(name for name in COURSES if name.startswith("near_"))
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "old": ("easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"),
-    "new": tuple(name for name in COURSES if name not in (*_NEAR, *_FORMS, *_LATER)),
-    # Courses of all kinds for few runs: of six, two come back to where they began.
-    "lab": ("constant", "plateau", "logarithm", *_LATER),
-    "near": _NEAR,
-    "curves": ("constant", *_FORMS),
+    **dict.fromkeys(FORMS, _RESTING),
 }
 
 
@@ -171,7 +161,7 @@ def planted_worlds(
         "uneven": {"missing": 0.3},
         # On the grid of 8 to 2048: half of the runs with n >= 128.
         "collapses": {"collapse": Collapse(share=0.5, log2_n=n(4), start=at(1), end=at(2))},
-        **{form: {"rise": form} for form in _FORMS},
+        **{form: {"rise": form} for form in FORMS},
     }
     made = {}
     for name, course in COURSES.items():

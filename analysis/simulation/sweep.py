@@ -10,7 +10,6 @@ from isosweep.analysis.records import Ending, make_curve
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import Evaluated, Seed, simulate_records
 from isosweep.analysis.simulation.worlds import World
-from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan
@@ -65,17 +64,6 @@ def sweep_of(
 ) -> SweepData:
     """One simulated sweep of the plan in `world`, read as `config` asks."""
     return analysed_sweep(plan, simulate_records(world, plan, seed, **evaluation), config)
-
-
-def simulated_verdict(
-    world: World,
-    plan: Plan,
-    config: AnalysisConfig,
-    seed: Seed,
-    **evaluation: Unpack[Evaluated],
-) -> str:
-    """The verdict of one sweep as `sweep_of` simulates it; half a second on one core."""
-    return judge(sweep_of(world, plan, config, seed, **evaluation), config)[2].verdict
 
 
 def wide_config(*overrides: str) -> "SweepConfig":

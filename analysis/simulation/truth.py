@@ -26,8 +26,6 @@ from isosweep.plan.cells import Plan
 
 # Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.
 _ALIKE, _AT_EDGE = 1e-9, 1e-3
-# Doublings, and doublings a decade, by which a truth is clear of the bounds of verdicts.
-_CLEAR, _CLEAR_RATE = 0.25, 0.1
 # Budgets are written in rounded factors.
 _ROUNDING = 1.01
 
@@ -57,14 +55,6 @@ class Truth:
     moved: tuple[float, ...] = ()
     whole: float = 0.0
     cost: float
-
-    def is_clear(self, growth_bound: float) -> bool:
-        """Whether it lies clear of the bounds by which verdicts differ: near them half of all that
-        is said is false by a hair."""
-        if any(abs(change - LEAST_CHANGE) < _CLEAR for change in (self.risen, self.fallen)):
-            return False
-        rests = self.verdict not in ("growing", "saturated") or self.rate is None
-        return rests or abs(abs(self.rate or 0.0) - growth_bound) >= _CLEAR_RATE
 
     def bears(self, verdict: str, since: float | None = None) -> bool:
         """Whether what a verdict claims is so; what is not identified claims nothing.

@@ -8,11 +8,6 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.words.numbers import interval
 
 
-def upper_share(confidence: float) -> float:
-    """Share of a distribution below the upper end of its central interval."""
-    return 0.5 + confidence / 2
-
-
 def central_quantiles(draws: FloatArray, confidence: float) -> FloatArray:
     """Median, low and high end of the central interval of (draws, ...): (3, ...)."""
     return np.asarray(np.quantile(draws, _shares(confidence), axis=0))
@@ -57,4 +52,4 @@ class Interval:
 
 
 def _shares(confidence: float) -> tuple[float, float, float]:
-    return 0.5, 0.5 - confidence / 2, upper_share(confidence)
+    return 0.5, 0.5 - confidence / 2, 0.5 + confidence / 2

@@ -156,13 +156,6 @@ def test_the_page_loads_nothing_from_elsewhere(reported: Reported) -> None:
     assert "<script" not in page
 
 
-def test_analysing_twice_writes_the_same_numbers(reported: Reported) -> None:
-    again = replace(reported.paths, view="again")
-    run(again)
-    assert again.answer.read_text() == reported.paths.answer.read_text()
-    assert again.frontier.read_text() == reported.paths.frontier.read_text()
-
-
 @pytest.mark.parametrize("metric", ["best", "worst"])
 def test_another_metric_scores_problems_by_all_their_samples(
     metric: MetricName, reported: Reported

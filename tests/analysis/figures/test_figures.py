@@ -194,22 +194,6 @@ def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(
     assert not marked(whole, "x") | marked(whole, "o")
 
 
-def test_of_an_n_whose_runs_all_fell_the_heat_map_has_what_they_were_left_with(
-    full: Analysed,
-) -> None:
-    data = full.data
-    fell = tuple(
-        replace(r, reward=None, fallen=0.125) if r.cell.num_generations == 4 else r
-        for r in data.readings
-    )
-    data = replace(data, readings=fell)
-    axes, _ = shown(describe_figures(data, find(data, CONFIG)).drawn["heat_map"])
-    rows = [label.get_text() for label in axes.get_yticklabels()]
-    texts = {text.get_text() for text in axes.texts if text.get_position()[1] == rows.index("4")}
-    assert texts == {"fell to\n0.125"}
-    assert len(axes.patches) == len(axes.texts) - len(data.batches)
-
-
 def test_a_saturated_sweep_shows_plateau_and_intervals(tmp_path: Path) -> None:
     plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3), budgets=LONG)
     data, findings, figures = described(write_sweep(tmp_path, REWARD, plan=plan, noise=0.002))

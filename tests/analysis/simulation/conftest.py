@@ -15,11 +15,3 @@ def nominal_plan(*overrides: str) -> Plan:
 @pytest.fixture(scope="session")
 def nominal() -> Plan:
     return nominal_plan()
-
-
-@pytest.fixture(scope="session")
-def fixed_batch() -> Plan:
-    sizes = [8 * 2**k for k in range(9)]
-    return nominal_plan(
-        "grid=fix_batch", f"grid.problems_per_batch={sizes}", "grid.completions_per_step=[16384]"
-    )

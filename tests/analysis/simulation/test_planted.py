@@ -111,18 +111,6 @@ def test_the_mean_of_many_runs_is_the_worlds_reward(name: str, nominal: Plan) ->
     assert (gaps < 4 * error + (2e-3 if name == "unstable" else 1e-9)).all()
 
 
-def test_with_one_batch_size_the_best_n_is_another(nominal: Plan, fixed_batch: Plan) -> None:
-    batch = PLANTED["batch"]
-    for plan in (nominal, fixed_batch):
-        found = find_truth(batch, plan, BEST)
-        at_end = found.best_n[-1]
-        assert at_end is not None
-        n = 2.0 ** np.arange(3, 11.001, 0.01)
-        rewards = batch.reward(np.array(1e21), n, batches_of(plan)(n)).max(axis=0)
-        assert at_end == pytest.approx(n[rewards.argmax()], rel=0.01)
-        assert at_end != pytest.approx(512, rel=0.1)
-
-
 def test_a_shorter_plan_gets_the_same_course() -> None:
     stretched = planted_worlds(1e10, 1e12, 2, 32)["slow_tail"]
     # Two decades for three, four doublings for eight: half as far in two thirds of the way.

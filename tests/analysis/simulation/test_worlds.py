@@ -13,7 +13,7 @@ from isosweep.analysis.load import load_sweep
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.analysis.simulation.worlds import Collapse, Floats, World
+from isosweep.analysis.simulation.worlds import Floats, World
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import Study, plan_document, resolve
@@ -108,14 +108,3 @@ def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
     assert read.problems == ()
     assert [asdict(r) for r in read.readings] == [asdict(r) for r in direct.readings]
     assert {reading.reading for reading in read.readings} == {"exact"}
-
-
-def test_collapsed_runs_and_overfitting_fall() -> None:
-    doomed = replace(PRESETS["unstable"], collapse=Collapse(share=1.0, start=11, end=12))
-    for records in simulated(doomed).values():
-        assert records[-1].reward < records[0].reward
-    world = PRESETS["overfitting"]
-    late = world.reward(np.array([2e11, 1e12]), 64.0, 128.0)
-    plain = PRESETS["easy"].reward(np.array([2e11, 1e12]), 64.0, 128.0)
-    assert late[0] == plain[0]
-    assert late[1] == pytest.approx(plain[1] - 0.02 * math.log(5))

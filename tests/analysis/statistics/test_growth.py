@@ -122,13 +122,6 @@ def test_an_n_that_stays_at_the_edge_is_not_known_to_stay() -> None:
     assert growth(np.full(10, 11.0)).unchanged < 0.01
 
 
-def test_what_rises_and_returns_has_moved_though_its_ends_agree() -> None:
-    for path in (np.interp(T, [0, 1.5, 3], [5, 8, 5]), np.interp(T, [0, 1.5, 3], [8, 5, 8])):
-        said = growth(path, spread=0.4)
-        assert min(said.unchanged, said.moved) > 0.9
-    assert growth(np.full(10, 6.0), spread=0.4).moved < 0.1
-
-
 def test_what_moved_before_all_n_were_run_does_not_count_as_moved_since() -> None:
     path = np.where(T < 0.8, 4.0, 8.0)
     said = growth(path, open_below=(T > 0.1) & (T < 0.8))
@@ -142,16 +135,6 @@ def test_the_level_of_the_end_allows_for_the_step_of_the_axis() -> None:
     end = growth(np.full(10, 6.0), spread=0.0).end
     step = 2 ** (1 / 16)
     assert (end.low, end.median, end.high) == pytest.approx((64 / step, 64, 64 * step))
-
-
-def test_an_early_budget_that_shows_nothing_hides_no_growth() -> None:
-    rng = np.random.default_rng(2)
-    drawn = 4 + 2 * T + 0.1 * rng.standard_normal((2000, 10))
-    drawn[:, 0] = rng.uniform(3, 11, 2000)
-    said = said_of(drawn, NOWHERE, NOWHERE)
-    assert said.grew > 0.99
-    assert said.since > BUDGETS[0]
-    assert said.unchanged < 0.5
 
 
 def test_a_fall_names_its_peak() -> None:

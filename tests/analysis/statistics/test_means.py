@@ -40,10 +40,3 @@ def test_a_seed_that_is_off_in_all_n_leaves_differences_of_n_as_sure_as_they_are
         assert after == pytest.approx(before, abs=1e-9)
         wider.append(unsure / sure)
     assert 0.8 < np.median(wider) < 1.3
-
-
-def test_an_n_that_only_a_seed_off_in_all_n_has_come_to_is_compared_without_its_level() -> None:
-    plan = make_plan(seeds=range(3))
-    whole = read(plan, peaked(lambda C: 8.0), noise=1e-4, luck=2e-4)
-    kept = [r for r in whole if r.cell.num_generations != 8 or r.cell.seed == 0]
-    assert of_differences(off(kept))[0] == pytest.approx(of_differences(whole)[0], abs=2e-3)
