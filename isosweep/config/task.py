@@ -231,15 +231,6 @@ class TaskConfig:
         return found
 
     @property
-    def shares_out(self) -> bool:
-        """Whether a mixture has other numbers of problems than its parts themselves ask for."""
-        own = self.mixture.parts if self.mixture else {}
-        names = ("num_train_problems", "num_eval_problems")
-        return any(
-            p[name] != getattr(self.parts[n], name) for n, p in own.items() for name in names
-        )
-
-    @property
     def mixture_identity(self) -> dict[str, Any] | None:
         """What of a mixture changes the numbers of a run."""
         if self.mixture is None:

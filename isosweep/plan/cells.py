@@ -138,14 +138,13 @@ class PlannedRun(Setup):
     """Its cache of keys and values on one device. Bytes."""
     planned_hardware_flops: Cost | None = None
     """What planned_flops come to on the devices, with the padding, recomputation and square of
-    attention expected of scoring and training; null in older plans. FLOPs."""
+    attention expected of scoring and training; null of runs that were trained elsewhere. FLOPs."""
     records: NonNegativeInt = 0
-    """Held-out evaluations, that before training included, which runs of a model share; 0 in older
-    plans. A count."""
+    """Held-out evaluations, that before training included, which runs of a model share. A count."""
     evaluation_flops: Annotated[float, Ge(0)] = 0.0
-    """FLOPs of sampling for all of them; 0 in older plans."""
+    """FLOPs of sampling for all of them."""
     evaluation_seconds: Annotated[float, Ge(0)] = 0.0
-    """What they take of seconds; 0 in older plans. Seconds."""
+    """What they take of seconds. Seconds."""
     checkpoint_bytes: Annotated[float, Ge(0)] = 0.0
     """Size of one checkpoint: weights and optimiser states that are trained. Bytes."""
     checkpoints_peak_bytes: Annotated[float, Ge(0)] = 0.0
@@ -178,7 +177,7 @@ class Plan:
     """The candidates that are not planned, each with a reason."""
     pricing: Pricing = field(default_factory=Pricing)
     """What device-hours cost, and how far the predicted ones may be off; nothing is known of either
-    in plans of earlier versions, and of runs that were trained elsewhere."""
+    of runs that were trained elsewhere."""
 
     @property
     def sharing(self) -> float:

@@ -68,7 +68,7 @@ class EvaluationPlan:
     """Its part of the predicted device time of the sweep. A fraction."""
     sets: tuple[SetPlan, ...] = ()
     """The sets besides the main held-out problems, in their order, after the parts of a mixture,
-    which are these; none in plans of earlier versions."""
+    which are these."""
 
 
 @dataclass(frozen=True, kw_only=True)

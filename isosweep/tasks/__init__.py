@@ -196,7 +196,8 @@ def _of_part(task: TaskConfig, name: str) -> ProblemSets:
     except SettingError as error:
         own = of_part(name, error)
         setting = f"task.mixture.parts.{name}.num_eval_problems"
-        if task.shares_out and f"task.mixture.parts.{name}.num_" in own.nearest:
+        if f"task.mixture.parts.{name}.num_" in own.nearest:
+            # The mixture's own numbers would be shared out among the parts.
             nearest = f"task.num_train_problems=null task.num_eval_problems=null {own.nearest}"
             if setting not in nearest:
                 nearest += f" {setting}={part.num_eval_problems}"
