@@ -3,8 +3,8 @@
 from typing import Any
 
 from isosweep.config.evaluation_sets import on_sets, set_identities
-from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
+from tests.plan.test_spec import spec_of
 
 MATH = (
     *("task=math", "task.max_completion_tokens=64", "task.completion_tokens=32"),
@@ -14,11 +14,6 @@ MATH = (
 
 def sets(text: str, *overrides: str) -> dict[str, Any]:
     return on_sets(make_config(*overrides, f"evaluation.sets={{{text}}}"))
-
-
-def spec_of(*overrides: str) -> RunSpec:
-    sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 16}
-    return run_spec(make_config(*overrides), **sizes)
 
 
 def test_what_a_set_does_not_say_is_as_in_the_main_evaluation() -> None:

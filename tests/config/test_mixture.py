@@ -8,8 +8,8 @@ from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
+from tests.plan.test_spec import spec_of
 
 PART = "+task@task.mixture.parts."
 TWO = ("task=mixture", f"{PART}a=sort", f"{PART}b=sort", "task.mixture.parts.b.sort.levels=[4]")
@@ -17,11 +17,6 @@ TWO = ("task=mixture", f"{PART}a=sort", f"{PART}b=sort", "task.mixture.parts.b.s
 
 def parts(*overrides: str) -> dict[str, TaskConfig]:
     return make_config(*overrides).task.parts
-
-
-def spec_of(*overrides: str) -> RunSpec:
-    sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 16}
-    return run_spec(make_config(*overrides), **sizes)
 
 
 def test_parts_are_packaged_tasks_with_settings_of_their_own() -> None:

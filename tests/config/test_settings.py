@@ -7,8 +7,7 @@ from hydra import compose, initialize_config_dir
 
 from isosweep.config.hydra import config_directory
 from isosweep.config.recipe import RecipeConfig
-from isosweep.plan.study import resolve
-from tests.conftest import SMALL, make_config
+from tests.conftest import make_config
 
 
 def _options(group: str) -> list[str]:
@@ -54,9 +53,3 @@ def test_a_default_that_is_declared_needs_no_line_in_conf() -> None:
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
         assert declared <= set(compose("config").recipe)
         assert compose("config", overrides=["~recipe"]).recipe.num_iterations == 1
-
-
-def test_a_search_has_the_plan_and_the_runs_of_its_grid() -> None:
-    grid, search = (resolve(make_config(*SMALL, f"search={kind}")) for kind in ("grid", "frontier"))
-    assert search.plan == grid.plan
-    assert make_config().search.kind == "grid"

@@ -163,22 +163,6 @@ def test_a_terminal_is_shown_all_of_it_and_asked(
     require_own({"launcher.on_finish": "evil"})
 
 
-@pytest.mark.parametrize("setting", ["tracking.uri", "search.storage"])
-def test_addresses_and_directories_of_others_are_not_used_unasked(
-    setting: str, shared: Callable[..., Path]
-) -> None:
-    root = shared()
-    document = json.loads((root / "config.json").read_text())
-    place = "sqlite:////mine/x.db"
-    group, _, name = setting.partition(".")
-    document[group][name] = place
-    document["search"] |= {"name": "frontier", "kind": "frontier"}
-    document["tracking"]["name"] = "mlflow"
-    (root / "config.json").write_text(json.dumps(document))
-    said = refused(root, tracking="mlflow")
-    assert said.startswith(f"{setting}={place}: would be executed or used in your name")
-
-
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
     state = tmp_path / "optimizer" / "__0_0.distcp"
     state.parent.mkdir()

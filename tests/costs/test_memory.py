@@ -11,7 +11,6 @@ from isosweep.config.architecture import adapter_weights
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
-from isosweep.costs.activations import training_bytes
 from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
 from isosweep.plan.rules import rules_of
@@ -105,27 +104,6 @@ def test_eight_bits_shrink_what_a_device_holds() -> None:
     assert state_bytes(arch, recipe, hardware).optimizer == expected
 
 
-# On eight devices, beside an eighth of vLLM's weights (tensor parallelism).
-@pytest.mark.parametrize(
-    ("model", "settings"),
-    [
-        ("qwen-32b", ("hardware=h200",)),
-        ("qwen-32b", ("hardware=h100", "hardware.optimizer=adamw_torch_8bit")),
-        ("qwen-72b", ("hardware=h200", "hardware.weights_dtype=bfloat16")),
-    ],
-)
-def test_the_largest_models_have_layouts_that_train(model: str, settings: tuple[str, ...]) -> None:
-    layout = ("hardware.devices_per_run=8", "hardware.sharding=fsdp")
-    config = make_config(f"model={model}", *settings, *layout)
-    arch, hardware = config.model.architecture, config.hardware
-    training = training_bytes(arch, config.recipe, hardware, prompt=512, completion=8192)
-    state = state_bytes(arch, config.recipe, hardware).total
-    held = state + training.fixed + training.per_completion
-    vllm = arch.parameters * 2 / 8
-    room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
-    assert held + vllm < room
-
-
 def _fit(config: SweepConfig, *completions: int, longest: float = 1024.0) -> Any:
     return fit_memory(
         config.model.architecture,
@@ -135,27 +113,6 @@ def _fit(config: SweepConfig, *completions: int, longest: float = 1024.0) -> Any
         lengths=Lengths(prompt=72.0, completion=longest, longest=longest),
         completions=np.array(completions),
     )
-
-
-def test_what_is_planned_fits_the_device() -> None:
-    capacity = h200().hardware.memory_gb * 1e9 * (1 - h200().hardware.memory_reserve)
-    arch = h200().model.architecture
-    state = state_bytes(arch, h200().recipe, h200().hardware).total
-    for length in (256.0, 1024.0, 8192.0, 32768.0):
-        fit = _fit(h200(), 256, 4096, 65536, longest=length)
-        assert (fit.micro_batch > 0).all()
-        each = training_bytes(arch, h200().recipe, h200().hardware, prompt=72.0, completion=length)
-        weights = 2 * arch.parameters
-        used = state + each.fixed + fit.micro_batch * each.per_completion
-        used += weights + fit.engine.cache_bytes
-        assert (used <= fit.peak).all()
-        assert (fit.peak <= capacity).all()
-        assert (np.array([256, 4096, 65536]) % fit.micro_batch == 0).all()
-        cache = fit.concurrency * (72.0 + length) * kv_bytes_per_token(arch, "bfloat16")
-        assert (cache <= fit.engine.cache_bytes).all()
-        # Rounded down to whole per cents, the share may hold one per cent less.
-        share = (fit.engine.share + 0.01) * h200().hardware.memory_gb * 1e9
-        assert (fit.engine.cache_bytes + weights <= share).all()
 
 
 def test_transformers_holds_all_rollouts_at_once_where_vllm_queues_them() -> None:

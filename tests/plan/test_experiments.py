@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.hydra import config_directory, config_of
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
@@ -110,14 +109,3 @@ def test_the_playbooks_figures_share_their_runs() -> None:
     joint = {run.run_id for run in study("playbook_joint").plan.runs}
     for part in ("playbook_metrics", "playbook_fix_B_easy", "playbook_fix_B_hard"):
         assert {run.run_id for run in study(part).plan.runs} <= joint
-
-
-@pytest.mark.parametrize("name", PLAYBOOK)
-def test_the_playbooks_experiments_share_their_sets_as_they_share_runs(name: str) -> None:
-    config = study(name).config
-    found = on_sets(config)
-    assert {"train", "aime"} <= found.keys()
-    assert found["train"].task.num_eval_problems == 300
-    aime = found["aime"].task
-    assert (aime.num_eval_problems, aime.difficulty) == (30, None)
-    assert aime.completion_limit == config.task.completion_limit

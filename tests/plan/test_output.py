@@ -31,13 +31,8 @@ FACTS = PlanFacts(
 AXES = "grid.axes={recipe.num_iterations:[1,2]}"
 SWEEPS = {
     "tiny": (),
-    "qwen": ("model=qwen-1.5b", "budget=[1e19,1e20]"),
     "axes": (AXES,),
-    "models": ("model=qwen-1.5b", "budget=1e20", "grid.axes={model:[qwen-0.5b,qwen-1.5b]}"),
     "vllm": ("model=qwen-1.5b", "budget=1e20", "generation=vllm"),
-    "slurm": ("model=qwen-1.5b", "budget=[1e19,1e20]", "launcher=slurm"),
-    "rollouts": ("budget_unit=rollouts", "budget=[20000,40000]"),
-    "tokens": ("budget_unit=tokens", "budget=[1e6,2e6]"),
     "device_hours": ("budget_unit=device_hours", "budget=[0.02,0.04]"),
 }
 EVERY_SWEEP = pytest.mark.parametrize("overrides", SWEEPS.values(), ids=SWEEPS)

@@ -56,6 +56,7 @@ RUN_IDS = {
 
 
 def spec_of(*overrides: str) -> RunSpec:
+    """A run of these settings: n = 8, B = 4, seed 1."""
     return run_spec(
         make_config(*overrides),
         num_generations=8,
