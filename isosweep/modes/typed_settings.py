@@ -14,10 +14,14 @@ _OF_COMMANDS = {
     *("mode", "from", "name", "sweep_dir", "sweeps_dir", "runs", "lines", "format"),
     *("confirm", "trust", "retry_failed", "launcher", "tracking", "hydra"),
 }
-# Settings that a mode uses as they are typed, whatever the sweep was planned with.
+# Settings that a mode uses as they are typed, whatever the sweep was planned with; of those that
+# analyse nothing, how it is analysed.
 _USED: dict[Mode, set[str]] = {
     "analyse": {"analysis"},
     "compare": {"analysis"},
+    "status": {"analysis"},
+    "cancel": {"analysis"},
+    "dashboard": {"analysis"},
     "recommend": {"analysis", "budget"},
     "next": {"search"},
 }
