@@ -1,20 +1,19 @@
 """vLLM's settings and what it needs, as far as they can be checked without vLLM."""
 
+from dataclasses import replace
+
 import pytest
 
 from isosweep.config.axes import combinations
-from isosweep.config.sweep import SweepConfig
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.preflight.vllm import missing_for_vllm
 from isosweep.training.draws import Draws, request_seeds
+from isosweep.training.ledger import Ledger
 from isosweep.training.vllm import Noise
 from tests.conftest import make_config
+from tests.training.builders import spec_of
 
 GPU = ("model=qwen-0.5b", "budget=1e18")
-
-
-def spec_of(config: SweepConfig) -> RunSpec:
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4)
 
 
 def test_noise_follows_the_step_and_counts_calls_within_it() -> None:
@@ -73,3 +72,16 @@ def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) ->
     config = make_config(*GPU, *overrides)
     missing = missing_for_vllm(config, combinations(config))
     assert any(what in part for part, _ in missing)
+
+
+def test_records_count_a_prompt_n_times_where_no_block_shares_it() -> None:
+    """The built-in task's prompts have 8 tokens; a block has 128 on a CPU, and 16 on a GPU."""
+    spec = spec_of("generation=vllm")
+    n, arch = spec.num_generations, spec.model.architecture
+    head = head_flops_per_token(arch)
+    for run, length, shared in ((spec, 8, 0), (replace(spec, device="cuda"), 40, 32)):
+        ledger = Ledger(run)
+        ledger.sampled([length] * 16, [7] * 16)
+        whole = 16 * float(prefill_flops(arch, length))
+        cached = float(prefill_flops(arch, shared)) - head if shared else 0.0
+        assert ledger.spent.prefill_flops == pytest.approx(whole - 16 * (1 - 1 / n) * cached)

@@ -15,11 +15,9 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.state import RunState, read_state
 from isosweep.store.submissions import (
-    Job,
     LauncherName,
     Submission,
     newest_submission,
-    read_submission,
     request_cancel,
 )
 from isosweep.training import heartbeat
@@ -62,16 +60,8 @@ def forked(*argv: str) -> int:
     return in_a_process(lambda: os._exit(main(list(argv))))
 
 
-def execute(*argv: str) -> int:
-    return exit_status(forked(*argv))
-
-
 def trains(run: RunPaths, steps: int = 3) -> bool:
     return len(log_lines(run.metrics)) >= steps
-
-
-def job_of(submission: Submission) -> Job | None:
-    return read_submission(submission.run, submission.number).job
 
 
 def test_a_worker_that_is_not_wanted_leaves_at_once(
