@@ -92,6 +92,8 @@ def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStat
         "index": 0,
         "by": asdict(this),
         "unix_time": now,
+        "home": str(files.root),
+        "inode": 0,
     }
     _write(files.submission(1), submission)
     _write(files.submission(1, "job"), {"job_id": str(this.pid), "process": asdict(this)})
