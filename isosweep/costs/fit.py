@@ -118,10 +118,11 @@ def fit_memory(
             )
             for each in (rollouts, *evaluated)
         )
-        alone = None
+        held, local = train.state, train.local
         if generation.overlap:
-            alone = _Alone(weights=weight_bytes(arch, recipe, hardware), local=completions)
-        return _beside_transformers(train, recipe, sampled, max(evaluating, default=0.0), alone)
+            held, local = weight_bytes(arch, recipe, hardware), completions
+        largest = max(held, train.state) + max(evaluating, default=0.0)
+        return _beside_transformers(train, recipe, held + local * sampled, local, largest)
     engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
     context = context_tokens(prompt, completion)
     longest = max([context, *(context_tokens(e.prompt, e.completion) for e in evaluated)])
@@ -216,44 +217,22 @@ class _Sampling:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Alone:
-    """A device that samples by transformers and does not train: bytes of its `weights`, and the
-    completions that it samples, `local`: (batches,)."""
-
-    weights: float
-    local: Counts
-
-
 def _beside_transformers(
     train: _Training,
     recipe: RecipeConfig,
-    sampled: float,
+    generating: NDArray[np.floating[Any]],
+    local: Counts,
     evaluating: float,
-    alone: _Alone | None,
 ) -> MemoryFit:
-    """`sampled`: bytes of one completion while it is sampled; `evaluating`: of the largest batch of
-    an evaluation; `alone`: what samples, where the trainer does not."""
-    state, local = train.state, train.local
-    if alone is not None:
-        generating = alone.weights + alone.local * sampled
-        micro = train.micro_batch(recipe, np.where(generating <= train.room, train.left, -1.0))
-        return MemoryFit(
-            micro_batch=micro,
-            needed=np.maximum(generating, state + train.added(train.least)),
-            peak=np.maximum(generating, state + train.added(micro)),
-            concurrency=alone.local,
-            evaluating=max(alone.weights, state) + evaluating,
-        )
-    generating = local * sampled
-    limit = np.where(generating <= train.left, train.left, -1.0)
-    micro = train.micro_batch(recipe, limit)
+    """`generating`: bytes of a device that samples its `local` completions, with the state or the
+    weights that it holds; `evaluating`: the same with the largest batch of an evaluation."""
+    micro = train.micro_batch(recipe, np.where(generating <= train.room, train.left, -1.0))
     return MemoryFit(
         micro_batch=micro,
-        needed=state + np.maximum(generating, train.added(train.least)),
-        peak=state + np.maximum(np.maximum(generating, evaluating), train.added(micro)),
+        needed=np.maximum(generating, train.state + train.added(train.least)),
+        peak=np.maximum(np.maximum(generating, evaluating), train.state + train.added(micro)),
         concurrency=local,
-        evaluating=state + evaluating,
+        evaluating=evaluating,
     )
 
 

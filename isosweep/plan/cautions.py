@@ -3,10 +3,8 @@ rates beyond what is published for such old rollouts."""
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
 from isosweep.config.model import BUILTIN_MODEL
-from isosweep.plan.candidates import Candidates, Place
+from isosweep.plan.candidates import Candidates
 from isosweep.plan.document import Repeated, ShortOfWarmup, Stale
 from isosweep.plan.spec import resolve_learning_rate
 
@@ -32,8 +30,7 @@ def short_of_warmup(tables: Iterable[Candidates]) -> Iterator[ShortOfWarmup]:
         short = table.feasible & (table.steps < WARM_UPS * config.recipe.warmup_steps)
         if not short.any():
             continue
-        first = int(np.argmin(np.where(short, table.steps, np.iinfo(np.int64).max)))
-        shortest = table.at(Place(*map(int, np.unravel_index(first, short.shape))))
+        shortest = table.at(min(table.places(short), key=lambda place: table.steps[place]))
         yield ShortOfWarmup(
             axes=table.variant.axes,
             warmup_steps=config.recipe.warmup_steps,
@@ -54,7 +51,8 @@ def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
         # The built-in task is small: its sweeps pass over few problems on purpose.
         if config.model.source == BUILTIN_MODEL:
             continue
-        seen = {place: table.epochs(place, int(table.steps[place])) for place in _planned(table)}
+        planned = (place for place in table.places(table.feasible) if place.k == last)
+        seen = {place: table.epochs(place, int(table.steps[place])) for place in planned}
         often = {place: passes for place, passes in seen.items() if passes > WARN_EPOCHS}
         if not often:
             continue
@@ -85,8 +83,8 @@ def stale(tables: Iterable[Candidates]) -> Iterator[Stale]:
         ):
             continue
         rates = {
-            Place(*place): resolve_learning_rate(recipe, int(table.completions[place[:2]]))
-            for place in map(tuple, np.argwhere(table.feasible).tolist())
+            place: resolve_learning_rate(recipe, int(table.completions[place[:2]]))
+            for place in table.places(table.feasible)
         }
         limit = RATE_TIMES_STALENESS / recipe.staleness
         # In floats 16e-6 / 16 is not quite 1e-6.
@@ -106,10 +104,3 @@ def stale(tables: Iterable[Candidates]) -> Iterator[Stale]:
             num_generations=int(table.num_generations[worst.i]),
             problems_per_batch=int(table.problems_per_batch[worst.j]),
         )
-
-
-def _planned(table: Candidates) -> Iterator[Place]:
-    """The cells at the largest budget."""
-    last = len(table.budgets) - 1
-    for i, j in np.argwhere(table.feasible[..., last]):
-        yield Place(int(i), int(j), last)

@@ -1,7 +1,5 @@
 """How long a run may make no progress before it is called stuck."""
 
-import numpy as np
-
 from isosweep.plan.study import Study
 
 # Loading a model from a cold network disk, or a judge that is down, takes minutes.
@@ -23,8 +21,7 @@ def stuck_after(study: Study) -> dict[str, float]:
     patience: dict[str, float] = {}
     for table in study.candidates:
         for run in study.plan.of_axes(table.variant.axes).runs:
-            i = int(np.searchsorted(table.num_generations, run.num_generations))
-            j = int(np.searchsorted(table.problems_per_batch, run.problems_per_batch))
-            longest = max(float(table.phases.total[i, j]), float(table.evaluation_seconds[i, j]))
+            at = table.pair(run.num_generations, run.problems_per_batch)
+            longest = max(float(table.phases.total[at]), float(table.evaluation_seconds[at]))
             patience[run.run_id] = max(LEAST_S, TIMES * longest)
     return patience
