@@ -30,20 +30,6 @@ def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_a_list_a_mapping_and_names_are_the_same_plan() -> None:
-    plans = [
-        isosweep.make_plan("budget=1e11 grid.num_generations=[2,4] grid.problems_per_batch=[4]"),
-        isosweep.make_plan(PLAN),
-        isosweep.make_plan(
-            {"grid.num_generations": (2, 4), "grid.problems_per_batch": [4]}, budget=1e11
-        ),
-    ]
-    assert len({plan.study.plan.plan_id for plan in plans}) == 1
-    assert plans[2].command == (
-        "python -m isosweep 'grid.num_generations=[2,4]' 'grid.problems_per_batch=[4]' budget=1e11"
-    )
-
-
 def test_what_is_trained_already_is_known(tmp_path: Path) -> None:
     stored = sweep_in(tmp_path)
     run = stored.plan.runs[0]

@@ -15,14 +15,6 @@ from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, ended, printed, sweep_in, terminal
 
 
-def test_a_moved_sweep_goes_on_with_the_runs_that_were_moved_with_it(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path / "sweeps")
-    moved = (tmp_path / "sweeps").rename(tmp_path / "elsewhere")
-    found = read_sweep(moved / sweep.paths.root.name)
-    assert found.paths.runs == moved / "runs"
-    assert found.config.sweeps_dir == str(moved)
-
-
 @pytest.mark.parametrize("launched", [False, True])
 def test_a_sweep_that_is_moved_alone_keeps_its_runs(launched: bool, tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
