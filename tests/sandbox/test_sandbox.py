@@ -165,10 +165,6 @@ SCRIPTS = {
         "import sys\ndata = sys.stdin.buffer.read()\n"
         "sys.stdout.buffer.write(b'%d' % sum(map(int, data.split())))"
     ),
-    "a main function": (
-        "def main():\n    print(sum(map(int, input().split())))\n\n"
-        "if __name__ == '__main__':\n    main()"
-    ),
     "a deeper stack": (
         "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(2**26)\n"
         "def deep(n): return n and 1 + deep(n - 1)\n"
@@ -181,7 +177,6 @@ SCRIPTS = {
         "print(sum(map(int, sys.stdin.readline().split())))"
     ),
     "an exit": "import sys\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit()",
-    "an exit of the prompt": "print(sum(map(int, input().split())))\nexit()",
     "a quit": "print(sum(map(int, input().split())))\nquit()\nprint('more')",
     "modules": (
         "import bisect, collections, datetime, decimal, fractions, functools, heapq, itertools\n"
