@@ -50,7 +50,9 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
         raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
     say(console, words.line("terminal", "analysing", runs, analysis_seconds(runs, variants)))
     entries, places = _entries(config, sweeps)
-    _require_comparable(config, entries)
+    if len(units := sorted({entry.data.plan.budget_unit for entry in entries})) > 1:
+        rule = f"the sweeps' budgets are in {' and '.join(units)}"
+        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
     comparison = compare(entries, config.analysis)
     shared = "|".join(name for name, _ in sweeps)
     digest = hashlib.sha256(shared.encode()).hexdigest()[:8]
@@ -94,13 +96,6 @@ def _entries(
             entry = Entry.of_variant(axes, data, find(data, config.analysis), sweep=label)
             entries[entry.name], places[entry.name] = entry, "" if label == name else f" ({name})"
     return list(entries.values()), places
-
-
-def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
-    units = sorted({entry.data.plan.budget_unit for entry in entries})
-    if len(units) > 1:
-        rule = f"the sweeps' budgets are in {' and '.join(units)}"
-        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
 
 
 def _reports(
