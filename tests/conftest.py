@@ -52,7 +52,6 @@ SMALL = (
 LONGEST = (
     "tests/tracking/test_server.py",
     "tests/slurm/test_faults_queue.py",
-    "tests/slurm/test_faults_cancel.py",
     "tests/slurm/test_nodes.py",
     "tests/training/test_sharded.py",
     "tests/training/test_overlap.py",
@@ -67,7 +66,6 @@ LONGEST = (
     "tests/training/test_recipes.py",
     "tests/difficulty/test_difficulty.py",
     "tests/analysis/test_report.py",
-    "tests/test_language_model.py",
     "tests/test_benchmarks.py",
     "tests/door/test_documents.py",
     "tests/tracking/test_tracking.py",

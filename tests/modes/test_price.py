@@ -7,9 +7,8 @@ import pty
 import re
 import select
 import signal
+import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.dispatch import prepare_all
-from isosweep.modes.price import confirm, left, require_affordable
+from isosweep.modes.price import NotConfirmedError, confirm, left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from isosweep.store.records import Record, write_records
@@ -29,79 +28,38 @@ from tests.modes.looked_after import terminal as console
 
 DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
 LLM = ("model=qwen-1.5b", "task=sort_instruct", "grid.num_generations=[32,64]")
-TIMEOUT_S = 60.0
-
-
-class Terminal:
-    """The command line on a pseudo-terminal of its own, and what it has written there."""
-
-    def __init__(self, cwd: Path, *overrides: str) -> None:
-        self.text = ""
-        self._pid, self._screen = pty.fork()
-        if self._pid == 0:
-            os.chdir(cwd)
-            os.environ["COLUMNS"] = "200"
-            # A shell's background jobs ignore it, and so would all that they start.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.execv(sys.executable, [sys.executable, "-m", "isosweep", *overrides])
-
-    def read_until(self, pattern: str, timeout_s: float = TIMEOUT_S) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not re.search(pattern, self.text):
-            if time.monotonic() > deadline:
-                raise TimeoutError(self.text)
-            if select.select([self._screen], [], [], 0.5)[0]:
-                # Without colours.
-                shown = os.read(self._screen, 65536).decode()
-                self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-
-    def type(self, keys: str) -> None:
-        os.write(self._screen, keys.encode())
-
-    def answer(self, keys: str, pattern: str) -> None:
-        """Type the keys until `pattern` is read.
-
-        A Ctrl-C that comes after the question was written and before Python waits for an answer is
-        noticed with the next key alone: no user types within that millisecond, tests do.
-        """
-        for _ in range(6):
-            self.type(keys)
-            with suppress(TimeoutError):
-                return self.read_until(pattern, TIMEOUT_S / 6)
-        raise AssertionError(self.text)
-
-    def status(self) -> int:
-        """The exit status, once it has ended."""
-        # Linux: nobody has the other side open any more.
-        with pytest.raises(OSError, match="Input/output error"):
-            self.read_until("(?!)")
-        os.close(self._screen)
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-
-
-QUESTION = r"predicted device\s+time of .*, more than\s+launcher.confirm_above=1e-06. Launch\?"
 
 
 def test_ctrl_c_at_the_question_launches_nothing(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, *DEAR)
-    terminal.read_until(QUESTION)
-    terminal.answer("\x03", "nothing was launched")
-    assert terminal.status() == 130
+    screen, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "isosweep", *DEAR],
+        cwd=tmp_path,
+        stdin=side,
+        stdout=side,
+        stderr=side,
+        # A shell's background jobs ignore it, and so would all that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    os.close(side)
+    text = ""
+    while "nothing was launched" not in text:
+        if select.select([screen], [], [], 1.0)[0]:
+            text += os.read(screen, 65536).decode()
+        elif "Launch?" in text:
+            process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
     assert not list((tmp_path / "sweeps" / "runs").iterdir())
 
 
-@pytest.mark.slow
-@pytest.mark.train
-def test_a_yes_launches(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, *DEAR)
-    terminal.read_until(QUESTION)
-    terminal.type("y\r")
-    terminal.read_until("sweep: ")
-    terminal.read_until(r"0/\d")  # The progress of the first run.
-    assert list((tmp_path / "sweeps" / "runs").iterdir())
-    terminal.answer("\x03", "stopping|continue with")
-    assert terminal.status() == 130
-    assert "continue with" in terminal.text
+def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isosweep.modes.price.is_terminal", lambda stream: True)
+    shown = console()
+    monkeypatch.setattr(shown, "input", lambda *_, **__: "y")
+    assert confirm([study(*DEAR)], shown) == 0
+    monkeypatch.setattr(shown, "input", lambda *_, **__: "n")
+    with pytest.raises(NotConfirmedError, match="nothing was launched"):
+        confirm([study(*DEAR)], shown)
 
 
 def study(*overrides: str) -> Study:
