@@ -11,6 +11,7 @@ from isosweep.config.architecture import adapter_weights
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
+from isosweep.costs.activations import training_bytes
 from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
 from isosweep.plan.rules import rules_of
@@ -123,6 +124,24 @@ def test_transformers_holds_all_rollouts_at_once_where_vllm_queues_them() -> Non
     assert fit.needed[1] > 1e12
     assert (_fit(h200(), 65536).micro_batch > 0).all()
     assert 0 < _fit(h200(), 65536).concurrency[0] < 65536
+
+
+def test_a_micro_batch_takes_half_of_the_room_at_most_and_a_request_has_to_fit() -> None:
+    config = make_config("model=qwen-1.5b", "recipe.max_micro_batch=256")
+    arch, recipe, hardware = config.model.architecture, config.recipe, config.hardware
+    room = hardware.usable_bytes - state_bytes(arch, recipe, hardware).total
+    passes = training_bytes(arch, recipe, hardware, prompt=72.0, completion=1024.0)
+    (size,) = _fit(config, 4096).micro_batch
+    assert passes.fixed + size * passes.per_completion <= room / 2
+    assert passes.fixed + 2 * size * passes.per_completion > room / 2
+    # Beside adapters a micro-batch of short answers fits before one request's decoding does.
+    config = make_config("model=qwen-1.5b", "recipe.lora_rank=8")
+    for memory in np.linspace(8.5, 10, 16):
+        hardware = replace(config.hardware, memory_gb=float(memory))
+        fit = _fit(replace(config, hardware=hardware), 64, longest=8.0)
+        fits = fit.needed <= hardware.usable_bytes
+        assert (fits == (fit.micro_batch > 0)).all()
+        assert (fits == (fit.concurrency > 0)).all()
 
 
 def test_an_evaluations_batch_is_as_large_as_fits_and_one_that_does_not_is_refused() -> None:
