@@ -19,6 +19,7 @@ from isosweep.config.model_files import architecture_from_config
 from isosweep.config.recipe import RecipeConfig
 from isosweep.plan.spec import run_spec
 from tests.conftest import make_config
+from tests.models.families import configuration, language_model
 
 # Scaled down: a vocabulary that is large for the width, as those of real models are.
 SIZES: dict[str, Any] = {
@@ -28,15 +29,7 @@ SIZES: dict[str, Any] = {
     "num_hidden_layers": 4,
     "num_attention_heads": 6,
     "num_key_value_heads": 2,
-    "eos_token_id": None,
-    "bos_token_id": None,
-    "pad_token_id": 0,
     "attn_implementation": "sdpa",
-}
-FAMILIES: dict[str, dict[str, Any]] = {
-    "Qwen2": {},
-    "Qwen3": {"head_dim": 32},
-    "Llama": {"tie_word_embeddings": True},
 }
 PROMPT = 24
 
@@ -136,8 +129,8 @@ class Scaled:
 
         config = make_config("task.num_eval_problems=32", *overrides)
         torch.manual_seed(0)
-        made = getattr(transformers, f"{family}Config")(**{**SIZES, **FAMILIES[family]})
-        self.model = getattr(transformers, f"{family}ForCausalLM")(made)
+        made = configuration(family, **SIZES)
+        self.model = language_model(made)
         self.model.to(getattr(torch, weights))
         self.arch: Architecture = architecture_from_config(made.to_dict())
         self.recipe: RecipeConfig = config.recipe

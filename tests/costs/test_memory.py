@@ -72,16 +72,6 @@ def test_the_cache_is_what_generation_keeps() -> None:
     assert 3 * tokens * kv_bytes_per_token(arch, "float32") == expected
 
 
-def test_fsdp_shards_all_states_over_all_devices() -> None:
-    arch, recipe = h200().model.architecture, h200().recipe
-    whole = state_bytes(arch, recipe, h200().hardware)
-    fsdp = replace(h200().hardware, devices_per_run=8, sharding="fsdp")
-    assert state_bytes(arch, recipe, fsdp).total == whole.total / 8
-    # Over two nodes.
-    two = replace(fsdp, devices_per_run=16)
-    assert state_bytes(arch, recipe, two).total == whole.total / 16
-
-
 def test_precisions_and_references_are_those_that_trl_holds() -> None:
     arch, recipe = h200().model.architecture, h200().recipe
     lean = replace(h200().hardware, weights_dtype="bfloat16")

@@ -1,6 +1,5 @@
 """T from a budget and back, and where a run that is trained for the budget ends."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,16 +34,3 @@ def test_a_run_ends_at_the_steps_that_were_planned(halves: int, cost: float, upd
     budget, generation = halves * cost * updates / 2, cost * updates
     ends = (k for k in range(1, 200) if has_reached(budget, k * generation, k))
     assert steps_for(budget, cost, updates) == updates * next(ends)
-
-
-@pytest.mark.parametrize(
-    ("budget", "updates", "steps"), [(10.0, 1, 10), (10.5, 1, 10), (10.6, 1, 11), (10.0, 4, 8)]
-)
-def test_of_two_generations_as_near_the_earlier_counts(
-    budget: float, updates: int, steps: int
-) -> None:
-    assert steps_for(budget, 1.0, updates) == steps
-
-
-def test_less_than_a_generation_buys_one() -> None:
-    assert steps_for(1.0, 100.0, 4) == 4
