@@ -108,24 +108,6 @@ ON_THE_HUB: dict[str, tuple[dict[str, Any], int, int]] = {
         3_075_098_624,
         0,
     ),
-    "microsoft/Phi-3-mini-4k-instruct": (
-        {
-            **{"model_type": "phi3", "hidden_size": 3072, "intermediate_size": 8192},
-            **{"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32},
-            **{"vocab_size": 32064, "sliding_window": 2047, "auto_map": {"AutoConfig": "x.y"}},
-        },
-        3_821_079_552,
-        32,
-    ),
-    "mistralai/Mixtral-8x7B-Instruct-v0.1": (
-        {
-            **{"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336},
-            **{"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8},
-            **{"vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2},
-        },
-        46_702_792_704,
-        0,
-    ),
     "Qwen/Qwen1.5-MoE-A2.7B-Chat": (
         {
             **{"model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632},

@@ -56,11 +56,6 @@ def test_training_problems_as_a_set_are_as_many_as_held_out_ones_or_as_asked() -
     assert sets(asked, *few)["train"].task.num_eval_problems == 7
 
 
-def test_a_run_is_the_same_run_with_and_without_sets() -> None:
-    assert spec_of("evaluation.sets={a:{}}").run_id == spec_of().run_id
-    assert spec_of("evaluation.sets={a:{},t:{problems:train}}").run_id == spec_of().run_id
-
-
 def test_what_changes_a_sets_numbers_and_nothing_else_makes_it_another_set() -> None:
     def identity(text: str) -> Any:
         return set_identities(spec_of(f"evaluation.sets={{a:{text}}}"))["a"]

@@ -91,17 +91,13 @@ def test_the_playbooks_settings_are_its_own(name: str) -> None:
         assert all(budget % 65536 == 0 for budget in made.plan.budgets)
 
 
-def test_easy_and_hard_problems_have_the_playbooks_terms_and_caps() -> None:
+def test_easy_and_hard_problems_have_the_playbooks_terms() -> None:
     for variant in study("playbook_joint").variants:
         easy = variant.axes["problems"] == "easy"
         config = variant.config
         assert (config.recipe.beta > 0, config.recipe.entropy_coef > 0) == (easy, easy)
         assert config.task.difficulty == ("easy" if easy else "hard")
         assert config.task.num_train_problems == (6000 if easy else 5000)
-        runs = study("playbook_joint").plan.of_axes(variant.axes).runs
-        largest = max(run.num_generations * run.problems_per_batch for run in runs)
-        assert largest == (65536 if easy else 16384)
-        assert {run.problems_per_batch for run in runs} == {32, 64, 128, 256, 512, 1024}
 
 
 def test_the_playbooks_figures_share_their_runs() -> None:

@@ -1,13 +1,9 @@
 """A run's identity: what it is made of, and that it never changes by itself."""
 
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from isosweep.config.identity import OUTSIDE, identity
-from isosweep.config.trainer import TrainerConfig
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
@@ -77,65 +73,6 @@ def test_run_ids_stay_as_they_are(
     spec = spec_of(*before, *overrides.split())
     assert spec.run_id == run_id
     assert RunSpec.from_json(spec.to_json()).run_id == run_id
-
-
-def marked_outside(group: Any, prefix: str = "") -> set[str]:
-    names = set()
-    for item in fields(group):
-        if OUTSIDE in getattr(item.type, "__metadata__", ()):
-            names.add(prefix + item.name)
-        elif is_dataclass(getattr(group, item.name)):
-            names |= marked_outside(getattr(group, item.name), f"{prefix}{item.name}.")
-    return names
-
-
-def test_fields_that_change_no_number_are_marked() -> None:
-    assert marked_outside(spec_of()) == {
-        *(
-            "model.name",
-            "model.directory",
-            "model.converted",
-            "task.name",
-            "recipe.name",
-            "vllm_share",
-        ),
-        "model.architecture.max_position_embeddings",
-        *("task.prompt_tokens", "task.completion_tokens", "task.difficulty"),
-        *("evaluation.batch_size", "evaluation.sets"),
-        *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
-        *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
-        "recipe.max_completions_per_step",
-        "generation.sleep",
-        "generation.overlap",
-        *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
-        *("vllm_cache_bytes", "evaluation_batch"),
-        *("trainer.stop_signal", "trainer.stop_grace_s", "trainer.poll_s"),
-    }
-
-
-def test_every_other_field_takes_part() -> None:
-    spec = spec_of("recipe.beta=0.1", "recipe.zero_variance=resample")
-    corrected = replace(spec.generation, name="vllm", importance_sampling_correction=True)
-    trainer = TrainerConfig(name="command", command=["train"])
-    spec = replace(spec, generation=corrected, trainer=trainer)
-    outside = marked_outside(spec) | {"recipe.interruption_tokens", "recipe.retire_window"}
-
-    def check(group: Any, part: Any, prefix: str) -> None:
-        for item in fields(group):
-            name = prefix + item.name
-            assert (item.name in part) == (name not in outside), name
-            if name not in outside and is_dataclass(getattr(group, item.name)):
-                check(getattr(group, item.name), part[item.name], f"{name}.")
-
-    check(spec, identity(spec), "")
-
-
-def test_a_limit_that_is_the_longest_answers_own_is_the_same_run() -> None:
-    plain = spec_of()
-    given = plain.task.completion_limit
-    assert plain.task.max_completion_tokens is None
-    assert spec_of(f"task.max_completion_tokens={given}").run_id == plain.run_id
-    assert spec_of(f"task.max_completion_tokens={given + 1}").run_id != plain.run_id
 
 
 def test_a_broken_spec_file_is_refused_by_name() -> None:
