@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import SweepData, read_cells
-from isosweep.analysis.ladder import with_ladder
-from isosweep.plan.cells import Plan
-from isosweep.search.belief import SURE, VERDICTS, form_belief
+from isosweep.analysis.curves import read_cells
+from isosweep.search.belief import form_belief
 from isosweep.search.candidates import START, open_runs, standings, start
 from isosweep.search.frontier import decide
 from isosweep.search.steps import Decision, Step
@@ -51,13 +49,6 @@ def test_a_search_starts_with_two_seeds_of_every_n_for_a_tenth_of_the_grid() -> 
     }
     whole = BUDGETS[-1] * len(PLAN.runs)
     assert sum(step.compute for step in decision.steps) <= START * whole
-
-
-def test_what_a_grid_has_trained_is_not_asked_for_again() -> None:
-    reached = {run_id(8, 0): BUDGETS[-1], run_id(16, 0): BUDGETS[0]}
-    steps = {step.run_id: step for step in choose(reached, count=100).steps}
-    assert run_id(8, 0) not in steps
-    assert steps[run_id(16, 0)].compute == BUDGETS[2] - BUDGETS[0]
 
 
 def test_a_late_starter_is_begun_at_its_first_milestone() -> None:
@@ -250,54 +241,9 @@ def test_a_search_ends_when_nothing_left_is_worth_its_compute() -> None:
 def test_with_one_seed_runs_are_trained_in_order() -> None:
     plan = make_plan(GENERATIONS, seeds=(0,), budgets=BUDGETS)
     reached = start(plan)
-    decision = decide(replace(question(_of(plan, reached)), count=2))
+    data, ids = trained(reached), {run.run_id for run in plan.runs}
+    curves = tuple(curve for curve in data.curves if curve.run.run_id in ids)
+    data = replace(data, plan=plan, curves=curves, readings=read_cells(plan, curves))
+    decision = decide(replace(question(data), count=2))
     assert [step.milestone for step in decision.steps] == [BUDGETS[3]] * 2
     assert "no spread" in decision.steps[0].why
-
-
-def _of(plan: Plan, reached: dict[str, float]) -> SweepData:
-    """The part of a plan with fewer runs."""
-    data = trained(reached)
-    ids = {run.run_id for run in plan.runs}
-    curves = tuple(curve for curve in data.curves if curve.run.run_id in ids)
-    return replace(data, plan=plan, curves=curves, readings=read_cells(plan, curves))
-
-
-# The largest n first: of the best one nothing is known at the largest budget.
-MID_COURSE = {
-    run.run_id: BUDGETS[-1] if run.num_generations >= 64 else BUDGETS[3] for run in PLAN.runs
-}
-
-
-def laddered(data: SweepData) -> SweepData:
-    """Read between its budgets as well, where runs have come so far."""
-    plan = with_ladder(data.plan, data.curves, 5, 0.0)
-    return replace(data, plan=plan, readings=read_cells(plan, data.curves))
-
-
-def test_between_budgets_a_run_that_has_not_come_so_far_can_still_be_read() -> None:
-    data = laddered(trained(MID_COURSE, "constant"))
-    rung = max(set(data.plan.budgets) - {BUDGETS[-1]})
-    assert {c.num_generations for c in data.plan.cells if c.budget == rung} == {64, 128}
-    belief = form_belief(data.plan, data.readings, ANALYSIS, 0)
-    assert belief is not None
-    assert belief.offered[belief.budgets.index(rung)].all()
-    # Or n* would seem to jump to 64 at that rung, and to fall from it.
-    assert belief.chances[VERDICTS.index("fell")] < SURE
-
-
-@pytest.mark.parametrize("rule", ["non_finite", "collapse"])
-def test_a_run_that_never_gained_falls_where_it_diverges(rule: str) -> None:
-    name = run_id(64, 0)
-    data = trained({run_id(n, 0): BUDGETS[2] for n in GENERATIONS})
-    curves = tuple(
-        replace(c, reward=np.zeros_like(c.reward), status="diverged", diverged_by=rule)
-        if c.run.run_id == name
-        else c
-        for c in data.curves
-    )
-    found = replace(data, curves=curves, readings=read_cells(PLAN, curves))
-    mine = [reading for reading in found.readings if reading.cell.run_id == name]
-    assert [reading.reward for reading in mine] == [0.0, 0.0, 0.0, None, None]
-    assert [reading.fallen for reading in mine] == [None, None, None, 0.0, 0.0]
-    assert name in standings(PLAN, found, {}).closed

@@ -55,20 +55,6 @@ def trials(plan: Plan, paths: SweepPaths) -> list[optuna.trial.FrozenTrial]:
     return optuna.load_study(study_name=study_name(plan, paths, FRONTIER), storage=storage).trials
 
 
-def test_a_trial_is_a_run_and_holds_every_step_with_what_was_known(
-    plan: Plan, paths: SweepPaths
-) -> None:
-    asked(plan, paths)
-    first, second = trials(plan, paths)
-    assert first.state == second.state == TrialState.RUNNING
-    assert second.params == {"n": plan.runs[1].num_generations, "B": 4, "seed": 0}
-    assert second.user_attrs["run_id"] == plan.runs[1].run_id
-    steps = second.user_attrs["steps"]
-    assert [each["milestone"] for each in steps] == [6.4e9, 1.28e10]
-    assert [each["known"] for each in steps] == [{"cells": 0}, {"cells": 1}]
-    assert steps[0]["why"] == "it is next"
-
-
 def test_who_comes_next_goes_on_with_the_same_trials(plan: Plan, paths: SweepPaths) -> None:
     before = asked(plan, paths).asked
     again = SearchStudy(plan, paths, FRONTIER)
@@ -111,6 +97,8 @@ def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths
     assert seen is not None
     assert list(seen["asked"].values()) == [6.4e9, 1.28e10]
     assert seen["open"] == [run.run_id for run in plan.runs]
+    steps_of = seen["trials"][plan.runs[1].run_id]["steps"]
+    assert [each["known"] for each in steps_of] == [{"cells": 0}, {"cells": 1}]
     assert seen["decision"]["steps"][0]["why"] == "it is next"
     assert seen["decision"]["loss"] == 0.1
     paths.search.write_bytes(b"\xfe\x00\n")
@@ -132,12 +120,6 @@ def test_a_database_holds_the_studies_of_several_sweeps(
         assert len(SearchStudy(plan, same, config).asked) == 1
     namesake = SweepPaths(tmp_path / "elsewhere" / "sweep", tmp_path / "runs")
     assert not SearchStudy(plan, namesake, config).asked
-
-
-def test_a_storage_that_cannot_be_opened_is_refused(plan: Plan, paths: SweepPaths) -> None:
-    config = replace(FRONTIER, storage="sqlite:////no/such/directory/search.db")
-    with pytest.raises(SettingError, match=r"^search\.storage=sqlite:.*cannot be opened"):
-        SearchStudy(plan, paths, config)
 
 
 def test_values_of_axes_are_parameters(paths: SweepPaths) -> None:

@@ -51,12 +51,6 @@ def test_the_worth_of_one_reading_is_the_knowledge_gradient() -> None:
     assert found.loss[-1] == pytest.approx(exact, rel=0.03)
 
 
-def test_a_pending_run_lowers_the_worth_of_its_twin() -> None:
-    belief = believe(np.array([[0.50, 0.49]]), noise=0.02)
-    twin = after(belief, PAIRS[1], 0.0, 1.0)
-    assert 0 < gain(twin, PAIRS[1]) < 0.7 * gain(belief, PAIRS[1])
-
-
 def test_what_tells_verdicts_apart_is_worth_something_without_a_change_of_n() -> None:
     belief = believe(np.array([[0.50, 0.20]]))
     covariance = belief.covariance.copy()

@@ -53,14 +53,6 @@ def test_a_process_that_is_killed_costs_no_score(monkeypatch: pytest.MonkeyPatch
     assert many() == RIGHT * 8
 
 
-def test_an_answer_that_comes_too_late_is_not_the_next_ones() -> None:
-    right, wrong = (
-        {"judge": "score_math", "answer": "1", "completion": text} for text in ("\\boxed{1}", "2")
-    )
-    assert checking.ask_all([right], limit_s=0.0) == [None]
-    assert [checking.judged(each).score for each in checking.ask_all([wrong])] == [0.0]
-
-
 def test_a_task_that_this_process_judges_waits_until_it_is_asked() -> None:
     task = make_config().task
     problem = Problem(problem_id="s", prompt="s21=", answer="12")

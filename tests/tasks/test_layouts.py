@@ -87,16 +87,6 @@ def test_problems_are_read_as_others_keep_them(
     assert SAID[name] in capfd.readouterr().err
 
 
-def test_columns_that_are_named_are_taken_and_dots_lead_into_them(tmp_path: Path) -> None:
-    verl(tmp_path / "a.parquet")
-    columns = (
-        "task.math.problem_column=extra_info.question",
-        "task.math.answer_column=extra_info.answer",
-    )
-    problems = training_problems(task_of(tmp_path / "a.parquet", *columns))
-    assert {problem.prompt for problem in problems} < {question for question, _ in SUMS}
-
-
 def lines(*rows: Any) -> Callable[[Path], object]:
     return lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -20,16 +20,6 @@ def ids(problems: list[Problem]) -> set[str]:
     return {problem.problem_id for problem in problems}
 
 
-def test_a_set_has_the_held_out_problems_of_such_a_task() -> None:
-    alone = ("task.sort.levels=[7]", "task.num_eval_problems=16")
-    config = make_config(
-        "evaluation.sets={same:{},long:{task:{sort:{levels:[7]},num_eval_problems:16}}}"
-    )
-    found = drawn(config)
-    assert found["same"] == heldout_problems(config.task)
-    assert found["long"] == heldout_problems(make_config(*alone).task)
-
-
 def test_problems_that_are_trained_on_have_others_in_their_place() -> None:
     # 625 strings of four digits for tasks: another seed draws many of them again.
     config = make_config(

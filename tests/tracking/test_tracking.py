@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,7 +46,7 @@ def test_the_runs_of_a_sweep_lie_below_its_own_and_begin_when_they_began(sweep: 
     assert len(stored) == 2, "a run that waits has no beginning yet"
     assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert child.data.tags["isosweep.sweep"] == f"it's a sweep@{sweep.plan.plan_id}"
-    assert child.info.start_time == (START - EVALUATION_S) * 1000
+    assert parent.info.start_time == child.info.start_time == (START - EVALUATION_S) * 1000
     wanted = {"n": "2", "B": "4", "T": "40", "seed": "0", "status": "running"}
     assert {key: child.data.tags[key] for key in wanted} == wanted
     assert child.data.tags["budgets_reached"] == "2e+10"
@@ -183,7 +182,8 @@ def test_warnings_are_reported_by_rule_and_step(sweep: Sweep) -> None:
 
 
 def test_figures_and_report_end_the_parent(sweep: Sweep) -> None:
-    tracker = sweep.tracker()
+    run = sweep.runs[0].run_id
+    tracker = sweep.tracker(Overview(metrics={run: {"reward_1_2e10": 0.2}}, unix_time=START + 9))
     tracker.sync()
     figures = [sweep.root / "frontier.png", sweep.root / "scaling.png"]
     report = sweep.root / "report.html"
@@ -193,7 +193,9 @@ def test_figures_and_report_end_the_parent(sweep: Sweep) -> None:
     for status in statuses:
         report.write_text(status)
         tracker.finish(status, figures, report)
-        assert sweep.stored()["parent"].info.status == status
+        ended = sweep.stored()["parent"].info
+        assert (ended.status, ended.end_time) == (status, (START + 20) * 1000)
+    assert sweep.histories()[run, "reward_1_2e10"] == [(0, (START + 9) * 1000, 0.2)]
     parent, client = sweep.stored()["parent"].info.run_id, sweep.client()
     listed = [
         artifact.path
@@ -253,59 +255,6 @@ def test_names_sort_by_n_and_rewards_by_budget() -> None:
     assert rewards == ["reward_1_8.1e10", "reward_2_1.62e11", "reward_3_3.24e11"]
     many = [budget_metric(budget, range(1, 11)) for budget in range(1, 11)]
     assert many == sorted(many)
-
-
-def contents(sweep: Sweep) -> list[Any]:
-    """Everything of the sweep's runs but what MLflow makes up: ids and times of its own."""
-    runs = {
-        name: (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time)
-        for name, run in sweep.stored().items()
-    }
-    made = ("mlflow.parentRunId", "mlflow.user", "mlflow.source.name", "mlflow.source.type")
-    tags = {
-        name: {key: value for key, value in run.data.tags.items() if key not in made}
-        for name, run in sweep.stored().items()
-    }
-    params = {name: dict(run.data.params) for name, run in sweep.stored().items()}
-    return [runs, tags, params, sweep.histories()]
-
-
-def test_a_view_that_is_rebuilt_from_the_files_equals_the_first(
-    sweep: Sweep, empty_store: Path, tmp_path: Path
-) -> None:
-    """The first one grew while the sweep was trained."""
-    told = Overview(
-        note="**saturated.** The best n has stopped growing.",
-        tags={None: {"verdict": "saturated"}, sweep.runs[0].run_id: {"on_frontier": "true"}},
-        metrics={sweep.runs[0].run_id: {"reward_1_2e10": 0.2}},
-        unix_time=START,
-    )
-    tracker = sweep.tracker(told)
-    tracker.sync()
-    for run in sweep.runs[1:]:
-        start(run)
-    for steps in (range(21, 31), range(31, 41)):
-        write_steps(sweep.runs[0], steps)
-        set_state(sweep.runs[0], "running", steps[-1])
-        tracker.sync()
-    write_steps(sweep.runs[1], range(41))
-    for run in sweep.runs:
-        set_state(run, "finished", 40)
-    tracker.finish("FINISHED", [], None)
-    grown = contents(sweep)
-    assert grown[0]["parent"][1] == "FINISHED"
-    # A database of another name: MLflow keeps the one that was removed open.
-    uri = f"sqlite:///{tmp_path}/again/new.db"
-    (tmp_path / "again").mkdir()
-    shutil.copy(empty_store, tmp_path / "again" / "new.db")
-    sweep.config = replace(sweep.config, uri=uri)
-    sweep.tracker(told).finish("FINISHED", [], None)
-    rebuilt = contents(sweep)
-    # Of sums over all runs only the last are known.
-    for histories in (grown[3], rebuilt[3]):
-        for key in [key for key in histories if key[0] == "parent"]:
-            histories[key] = [histories[key][-1][2]]
-    assert rebuilt == grown
 
 
 def test_a_damaged_file_is_named_and_the_other_runs_go_on(sweep: Sweep) -> None:
