@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.evaluation_sets import on_parts
-from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.selection import load_selection, store_selection
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
@@ -20,16 +19,11 @@ MIXED = (
 )
 
 
-def measure_long(config: SweepConfig) -> dict[str, float]:
-    _, rates = measured(on_parts(config)["long"])
-    return rates
-
-
 def test_a_part_has_problems_of_its_difficulty_and_the_others_are_as_they_were(
     tmp_path: Path,
 ) -> None:
     config = config_in(tmp_path, *MIXED)
-    rates = measure_long(config)
+    _, rates = measured(on_parts(config)["long"])
     (variant,) = choose_variants(config)
     long, short = variant.config.task.parts.values()
     chosen = [*problem_sets(long).training, *problem_sets(long).heldout]

@@ -63,11 +63,6 @@ def sampled(does: Callable[[], object]) -> tuple[set[str], set[tuple[int, ...]]]
     return settings, prompts
 
 
-def difficulty(config: SweepConfig) -> tuple[set[str], set[tuple[int, ...]]]:
-    (single,) = measured_configs(config)
-    return sampled(lambda: measure(single, terminal()))
-
-
 @pytest.fixture(scope="module")
 def training(
     model: Path, tmp_path_factory: pytest.TempPathFactory
@@ -81,7 +76,8 @@ def training(
 def test_problems_are_measured_as_training_samples_them(
     model: Path, training: tuple[set[str], set[tuple[int, ...]]], tmp_path: Path
 ) -> None:
-    settings, prompts = difficulty(config_of(model, tmp_path))
+    (single,) = measured_configs(config_of(model, tmp_path))
+    settings, prompts = sampled(lambda: measure(single, terminal()))
     assert settings == training[0]
     assert len(settings) == 1
     assert training[1] <= prompts

@@ -27,11 +27,6 @@ PLAN = make_plan(generations=(2, 4, 8, 16), seeds=(0, 1, 2), budgets=BUDGETS)
 Row = dict[str, Any]
 
 
-def direct(root: Path) -> SweepPaths:
-    """A sweep as isosweep itself leaves it, in which the best n grows."""
-    return write_sweep(root, peaked(lambda budget: 4 * (budget / 2e6) ** 0.5), plan=PLAN)
-
-
 def rows_of(paths: SweepPaths) -> Iterator[Row]:
     """What its records say, a row each."""
     for run in PLAN.runs:
@@ -69,7 +64,9 @@ def widths(found: Findings) -> list[float]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Findings]:
-    paths = direct(tmp_path_factory.mktemp("own"))
+    # The best n grows.
+    reward = peaked(lambda budget: 4 * (budget / 2e6) ** 0.5)
+    paths = write_sweep(tmp_path_factory.mktemp("own"), reward, plan=PLAN)
     return list(rows_of(paths)), findings(paths)
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pandas
 import pytest
 
 from isosweep.analysis.load import load_sweep
@@ -11,19 +10,10 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.dispatch import prepare
 from isosweep.modes.importing import store_frame
+from tests.importing.test_tables import TOKENS, table
 from tests.modes.looked_after import terminal
 
-FRAME = pandas.DataFrame(
-    [
-        {
-            **{"n": n, "B": 8, "seed": seed, "step": step, "tokens": step * n * 8 * 200},
-            **{"eval_reward": 0.2 + 0.004 * step + 0.001 * seed, "hard": 0.1 + 0.001 * step},
-        }
-        for n in (4, 8)
-        for seed in (0, 1)
-        for step in range(0, 90, 10)
-    ]
-)
+FRAME = table(tokens=TOKENS, hard=lambda rows: 0.1 + rows["step"] / 1000)
 
 
 def stored(tmp_path: Path, *overrides: str) -> StoredSweep:

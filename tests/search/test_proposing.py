@@ -134,16 +134,12 @@ def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict(
     assert none.stop == Stop(kind="out of reach", n=(64,), end=OpenEnd(kind="above", edge=32))
 
 
-def behind(world: str, ahead: tuple[int, ...]) -> dict[str, float]:
-    """Runs of `ahead` to the largest budget, those of other n to the first."""
-    return {
-        run.run_id: BUDGETS[-1] if run.num_generations in ahead else BUDGETS[0] for run in PLAN.runs
-    }
-
-
 def test_runs_of_the_sweep_itself_come_first() -> None:
     # At the largest budgets only the largest n are known: that n* fell to them, or rose, is not.
-    reached = behind("constant", GENERATIONS[-2:])
+    ahead = GENERATIONS[-2:]
+    reached = {
+        run.run_id: BUDGETS[-1] if run.num_generations in ahead else BUDGETS[0] for run in PLAN.runs
+    }
     found = proposal("constant", reached, 1e12)
     assert found.steps == ()
     assert found.stop == Stop(kind="behind", n=GENERATIONS[:-2], budget=BUDGETS[-1])

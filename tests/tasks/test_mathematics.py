@@ -136,7 +136,8 @@ def test_parquet_and_a_dataset_hold_the_same_problems(
     ],
 )
 def test_answers_are_compared_as_mathematics(answer: str, completion: str, score: float) -> None:
-    assert scores(_any(), [_problem(answer)], [completion]) == [score]
+    problem = Problem(problem_id="p", prompt="?", answer=answer)
+    assert scores(make_config("task=math").task, [problem], [completion]) == [score]
 
 
 def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked() -> None:
@@ -185,11 +186,3 @@ def test_a_run_keeps_to_the_problems_it_began_with(tmp_path: Path) -> None:
     run.problems.write_text("{torn")
     with pytest.raises(RecordError, match=r"problems.json: cannot be read .*remove it"):
         hold_problems(run, task)
-
-
-def _any() -> TaskConfig:
-    return make_config("task=math").task
-
-
-def _problem(answer: str) -> Problem:
-    return Problem(problem_id="p", prompt="?", answer=answer)
