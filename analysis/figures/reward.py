@@ -86,7 +86,7 @@ def _best_batches(data: SweepData, frontier: Frontier) -> dict[int, int]:
 def _about_best(findings: Findings, losing: Sequence[object]) -> str:
     """What the lines of every n, the diamonds and the triangles are."""
     if not findings.frontier.budgets:
-        return "No run has reached a budget yet."
+        return "No run has reached a budget and kept its gain."
     if findings.surface is None:
         return (
             "Lines: measured mean of every n at its best B. Diamonds: the best one at each budget, "
