@@ -125,15 +125,6 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     assert answer.next_steps == (GoOn(n=(4, 8), budget=BUDGETS[2]),)
 
 
-def test_without_records_nothing_is_recommended(tmp_path: Path) -> None:
-    paths = paths_in(tmp_path)
-    write_plan(paths, SMALL)
-    data = load_sweep(paths)
-    answer = conclude(data, find(data, CONFIG))
-    assert (answer.use, answer.reward, answer.reason.kind) == (None, None, "no record")
-    assert answer.spent.compute == 0
-
-
 def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
     plan = make_plan(generations=(4,), seeds=(0,))
     paths = write_sweep(tmp_path, REWARD, plan=plan)

@@ -116,6 +116,7 @@ def test_an_empty_sweep_does_not_crash(tmp_path: Path) -> None:
     analysis = run(paths)
     answer = analysis.answer
     assert (answer.verdict, answer.use, answer.reward) == ("not identified", None, None)
+    assert (answer.reason.kind, answer.spent.compute) == ("no record", 0)
     assert "not begun" in analysis.report.read_text()
 
 

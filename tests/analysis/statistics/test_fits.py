@@ -104,15 +104,3 @@ def test_no_start_finds_a_better_fit(seed: int) -> None:
     bounded = fit_sigmoid(np.exp(LOGS), reward, error, R0, least_midpoint=LOGS[-1])
     assert bounded.midpoint >= LOGS[-1] - 1e-9
     assert bounded.objective >= fit.objective * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("truth", "on_bound"),
-    [((0.8, 21.8, 0.5), False), ((0.45, 23.0, 1.2), False), ((1.0, 23.0, 0.0), True)],
-)
-def test_noiseless_curves_are_recovered_and_bounds_are_reported(
-    truth: tuple[float, float, float], on_bound: bool
-) -> None:
-    fit = fit_sigmoid(np.exp(LOGS), risen(LOGS, *truth), np.ones_like(LOGS), R0)
-    assert (fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx(truth, abs=1e-4)
-    assert fit.on_bound == on_bound

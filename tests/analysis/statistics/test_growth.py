@@ -9,9 +9,7 @@ from isosweep.analysis.statistics.growth import (
     Growth,
     courses,
     describe_growth,
-    end_level,
     end_places,
-    end_rates,
     falls,
     num_starts,
     rises,
@@ -40,14 +38,6 @@ def growth(
 def said_of(drawn: NDArray[np.float64], *beyond: NDArray[np.bool_]) -> Growth:
     above, below = (np.broadcast_to(where, drawn.shape) for where in beyond)
     return describe_growth(DrawnN(log2_n=drawn, above=above, below=below), BUDGETS, GRID, 0.9, 0.5)
-
-
-def test_rate_and_level_are_those_of_the_last_decade() -> None:
-    truth = np.where(T > 1.9, 2.0 * (T - 1.9), 9.0)
-    assert end_rates(truth, BUDGETS) == pytest.approx(2.0)
-    assert end_rates(np.tile(truth, (4, 1)), BUDGETS).shape == (4,)
-    assert end_rates(np.array([3.0, 5.0]), (1e18, 1e20)) == pytest.approx(1.0)
-    assert end_level(np.where(T > 1.9, 7.0, 0.0), BUDGETS) == pytest.approx(7.0)
 
 
 def test_n_has_settled_at_the_first_budget_from_which_on_it_stays_near_its_end() -> None:
@@ -116,12 +106,6 @@ def test_growth_has_settled_where_it_has_ended_inside_the_grid() -> None:
     assert falls_at_the_end.rate.high < -0.5
 
 
-def test_an_n_that_stays_at_the_edge_is_not_known_to_stay() -> None:
-    assert growth(np.full(10, 7.0)).unchanged == 1
-    # n* is 2048, the largest of the grid, or beyond.
-    assert growth(np.full(10, 11.0)).unchanged < 0.01
-
-
 def test_what_moved_before_all_n_were_run_does_not_count_as_moved_since() -> None:
     path = np.where(T < 0.8, 4.0, 8.0)
     said = growth(path, open_below=(T > 0.1) & (T < 0.8))
@@ -132,15 +116,10 @@ def test_what_moved_before_all_n_were_run_does_not_count_as_moved_since() -> Non
 
 
 def test_the_level_of_the_end_allows_for_the_step_of_the_axis() -> None:
-    end = growth(np.full(10, 6.0), spread=0.0).end
+    # On average it is 64 there.
+    end = growth(3.5 + T, spread=0.0).end
     step = 2 ** (1 / 16)
     assert (end.low, end.median, end.high) == pytest.approx((64 / step, 64, 64 * step))
-
-
-def test_a_fall_names_its_peak() -> None:
-    said = growth(np.where(T > 2.5, 6.0, np.where(T > 1.5, 8.0, 4.0)))
-    assert said.fell > 0.95
-    assert 3e19 < said.peak < 3e20
 
 
 def test_growth_does_not_begin_where_larger_n_were_not_run() -> None:
