@@ -1,4 +1,17 @@
-"""What the analysis says of the sixty sweeps of `make_sweeps`, and of the studies of docs/studies.
+"""What the analysis says of sixty simulated sweeps, and of the studies of docs/studies.
+
+`sweeps.csv.xz` has thirty worlds, each with ten runs (twelve where there are several B) and with
+36: `ten easy`, `36 easy`. It was simulated once (`tests/contract/make_sweeps.py` of commit d13e871f
+makes the same table), and is data as if from elsewhere. A row is one held-out evaluation; a column
+that is empty for a whole sweep is none of its table; in `flops` or `rollouts` lies the compute. A
+world has the name of its preset in analysis/simulation, but for these:
+
+- several B: `batch`, with two B of every n
+- behind, far behind, holes, sharp, hair: `plateau`, `return`, `logarithm`, `straight`, `constant`,
+  as cases of benchmarks/kinds.py
+- n missing, one collapsed, sparse, one seed: `plateau` without the n amid the grid, with a run that
+  falls to 0.2, with every third evaluation of seed 0, with seed 0 alone
+- uneven lengths: `slow_tail`, whose runs end somewhere in the last 0.8 decades
 
 `stored_numbers.json` has it, a line a budget. After a change of the analysis that is meant to
 change numbers

@@ -6,7 +6,7 @@
 | one of the ten | `mode=import` and `mode=analyse` | `make test` |
 | the other fifty, and the study `few_problems` | `import isosweep` | `make test-system` |
 
-`stored_numbers` says how the numbers are made again, and `make_sweeps` what the sweeps are.
+`stored_numbers` says what the sweeps are, and how the numbers are made again.
 """
 
 from pathlib import Path
