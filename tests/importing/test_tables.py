@@ -56,12 +56,6 @@ HALF_PERCENT = [100 * r if k < 10 else r for k, r in enumerate(REWARDS)]
 REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
     "no n": (table().drop(columns="n"), (), "import.columns.n", "rollouts per problem"),
     "no B": (table().drop(columns="B"), (), "import.columns.B", "problems per batch"),
-    "no reward": (
-        table().drop(columns="eval_reward"),
-        (),
-        "import.columns.reward",
-        "held-out reward",
-    ),
     "a wrong name": (
         table(),
         ("import.columns={reward:eval_rewrd}",),

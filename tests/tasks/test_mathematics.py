@@ -152,19 +152,6 @@ def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked
     close_checkers()
 
 
-def test_the_data_belong_to_a_runs_identity_and_their_place_does_not(tmp_path: Path) -> None:
-    from isosweep.plan.spec import run_spec
-
-    def run_id(path: Path) -> str:
-        config = make_config(*math_overrides(path))
-        sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 4}
-        return run_spec(config, **sizes).run_id
-
-    first = run_id(write_rows(tmp_path / "a.jsonl", ROWS))
-    assert run_id(write_rows(tmp_path / "moved.jsonl", ROWS)) == first
-    assert run_id(write_rows(tmp_path / "a.jsonl", ROWS[:-1])) != first
-
-
 def test_data_that_change_after_planning_are_refused(tmp_path: Path) -> None:
     task = math_task(write_rows(tmp_path / "a.jsonl", ROWS))
     write_rows(tmp_path / "a.jsonl", ROWS[::-1])
