@@ -11,7 +11,6 @@ from isosweep.devices import (
     CUDA,
     HIP,
     ROCR,
-    Devices,
     beyond,
     keep_first,
     showing,
@@ -98,11 +97,6 @@ def test_a_process_keeps_the_first_of_its_gpus(monkeypatch: pytest.MonkeyPatch) 
     assert os.environ[CUDA] == A
     with pytest.raises(LookupError, match=f"takes 2 GPUs, and there are 1 here: {CUDA}={A}"):
         keep_first(2)
-
-
-def test_shares_begin_anew_after_the_last() -> None:
-    devices = Devices(names=("4", "5", "6", "7", "8"), source="a test")
-    assert [devices.share(number, 2) for number in range(3)] == [("4", "5"), ("6", "7"), ("4", "5")]
 
 
 # Stands for TRL: notes what its process sees, and ends once the other one has too.

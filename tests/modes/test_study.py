@@ -1,16 +1,15 @@
 """What a config implies is worked out once, whatever the mode."""
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from isosweep.config.sweep import Mode, SweepConfig
+from isosweep.config.sweep import SweepConfig
 from isosweep.launchers.queue import RunQueue
-from isosweep.modes.dispatch import ANALYSES, FUNCTIONS, prepare, prepare_all
+from isosweep.modes.dispatch import prepare, prepare_all
 from isosweep.plan import study
 from isosweep.plan.make import make_plan
 from tests.conftest import SMALL, in_ci, make_config
@@ -20,13 +19,6 @@ from tests.modes.sweeps import write_records
 SWEEP = (*SMALL, "budget_unit=device_hours", "budget=[0.001,0.002]", "grid.tolerance=0.3")
 # Two variants of it, which can be compared.
 AXES = "grid.axes={recipe.num_iterations:[1,2]}"
-
-
-def test_every_mode_has_a_function_or_plans() -> None:
-    assert {*FUNCTIONS, "plan", "run", "launch"} == {*get_args(Mode)}
-    assert {*ANALYSES} < {*get_args(Mode)}
-    for module, function in FUNCTIONS.values():
-        assert callable(getattr(import_module(f"isosweep.modes.{module}"), function))
 
 
 @pytest.fixture

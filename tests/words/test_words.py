@@ -198,11 +198,6 @@ def test_dollars_stand_beside_device_time_where_their_price_is_known(surface: st
     assert (sharp == priced) == (surface == "status")
 
 
-def test_what_a_page_shows_is_escaped() -> None:
-    page = words.environment(autoescape=True).from_string("{{ name }}")
-    assert page.render(name="<b>") == "&lt;b&gt;"
-
-
 if __name__ == "__main__":
     for name, said in surfaces().items():
         (HERE / f"{name}.txt").write_text("\n".join(said) + "\n")
