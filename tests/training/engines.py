@@ -3,8 +3,17 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 from isosweep.store.paths import RunPaths
 from tests.conftest import missing
+
+# Of every such test; the warnings are vLLM's own.
+VLLM = [
+    pytest.mark.vllm,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
+]
 
 
 def require_vllm() -> None:

@@ -9,7 +9,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,9 +24,9 @@ from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.training.arguments import engine_arguments, trl_arguments
 from tests.conftest import make_config
-from tests.training.engines import require_vllm
+from tests.training.engines import VLLM, require_vllm
 
-pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = VLLM
 
 SHARDED = "hardware.sharding=fsdp"
 # The Playbook's grid for easy problems, up to the largest n x B.
@@ -60,8 +59,7 @@ def study(plan: str) -> Study:
     return resolve(make_config(*plan.split(), GRID, "grid.seeds=[0]"))
 
 
-@contextmanager
-def on_disk(arch: Architecture, directory: Path) -> Iterator[Path]:
+def on_disk(arch: Architecture, directory: Path) -> Path:
     """A directory with the `config.json` of a model of this architecture."""
     kind = "Qwen2" if arch.qkv_bias else "Qwen3" if arch.qk_norm else "Llama"
     document = {
@@ -76,7 +74,7 @@ def on_disk(arch: Architecture, directory: Path) -> Iterator[Path]:
     for name in ("hidden_size", "head_dim", "intermediate_size", "vocab_size"):
         document[name] = getattr(arch, name)
     (directory / "config.json").write_text(json.dumps(document))
-    yield directory
+    return directory
 
 
 class Recorder:
@@ -169,19 +167,19 @@ def test_vllm_takes_every_engine_that_is_planned(plan: str, tmp_path: Path) -> N
     assert len(cells) >= PLANS[plan], by_rule
     assert "hardware.memory_gb" not in by_rule
     longest = config.task.planned_prompt_tokens + config.task.completion_limit
-    with on_disk(config.model.architecture, tmp_path) as model:
-        for spec, given in engines(plan, model):
-            made = configured(**given)
-            limits = made.scheduler_config
-            assert limits.max_num_seqs == spec.vllm_max_num_seqs > 0
-            assert limits.max_num_batched_tokens == spec.vllm_max_num_batched_tokens
-            assert made.model_config.max_model_len == spec.vllm_max_model_len >= longest
-            layers = cache_of(made)
-            # Refuses a cache that does not hold one sequence.
-            check_enough_kv_cache_memory(made, layers, spec.vllm_cache_bytes)
-            page = sum(layer.page_size_bytes for layer in layers.values())
-            arch, size = config.model.architecture, given["tensor_parallel_size"]
-            assert page == BLOCK_TOKENS * cache_bytes_per_token(arch, "bfloat16", size)
-            pages = spec.vllm_cache_bytes // page
-            expected = config.task.planned_prompt_tokens + cached_at_most(config.task.lengths)
-            assert pages * BLOCK_TOKENS >= spec.vllm_max_num_seqs * blocks(expected)
+    model = on_disk(config.model.architecture, tmp_path)
+    for spec, given in engines(plan, model):
+        made = configured(**given)
+        limits = made.scheduler_config
+        assert limits.max_num_seqs == spec.vllm_max_num_seqs > 0
+        assert limits.max_num_batched_tokens == spec.vllm_max_num_batched_tokens
+        assert made.model_config.max_model_len == spec.vllm_max_model_len >= longest
+        layers = cache_of(made)
+        # Refuses a cache that does not hold one sequence.
+        check_enough_kv_cache_memory(made, layers, spec.vllm_cache_bytes)
+        page = sum(layer.page_size_bytes for layer in layers.values())
+        arch, size = config.model.architecture, given["tensor_parallel_size"]
+        assert page == BLOCK_TOKENS * cache_bytes_per_token(arch, "bfloat16", size)
+        pages = spec.vllm_cache_bytes // page
+        expected = config.task.planned_prompt_tokens + cached_at_most(config.task.lengths)
+        assert pages * BLOCK_TOKENS >= spec.vllm_max_num_seqs * blocks(expected)

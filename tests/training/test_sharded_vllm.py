@@ -5,15 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import in_ci
-from tests.training.engines import require_vllm
+from tests.training.engines import VLLM, require_vllm
 from tests.training.sharded import as_replicated, let_in
 
-pytestmark = [
-    pytest.mark.vllm,
-    # vLLM's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
-VLLM = "generation=vllm"
+pytestmark = VLLM
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +19,10 @@ def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("layout", in_ci(("plain", "kl", "lora"), "lora"))
 def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
-    as_replicated(layout, tmp_path, VLLM)
+    as_replicated(layout, tmp_path, "generation=vllm")
 
 
 @pytest.mark.long
 def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
-    as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
+    engine = ("generation=vllm", "generation.tensor_parallel=2")
+    as_replicated("mini-batches and lag", tmp_path, *engine)

@@ -18,7 +18,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from tests.runs import log_lines, reproducible
 from tests.training.builders import attempted, by_a_worker, metrics, prepared, spec_of, trained
-from tests.training.engines import require_vllm
+from tests.training.engines import VLLM, require_vllm
 from tests.training.noded import worked
 from tests.training.sharded import TWO, let_in, let_torchao_in
 
@@ -43,12 +43,7 @@ LAG = "recipe.rollout_lag=3"
 
 
 def vllm(*cell: str, long: bool = True) -> object:
-    marks = [
-        pytest.mark.vllm,
-        pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-        pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
-    ]
-    return pytest.param(*cell, "vllm", marks=[*marks, pytest.mark.long] if long else marks)
+    return pytest.param(*cell, "vllm", marks=[*VLLM, pytest.mark.long] if long else VLLM)
 
 
 def rare(*cell: str) -> object:

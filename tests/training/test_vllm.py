@@ -19,14 +19,9 @@ from isosweep.training.arguments import trl_arguments
 from tests.conftest import SMALL, isosweep, make_config
 from tests.runs import log_lines
 from tests.training.builders import metrics, trainer_of
-from tests.training.engines import only_run, require_vllm
+from tests.training.engines import VLLM, only_run, require_vllm
 
-pytestmark = [
-    pytest.mark.vllm,
-    # vLLM's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
-]
+pytestmark = VLLM
 RUN = (
     *SMALL,
     "generation=vllm",

@@ -13,14 +13,9 @@ from isosweep.store.records import read_records
 from tests import language_model
 from tests.conftest import isosweep, make_config
 from tests.training.builders import metrics
-from tests.training.engines import only_run, require_vllm
+from tests.training.engines import VLLM, only_run, require_vllm
 
-pytestmark = [
-    pytest.mark.vllm,
-    # vLLM's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
-]
+pytestmark = VLLM
 # Sums of one digit, of which the base model is right in one of five: with this seed some rollouts
 # of both problems of the first step are. Prompts as short as its chat template allows.
 RUN = (
