@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec, resolve_learning_rate, run_spec
 from tests.conftest import make_config
 
 # The default sweep before it was one of few problems.
@@ -73,6 +73,12 @@ def test_run_ids_stay_as_they_are(
     spec = spec_of(*before, *overrides.split())
     assert spec.run_id == run_id
     assert RunSpec.from_json(spec.to_json()).run_id == run_id
+
+
+def test_the_rate_is_that_of_an_update() -> None:
+    whole = make_config("recipe.learning_rate_rule=sqrt").recipe
+    parts = make_config("recipe.learning_rate_rule=sqrt", "recipe.mini_batches=4").recipe
+    assert resolve_learning_rate(parts, 64) == resolve_learning_rate(whole, 16)
 
 
 def test_a_broken_spec_file_is_refused_by_name() -> None:

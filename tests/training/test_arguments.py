@@ -24,6 +24,7 @@ TRL = [
     (("recipe.loss_type=tests.training.own_losses:dapo",), "loss_type", "grpo"),
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
     (GPU, "bf16", True),
+    (("recipe.mini_batches=2",), "gradient_accumulation_steps", 1),
     ((), "use_vllm", None),
     (GPU, "vllm_max_model_length", 64),
     ((*GPU, "generation.sleep=true"), "vllm_enable_sleep_mode", True),

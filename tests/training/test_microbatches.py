@@ -11,6 +11,7 @@ import pytest
 from isosweep.config.recipe import ImportanceSamplingMode
 from isosweep.plan.spec import RunSpec
 from tests.conftest import in_ci
+from tests.models.families import configuration, language_model
 from tests.training.builders import spec_of, train, trainer_of
 from tests.training.test_recipes import RECIPES
 
@@ -192,18 +193,9 @@ def test_the_entropy_bonus_is_the_mean_over_an_updates_tokens(tmp_path: Path) ->
 
 
 def test_a_mixture_keeps_trls_micro_batches_for_its_load_balancing_loss(tmp_path: Path) -> None:
-    import torch
-    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
-
-    shape = Qwen3MoeConfig(
-        **{"vocab_size": 32, "hidden_size": 32, "num_hidden_layers": 2, "head_dim": 16},
-        **{"num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 64},
-        **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
-        router_aux_loss_coef=0.5,
-        experts_implementation="eager",
-    )
-    torch.manual_seed(0)
-    trainer = trainer_of(mixed_spec(*PLAIN), tmp_path, Qwen3MoeForCausalLM(shape))
+    more: dict[str, Any] = {"router_aux_loss_coef": 0.5, "experts_implementation": "eager"}
+    model = language_model(configuration("Qwen3Moe", vocab_size=32, eos_token_id=1, **more))
+    trainer = trainer_of(mixed_spec(*PLAIN), tmp_path, model)
     assert trainer.aux_loss_enabled
     batch = batch_of(trainer)
     trainer.model.double()
@@ -214,51 +206,27 @@ SMALL = {"hidden_size": 64, "intermediate_size": 160, "head_dim": 32, "vocab_siz
 
 
 def counted(step: Callable[[], Any]) -> int:
-    """What torch counts, with its own formulas for what it has none registered: SDPA and the
-    products that the fused head adds up in place, on a CPU."""
+    """What torch counts, and the products that the fused head adds up in place."""
     import torch
-    from torch.utils.flop_counter import (
-        FlopCounterMode,
-        sdpa_backward_flop_count,
-        sdpa_flop_count,
-    )
-
-    def forward(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> int:
-        return int(sdpa_flop_count(q, k, v))
-
-    def backward(gradient: Any, q: Any, k: Any, v: Any, *_: Any, **__: Any) -> int:
-        return int(sdpa_backward_flop_count(gradient, q, k, v))
+    from torch.utils.flop_counter import FlopCounterMode
 
     def added(total: Any, a: Any, b: Any, *_: Any, **__: Any) -> int:
         return int(2 * a[0] * a[1] * b[1])
 
-    aten = torch.ops.aten
-    mapping = {
-        aten._scaled_dot_product_flash_attention_for_cpu: forward,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward: backward,
-        aten.addmm_: added,
-    }
-    with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: added}) as counter:
         step()
     return int(counter.get_total_flops())
 
 
-def network_of(directory: Path, sizes: dict[str, int], attention: str = "sdpa") -> Any:
-    """A new model of these sizes, loaded from where a reference model is loaded, too."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+def network_of(directory: Path, sizes: dict[str, int]) -> Any:
+    """A new model of these sizes, loaded from where a reference model is loaded, too. Its eager
+    attention is the one that torch's counter sees."""
+    from transformers import Qwen2ForCausalLM
 
-    torch.manual_seed(0)
-    shape = Qwen2Config(
-        **sizes,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        tie_word_embeddings=True,
-        eos_token_id=1,
-    )
-    Qwen2ForCausalLM(shape).save_pretrained(directory / "model")
-    return Qwen2ForCausalLM.from_pretrained(directory / "model", attn_implementation=attention)
+    heads = {f"num_{part}": 2 for part in ("hidden_layers", "attention_heads", "key_value_heads")}
+    shape = configuration("Qwen2", **sizes, **heads, tie_word_embeddings=True, eos_token_id=1)
+    language_model(shape).save_pretrained(directory / "model")
+    return Qwen2ForCausalLM.from_pretrained(directory / "model", attn_implementation="eager")
 
 
 def shaped(sizes: dict[str, int]) -> list[str]:
@@ -287,6 +255,9 @@ def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     learner = (spent.scoring_hardware_flops or 0) + spent.training_hardware_flops / updates
     assert flops == pytest.approx(learner, rel=0.01)
     assert (spent.scoring_hardware_flops is not None) == (updates > 1 or cost == "two passes")
+    if spent.scoring_hardware_flops is not None:
+        # A forward and a backward pass of every rollout an update, and one forward pass before.
+        assert spent.training_flops == pytest.approx(3 * updates * spent.old_policy_flops)
     # Rollouts that bear no loss are in the budget, and not computed.
     if cost != "truncated":
         assert spent.flops < spent.hardware_flops
