@@ -1,7 +1,7 @@
 """What the analysis says of sixty simulated sweeps, and of the studies of docs/studies.
 
 `sweeps.csv.xz` has thirty worlds, each with ten runs (twelve where there are several B) and with
-36: `ten easy`, `36 easy`. It was simulated once (`tests/contract/make_sweeps.py` of commit d13e871f
+36: `ten easy`, `36 easy`. It was simulated once (`tests/contract/make_sweeps.py` of commit bcb79e79
 makes the same table), and is data as if from elsewhere. A row is one held-out evaluation; a column
 that is empty for a whole sweep is none of its table; in `flops` or `rollouts` lies the compute. A
 world has the name of its preset in analysis/simulation, but for these:
