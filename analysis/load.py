@@ -37,10 +37,10 @@ from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import highest
+from isosweep.store.attempts import read as read_attempt
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_metrics, read_records, read_warnings
-from isosweep.store.state import RunView, read_state
-from isosweep.store.submissions import newest_submission
 from isosweep.store.warnings import HealthWarning
 
 # Points of a run's course: more are not seen in a small figure.
@@ -257,19 +257,20 @@ def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]
     It explains, and decides nothing but that a run has diverged: unknown where it is damaged.
     """
     try:
-        view = RunView(state=read_state(paths), submission=newest_submission(paths))
+        number = highest(paths)
+        attempt = read_attempt(paths, number) if number else None
     except RecordError as error:
         problems.append(str(error))
-        # As `view_run` has it.
+        # As `newest` has it.
         return Ending(standing=Standing.FAILED)
-    state, end = view.state, None if view.submission is None else view.submission.end
-    standing = run_standing(run, view, asked.planned, asked.stop)
-    if end is not None and (state is None or state.status == "running"):
-        return Ending(status=end.outcome, reason=end.reason, standing=standing)
-    if state is None:
+    standing = run_standing(run, attempt, asked.planned, asked.stop)
+    if attempt is None:
         return Ending(standing=standing)
     return Ending(
-        status=state.status, reason=state.reason, diverged_by=state.diverged_by, standing=standing
+        status=attempt.status,
+        reason=attempt.reason or None,
+        diverged_by=attempt.diverged_by,
+        standing=standing,
     )
 
 

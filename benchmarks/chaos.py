@@ -25,10 +25,9 @@ from chaos_world import World, at_work
 from frame import Goal, benchmark, table
 
 from isosweep.files import read_json
+from isosweep.store.attempts import Process, Status, newest
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.store.state import view_run
-from isosweep.store.submissions import Process
 
 if TYPE_CHECKING:
     from tests.slurm.cluster import SlurmCluster
@@ -84,9 +83,9 @@ def _watch(world: World) -> None:
     """How long runs that were hit took to come forward, and whether two workers have one run."""
     for item in list(world.hit):
         name, run, since = item
-        state = view_run(run).state
-        if state and (state.progressed > since + 0.5 or state.status == "finished"):
-            world.waits[name].append(max(0.0, state.progressed - since))
+        attempt = newest(run)
+        if attempt and (attempt.progressed > since + 0.5 or attempt.status is Status.FINISHED):
+            world.waits[name].append(max(0.0, attempt.progressed - since))
             world.hit.remove(item)
     for run in world.runs:
         workers = [p for p in _processes(run) if at_work(p)]
@@ -106,8 +105,8 @@ def _processes(run: RunPaths) -> Iterator[Process]:
     for path in sorted(run.attempts.glob("[0-9]*.json")):
         with contextlib.suppress(ValueError, KeyError):
             document = read_json(path)
-            if document is not None:
-                yield Process(host=document["host"], pid=document["pid"], start=document["start"])
+            if document is not None and document.get("worker"):
+                yield Process(**document["worker"])
 
 
 def finish(world: World) -> None:
@@ -136,8 +135,8 @@ def compare(world: World, reference: World) -> dict[str, float]:
     for run in reference.runs:
         mine = RunPaths(world.directory / "sweeps" / "runs" / run.run_id)
         read, known = read_records(mine.records), read_records(run.records)
-        state = view_run(mine).state
-        if state is None or state.status != "finished":
+        attempt = newest(mine)
+        if attempt is None or attempt.status is not Status.FINISHED:
             unfinished.append(run.run_id)
         if [r.reproducible() for r in read.records] != [r.reproducible() for r in known.records]:
             changed.append(run.run_id)

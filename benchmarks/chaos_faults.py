@@ -10,8 +10,6 @@ from pathlib import Path
 
 from chaos_world import World
 
-from isosweep.store.submissions import newest_submission
-
 Fault = Callable[[World], bool]
 
 
@@ -121,7 +119,7 @@ def litter(world: World) -> bool:
     if not runs:
         return False
     run = world.chance.choice(runs)
-    for directory in (run.attempts, run.submissions, run.records, run.checkpoints):
+    for directory in (run.attempts, run.records, run.checkpoints):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f".9.json.{world.chance.randrange(10**6)}.ab12").write_text('{"torn": ')
         (directory / "notes.txt").write_text("what is this?\n")
@@ -163,8 +161,7 @@ def slurm_faults() -> dict[str, tuple[int, Fault]]:
 
 def _slurm(*words: str) -> Fault:
     def fault(world: World) -> bool:
-        found = (newest_submission(run) for run, _ in world.workers())
-        jobs = [state.job.job_id for state in found if state is not None and state.job is not None]
+        jobs = [attempt.job_id for _, attempt in world.workers() if attempt.job_id]
         if world.cluster is None or not jobs:
             return False
         job = world.chance.choice(jobs)

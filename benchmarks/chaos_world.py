@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isosweep.store.attempts import Attempt, Process, Status, newest
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, view_run
-from isosweep.store.submissions import Process
 
 if TYPE_CHECKING:
     from tests.slurm.cluster import SlurmCluster
@@ -98,19 +97,19 @@ class World:
         self.drivers[sweep] = [d for d in self.drivers[sweep] if d.poll() is None]
         return self.drivers[sweep]
 
-    def workers(self) -> list[tuple[RunPaths, RunState]]:
-        """Runs whose newest attempt is at work here, and its state."""
+    def workers(self) -> list[tuple[RunPaths, Attempt]]:
+        """Runs whose newest attempt is at work here, and that."""
         found = []
         for run in self.runs:
-            state = view_run(run).state
-            if state and state.status == "running" and at_work(state.process):
-                found.append((run, state))
+            attempt = newest(run)
+            if attempt and attempt.status is Status.RUNNING and at_work(attempt.worker):
+                found.append((run, attempt))
         return found
 
 
-def at_work(process: Process) -> bool:
+def at_work(process: Process | None) -> bool:
     """Whether the process lives and is not stopped."""
-    if process.alive() is not True:
+    if process is None or process.alive() is not True:
         return False
     with contextlib.suppress(OSError):
         text = Path(f"/proc/{process.pid}/stat").read_text()

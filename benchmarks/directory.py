@@ -2,7 +2,7 @@
 
 Its plan is a real one. Of its runs, from the first: `done` are, `failed` failed, `live` train (as
 processes of whoever wrote it), and the others have not begun. Each that began has what the workers
-and the queue write: submission, attempt, records, metrics, and the marker of a checkpoint.
+and the queue write: attempt, records, metrics, and the marker of a checkpoint.
 """
 
 import json
@@ -17,10 +17,9 @@ from isosweep.config.hydra import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import Study, resolve
+from isosweep.store.attempts import Attempt, Process, Status
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, SweepPaths
 from isosweep.store.records import AttemptStart, Record
-from isosweep.store.state import RunState, RunStatus
-from isosweep.store.submissions import End, Outcome, Process
 
 RECORDS = 12
 POINTS = 20
@@ -41,10 +40,10 @@ def write_directory(root: Path, sizes: Sizes) -> tuple[Study, SweepPaths]:
     study = resolve(_config(root, sizes.runs))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    kinds: tuple[tuple[RunStatus, int], ...] = (
-        ("finished", sizes.done),
-        ("failed", sizes.failed),
-        ("running", sizes.live),
+    kinds: tuple[tuple[Status, int], ...] = (
+        (Status.FINISHED, sizes.done),
+        (Status.FAILED, sizes.failed),
+        (Status.RUNNING, sizes.live),
     )
     runs = iter(study.plan.runs)
     for status, count in kinds:
@@ -63,45 +62,32 @@ def _config(root: Path, runs: int) -> Any:
     return config_of(overrides)
 
 
-def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStatus) -> None:
+def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: Status) -> None:
     files, this, now = paths.run(run.run_id), Process.this(), time.time()
-    share = 1.0 if status == "finished" else 0.5
-    state = RunState(
+    share = 1.0 if status is Status.FINISHED else 0.5
+    spent = _spent(run, share)
+    files.attempts.mkdir(parents=True, exist_ok=True)
+    Attempt(
+        run=files,
+        number=1,
         status=status,
-        attempt=1,
-        host=this.host,
-        pid=this.pid,
-        start=this.start,
-        step=round(run.num_steps * share),
-        compute=_spent(run, share),
-        reward=0.4 + 0.2 * share,
-        reason="RuntimeError: planted" if status == "failed" else None,
+        launcher="local",
+        sweep=str(paths.root),
+        job=_job(run, study),
+        by=this,
+        batch="0-00000000",
+        worker=this,
+        job_id=str(this.pid),
+        step=spent.generations,
+        compute=spent,
+        finished=spent if status is Status.FINISHED else Compute(),
+        reward=0.5,
+        reason="RuntimeError: planted" if status is Status.FAILED else "",
         updated=now,
-        submission=1,
         progressed=now - 2,
         activity="training",
         checkpoint_bytes=10**6,
-    )
-    submission = {
-        "version": 1,
-        "number": 1,
-        "launcher": "local",
-        "job": _job(run, study),
-        "sweep": str(paths.root),
-        "batch": "0-00000000",
-        "index": 0,
-        "by": asdict(this),
-        "unix_time": now,
-        "home": str(files.root),
-        "inode": 0,
-    }
-    _write(files.submission(1), submission)
-    _write(files.submission(1, "job"), {"job_id": str(this.pid), "process": asdict(this)})
-    if status != "running":
-        outcome: Outcome = "failed" if status == "failed" else "finished"
-        end = End(outcome=outcome, reason=state.reason or "", unix_time=now)
-        _write(files.submission(1, "end"), asdict(end))
-    _write(files.attempt(1), {"version": 2, **asdict(state)})
+    ).write(sync=False)
     _write(files.spec, {"version": 1, "run_id": run.run_id, "spec": {}})
     _write_logs(files, run, share)
 
@@ -136,7 +122,7 @@ def _write_logs(files: RunPaths, run: PlannedRun, share: float) -> None:
     _write(files.metrics / "1.jsonl", start, *points)
     marker = {"version": 1, "files": {"model.safetensors": {"bytes": 10**6, "crc32": "0"}}}
     _write(files.attempt_checkpoints(1) / "checkpoint-9" / CHECKPOINT_FILES, marker)
-    logs = files.submission_logs(1)
+    logs = files.attempt_logs(1)
     logs.mkdir(parents=True, exist_ok=True)
     (logs / "run.err").write_text("planted\n" * 20)
 

@@ -2,7 +2,7 @@
 
 1. Trivial jobs on a real Slurm of 4 nodes, from launch to all done: isosweep's queue, bare submitit
    (`map_array`), and Hydra's launcher for submitit, in turn. A job keeps its run's state and no
-   more: it claims an attempt, takes two records, and ends the submission. Beside that, jobs that
+   more: it begins its attempt, takes two records, and ends it. Beside that, jobs that
    do all that a worker does but train.
 2. Calls of Slurm's commands a minute by a driver, by the number of live runs. Every 20 s a run
    ends, and every minute a job without a word. The commands are ones that answer from files.

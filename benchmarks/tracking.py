@@ -11,6 +11,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from frame import Goal, benchmark
@@ -19,9 +20,9 @@ from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.attempts import Status, claim
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt
-from isosweep.store.state import claim_attempt, read_state
 from isosweep.tracking.mlflow import MlflowBackend
 from isosweep.tracking.tracker import Tracker
 
@@ -87,11 +88,8 @@ def write_run(run: RunPaths, points: int, began: float) -> None:
                 unix_time=began + step,
             )
             file.write(json.dumps({**head, **record.to_json()}) + "\n")
-    attempt = claim_attempt(run)
-    state = read_state(run)
-    assert state is not None
-    ended = {"status": "finished", "step": points, "compute": compute, "updated": began + points}
-    attempt.write(type(state)(**{**vars(state), **ended}))
+    ended = replace(claim(run), status=Status.FINISHED, step=points, updated=began + points)
+    replace(ended, compute=compute, finished=compute).write()
 
 
 def make_tables(uri: str) -> None:

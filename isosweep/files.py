@@ -9,7 +9,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -68,6 +68,39 @@ def write_bytes(path: Path, content: bytes, *, sync: bool) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def create_json(path: Path, document: Mapping[str, Any]) -> bool:
+    """Create `path` with `document`, unless it is there; whether this call created it.
+
+    A reader sees the whole document or no file: a hard link is made of one that is whole. Raises
+    OSError, as `write_bytes` does.
+    """
+    make_directory(path.parent)
+    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    write_json(own, document)
+    try:
+        path.hardlink_to(own)
+        return True
+    except FileExistsError:
+        # A network file system may repeat a request whose answer it lost: then the link is ours.
+        return own.stat().st_nlink == 2
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def names(directory: Path | str) -> list[str]:
+    """Names in a directory, as it is now; none where there is no directory."""
+    try:
+        return [name for name in os.listdir(directory) if not name.startswith(".")]  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def highest_of(there: Iterable[str]) -> int:
+    """The highest number that one of the names begins with, as in `3.json`; 0 where none does."""
+    heads = (name.partition(".")[0] for name in there)
+    return max((int(head) for head in heads if head.isdecimal()), default=0)
 
 
 def read_json(path: Path | str) -> JsonObject | None:

@@ -43,7 +43,7 @@ class Task:
 
 
 def task_of(launcher: str) -> Task:
-    """This process, whose submission went to `launcher`. Raises SettingError for a node that is
+    """This process, which `launcher` started. Raises SettingError for a node that is
     not told which it is.
 
     A local run in somebody's allocation has a job's number in its environment, not its own.

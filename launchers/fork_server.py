@@ -3,7 +3,7 @@
     python -m isosweep.launchers.fork_server DESCRIPTOR
 
 `isosweep.launchers.forked` starts it with one end of a socket pair. A request is a line of JSON:
-the `submission` to be executed, the directory `logs` for its output, and the `environment`.
+the `attempt` to be executed, the directory `logs` for its output, and the `environment`.
 The answer is `pid` and `start` of the process that does what `python -m isosweep.training` does.
 The server ends when the other end of the socket is closed, or the stack cannot be imported; the
 forked processes go on.
@@ -41,7 +41,7 @@ def main(descriptor: int) -> None:
     with suppress(ConnectionError):
         request = _serve(socket.socket(fileno=descriptor))
     if request is not None:
-        _execute(request["submission"], Path(request["logs"]), request["environment"])
+        _execute(request["attempt"], Path(request["logs"]), request["environment"])
 
 
 def import_stack() -> None:
@@ -63,8 +63,8 @@ def _serve(connection: socket.socket) -> dict[str, Any] | None:
     return None
 
 
-def _execute(submission: str, logs: Path, environment: dict[str, str]) -> None:
-    """Do what `python -m isosweep.training SUBMISSION` does, in a session of its own."""
+def _execute(attempt: str, logs: Path, environment: dict[str, str]) -> None:
+    """Do what `python -m isosweep.training ATTEMPT` does, in a session of its own."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()
@@ -75,8 +75,8 @@ def _execute(submission: str, logs: Path, environment: dict[str, str]) -> None:
         os.close(log)
     from isosweep.training.__main__ import main as train
 
-    sys.argv = ["isosweep.training", submission]
-    sys.exit(train([submission]))
+    sys.argv = ["isosweep.training", attempt]
+    sys.exit(train([attempt]))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from isosweep.files import open_to_append
-from isosweep.store.submissions import Process
+from isosweep.store.attempts import Process
 
 Environment = dict[str, str]
 
@@ -23,10 +23,10 @@ IMPORT_S = 300.0
 ANSWER_S = 20.0
 
 
-def start_worker(submission: Path, logs: Path, environment: Environment) -> Process:
-    """Start a fresh interpreter for the submission. Raises OSError."""
+def start_worker(attempt: Path, logs: Path, environment: Environment) -> Process:
+    """Start a fresh interpreter for the attempt. Raises OSError."""
     # -P: others may have put modules into the working directory.
-    words = [sys.executable, "-u", "-P", "-m", "isosweep.training", str(submission)]
+    words = [sys.executable, "-u", "-P", "-m", "isosweep.training", str(attempt)]
     streams = [open_to_append(logs / name) for name in ("worker.out", "worker.err")]
     actions = [(os.POSIX_SPAWN_DUP2, log, stream) for stream, log in enumerate(streams, 1)]
     try:
@@ -70,12 +70,12 @@ class ForkServer:
         self._answers = self._socket.makefile("rb")
         self.close = weakref.finalize(self, _end, process, self._answers, self._socket)
 
-    def fork(self, submission: Path, logs: Path, environment: Environment) -> Process:
-        """Start a process for the submission; waits until the stack is imported.
+    def fork(self, attempt: Path, logs: Path, environment: Environment) -> Process:
+        """Start a process for the attempt; waits until the stack is imported.
 
         Raises ConnectionError if the server has died, TimeoutError if it does not answer.
         """
-        request = {"submission": str(submission), "logs": str(logs), "environment": environment}
+        request = {"attempt": str(attempt), "logs": str(logs), "environment": environment}
         try:
             self._socket.sendall(json.dumps(request).encode() + b"\n")
             answer = self._answers.readline()

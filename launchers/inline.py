@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
-from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
+from isosweep.store.attempts import Attempt, LauncherName, Process
 from isosweep.training.stopping import StopRequest
 
 # What a worker handles in its own way (`training.stopping`).
@@ -28,36 +28,35 @@ class InlineLauncher(Launcher):
     places = True
     poll_s = 0.25
 
-    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+    def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
         """Execute the runs; a signal that one has obeyed is raised again after it."""
-        return [_execute(order) for order in orders]
+        for order in orders:
+            _execute(order)
+        return [None] * len(orders)
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
         """Gone, if they were this process's: it does nothing else while a run executes."""
         this = Process.this()
         return [
-            Observed(status="gone")
-            if state.job and state.job.process == this
-            else observe_process(state)
-            for state in submissions
+            Observed(status="gone") if this in (each.by, each.worker) else observe_process(each)
+            for each in attempts
         ]
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Nothing is left to be stopped when this can be called."""
         return None
 
 
-def _execute(order: Order) -> Job:
+def _execute(order: Order) -> None:
     from isosweep.training.__main__ import main
 
     # This process is the command too.
     stop = StopRequest(status=_INTERRUPTED)
     with _process_kept():
-        main([str(order.submission.path)], stop)
+        main([str(order.attempt.path)], stop)
     for asked in {signal.SIGINT, signal.SIGTERM}.intersection(stop.signals):
         # Who follows the sweep is to know of it too; nobody: KeyboardInterrupt, or the end.
         signal.raise_signal(asked)
-    return Job(job_id=str(os.getpid()), process=Process.this())
 
 
 @contextmanager

@@ -6,91 +6,78 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from isosweep.plan.cells import PlannedRun
-from isosweep.store.submissions import Job, LauncherName, Outcome, Submission, SubmissionState
+from isosweep.store.attempts import Attempt, LauncherName, Status
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A submission to be started: its file is there, and its job is to execute
+    """An attempt to be started: its file is there, and its job is to execute
 
-        python -m isosweep.training SUBMISSION.json
+        python -m isosweep.training attempts/3.json
 
-    with its output in `logs`, which exists. `run` has what the plan says of it; `slot` numbers its
-    place on this machine, 0 where there are no places.
+    with its output in `logs`, which exists. `run` has what the plan says of it.
     """
 
-    submission: Submission
+    attempt: Attempt
     run: PlannedRun
     logs: Path
-    slot: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """A scheduler did not take a submission; `reason` is in its words.
+    """A scheduler did not take an attempt; `reason` is in its words.
 
-    `passing`: it may take it later (it is down, slow, or at a limit). `unknown`: it gave no answer,
-    so the job may be there all the same: it is looked for by the batch before another is made.
-    `smaller`: fewer tasks of its array might be taken now.
+    `passing`: it may take it later (it is down, or at a limit). What it gave no answer to counts as
+    taken: its job is looked for, and lost where there is none.
     """
 
     reason: str
     passing: bool
-    unknown: bool = False
-    smaller: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What is known of a submission's job at the moment.
+    """What is known of an attempt's job at the moment.
 
     `unknown`: the scheduler gave no answer, and nothing may be concluded. `reason`: why it waits
-    or how it ended, in the scheduler's words. `outcome`: of a job that is gone, what its end is to
-    be called if its worker has not said so: `lost` and `stuck` are tried again, `failed` counts as
-    a try, `cancelled` is not tried again. `job`: its id, where the submission has none yet.
+    or how it ended, in the scheduler's words. `outcome`: of a job that is gone, how its attempt
+    ended if its worker has not said so. `job_id`: what the scheduler calls it.
     """
 
     status: Literal["pending", "running", "gone", "unknown"]
     reason: str = ""
-    outcome: Outcome = "lost"
-    job: Job | None = None
+    outcome: Status = Status.LOST
+    job_id: str | None = None
 
 
 class Launcher(Protocol):
     """Starts runs somewhere.
 
-    `detaches`: runs go on when this process leaves. `poll_s`: seconds between two calls of
-    `observe`, at least. `places`: one place a run, so that a place is free only once its job is
-    gone; False where a scheduler sees to that.
+    `detaches`: runs go on when this process leaves. `places`: one place a run; False where a
+    scheduler sees to that. `poll_s`: seconds between two calls of `observe`, at least. `at_once`:
+    most attempts that one call of `submit` is given.
     """
 
     name: LauncherName
     detaches: bool
     places: bool
     poll_s: float
+    at_once: int = 1000
 
-    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        """Which of `runs`, by position, are sent to the scheduler together, by default each by
-        itself: a job array each. Every position once, in an order that keeps theirs.
-        """
-        return [[place] for place in range(len(runs))]
-
-    def devices(self, slot: int) -> tuple[str, ...]:
-        """GPUs of this machine, by name, that the run in place `slot` is given; none elsewhere."""
+    def devices(self, place: int) -> tuple[str, ...]:
+        """GPUs of this machine, by name, that the run in `place` is given; none elsewhere."""
         return ()
 
-    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
-        """Start the jobs of `orders`, in their order; what came of each.
+    def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
+        """Start the jobs of `orders`; of each that was not taken, why.
 
-        Orders of one batch come in one call, those that were refused again as well; some of them
-        may be missing then (cancelled meanwhile). Raises nothing that a scheduler can cause: it is
-        answered as Refused.
+        All have one `batch`, and each its own `index`. Raises nothing that a scheduler can cause.
         """
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
         """What is known of their jobs, by one question to the scheduler for all of them."""
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Ask their jobs to write a checkpoint and leave, or end them (`kill`).
 
         What went wrong, in the scheduler's words; None where nothing did. Whether they have left
@@ -98,10 +85,14 @@ class Launcher(Protocol):
         """
 
 
-def observe_process(state: SubmissionState) -> Observed:
-    """Whether the process that a job is lives; gone where its submitter ended before making it."""
-    process = state.job.process if state.job else None
-    if process is None:
+def observe_process(attempt: Attempt) -> Observed:
+    """Whether the process of an attempt lives; until it says who it is, its submitter's."""
+    process = attempt.worker or attempt.by
+    alive = process.alive() if process else False
+    if alive is None:
+        return Observed(status="unknown")
+    if not alive:
         return Observed(status="gone")
-    alive = process.alive()
-    return Observed(status="unknown" if alive is None else "running" if alive else "gone")
+    if attempt.worker is None:
+        return Observed(status="pending", reason="about to be started")
+    return Observed(status="running", job_id=str(attempt.worker.pid))

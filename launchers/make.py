@@ -12,7 +12,7 @@ def make_launcher(config: SweepConfig) -> Launcher:
     # Each imports what it alone needs: that of Slurm takes as long as to look at a thousand runs.
     match config.launcher.name:
         case "slurm":
-            from isosweep.launchers.cluster import require_slurm
+            from isosweep.launchers.sbatch import require_slurm
             from isosweep.launchers.slurm import SlurmLauncher
 
             require_slurm()

@@ -13,8 +13,7 @@ from typing import Any
 from isosweep.config.launcher import RayConfig
 from isosweep.errors import PreflightError
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
-from isosweep.plan.cells import PlannedRun
-from isosweep.store.submissions import Job, LauncherName, Submission, SubmissionState
+from isosweep.store.attempts import Attempt, LauncherName, Status
 
 # Seconds for an answer. Ray's client waits for ever, and a head node that is restarted may not
 # answer for a minute.
@@ -27,7 +26,7 @@ _STATUS = {
     "RUNNING": Observed(status="running", reason="RUNNING"),
     "SUCCEEDED": Observed(status="gone", reason="SUCCEEDED"),
     "STOPPED": Observed(status="gone", reason="STOPPED"),
-    "FAILED": Observed(status="gone", reason="FAILED", outcome="failed"),
+    "FAILED": Observed(status="gone", reason="FAILED", outcome=Status.FAILED),
 }
 
 
@@ -47,9 +46,9 @@ def ray_client() -> Any:
         raise PreflightError([(what, remedy)]) from None
 
 
-def submission_id(submission: Submission) -> str:
-    """Return the id of the submission's job, the same at every call and never used twice."""
-    return f"isosweep-{submission.batch}-{submission.index}"
+def submission_id(attempt: Attempt) -> str:
+    """What Ray calls the attempt's job: `batch` is used once, and `index` once in it."""
+    return f"isosweep-{attempt.batch}-{attempt.index}"
 
 
 class RayLauncher(Launcher):
@@ -64,35 +63,27 @@ class RayLauncher(Launcher):
         self._config, self._gpus, self.places = config, gpus, places
         self._client = ray_client()
 
-    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        """All runs in one batch."""
-        return [list(range(len(runs)))] if runs else []
-
-    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+    def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
         """Submit the jobs one by one; after the first refusal the rest is kept for later."""
-        answers: list[Job | Refused] = []
+        answers: list[Refused | None] = []
         for order in orders:
             last = answers[-1] if answers else None
-            if isinstance(last, Refused):
-                answers.append(Refused(reason=last.reason, passing=True))
-            else:
-                answers.append(self._submit(order))
+            answers.append(last or self._submit(order))
         return answers
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
-        """Return the status of each job, from one list of all jobs."""
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
+        """The status of each job, from one list of all jobs."""
         try:
             jobs = _answer(self._client.list_jobs)
         except Exception as error:
-            return [Observed(status="unknown", reason=_words(error)) for _ in submissions]
+            return [Observed(status="unknown", reason=_words(error)) for _ in attempts]
         found = {job.submission_id: str(getattr(job.status, "value", job.status)) for job in jobs}
-        return [_observed(state, found) for state in submissions]
+        return [_observed(submission_id(attempt), found) for attempt in attempts]
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Have Ray send SIGTERM, and SIGKILL 300 s later, whether `kill` is set or not."""
         wrong = []
-        for state in submissions:
-            job = submission_id(state.submission)
+        for job in map(submission_id, attempts):
             try:
                 _answer(partial(self._client.stop_job, job))
             except Exception as error:
@@ -101,38 +92,39 @@ class RayLauncher(Launcher):
                     wrong.append(f"{job}: {_words(error)}")
         return "; ".join(wrong) or None
 
-    def _submit(self, order: Order) -> Job | Refused:
-        job = submission_id(order.submission)
+    def _submit(self, order: Order) -> Refused | None:
         asked = {
-            "submission_id": job,
+            "submission_id": submission_id(order.attempt),
             "entrypoint": _entrypoint(order),
-            "metadata": {"run": order.submission.run.run_id},
             "entrypoint_num_cpus": self._config.cpus,
             "entrypoint_num_gpus": self._gpus,
             "entrypoint_memory": self._config.mem_gb * 10**9,
+            "metadata": {"run": order.attempt.run.run_id},
             "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(_STOP_WAIT_S)}},
         }
         try:
             _answer(partial(self._client.submit_job, **asked))
+        except TimeoutError:
+            # Ray may have taken it all the same: it is looked for.
+            return None
         except Exception as error:
-            # Ray may have taken it all the same: `observe` asks for its id before another is made.
-            return Refused(reason=_words(error), passing=True, unknown=True)
-        return Job(job_id=job)
+            # One whose answer was lost is there, when it is tried again.
+            known = "already exists" in str(error)
+            return None if known else Refused(reason=_words(error), passing=True)
+        return None
 
 
-def _observed(state: SubmissionState, found: dict[str, str]) -> Observed:
-    job = submission_id(state.submission)
+def _observed(job: str, found: dict[str, str]) -> Observed:
     status = found.get(job)
     if status is None:
         return Observed(status="gone", reason="Ray does not know the job")
-    made = _STATUS.get(status, Observed(status="unknown", reason=status))
-    return made if state.job is not None else replace(made, job=Job(job_id=job))
+    return replace(_STATUS.get(status, Observed(status="unknown", reason=status)), job_id=job)
 
 
 def _entrypoint(order: Order) -> str:
     """Return the shell command that starts the worker, with its output in the run's logs."""
     path = os.environ.get("PYTHONPATH")
-    worker = [sys.executable, "-P", "-m", "isosweep.training", str(order.submission.path)]
+    worker = [sys.executable, "-P", "-m", "isosweep.training", str(order.attempt.path)]
     logs = shlex.quote(str(order.logs / "job"))
     lines = [
         f"exec >>{logs}.out 2>>{logs}.err </dev/null",

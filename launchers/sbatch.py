@@ -1,22 +1,25 @@
 """What is handed to sbatch: the resources of each run's job, and the text of an array of them."""
 
 import math
+import re
 import shlex
+import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from submitit.slurm.slurm import _make_sbatch_string
 
+from isosweep.commands import call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import require_own
 from isosweep.costs.host import host_bytes
 from isosweep.costs.memory import PRECISION_BYTES
-from isosweep.errors import SettingError
+from isosweep.errors import PreflightError, SettingError
 from isosweep.plan.cells import PlannedRun, predicted
 
 # An allowance for predicted times, which no GPU has been compared with yet; what a job does before
@@ -112,39 +115,30 @@ def _lead_s(run: PlannedRun, timeout_min: int) -> int:
     return min(lead, timeout_min * 60 // 2, _MOST_LEAD_S)
 
 
-def worker_command(slurm: SlurmConfig, path: Path, *, array: bool) -> str:
-    """The shell command that trains the submission `path`, or of an array the task's of those that
-    are linked in the directory `path`."""
-    python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
-    which = "/$SLURM_ARRAY_TASK_ID" if array else ""
-    command = f"{python} -u -P -m isosweep.training {shlex.quote(str(path))}{which}"
-    # In the place of the batch script it gets the signals that are sent to that.
-    return command if slurm.use_srun else f"exec {command}"
-
-
 def sbatch_text(
     config: SweepConfig,
     shape: Shape,
-    *,
     name: str,
-    command: str,
-    logs: Path,
+    directory: Path,
     tasks: Sequence[int],
-    parallel: int,
+    *,
+    parallel: int | None = None,
     after: Sequence[str] = (),
 ) -> str:
-    """The script of an array of `tasks`, of which `parallel` run at once; without tasks, of a job.
+    """The script of an array of `tasks`, each of which has a link to its logs in `directory`.
 
-    Its output goes to `logs`, in which `%a` stands for the task. `after`: jobs that have to end
-    before.
+    `parallel`: how many run at once, None: all. `after`: jobs that have to end before.
     """
-    if not str(logs).isprintable():
+    directory = directory.absolute()
+    if not str(directory).isprintable():
         rule = "has a control character in it, which ends a line of the job's script"
-        raise SettingError("sweep_dir", str(logs), rule, "a directory of another name")
+        raise SettingError("sweep_dir", str(directory), rule, "a directory of another name")
     slurm = config.launcher.slurm
-    together = _TOGETHER if config.hardware.nodes > 1 else ()
     own = ("setup", "python", "additional")
     require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})
+    python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
+    # What comes after `%` is replaced in a pattern (sbatch(1)).
+    logs = Path(str(directory).replace("%", "%%")) / "%a"
     parameters: dict[str, Any] = {
         "job_name": name,
         "time": shape.timeout_min,
@@ -156,21 +150,21 @@ def sbatch_text(
         "dependency": ":".join(["afterany", *after]) if after else None,
     }
     further = _further(slurm, shape)
-    if tasks:
-        further["array"] = f"{ranges(tasks)}%{min(parallel, len(tasks))}"
+    further["array"] = f"{ranges(tasks)}%{min(parallel or len(tasks), len(tasks))}"
     if any(option in further for option in _MEMORY_OPTIONS):
         del parameters["mem"]
     left_out = [option for option, value in further.items() if value is False]
     parameters = {key: value for key, value in parameters.items() if key not in left_out}
+    together = _TOGETHER if config.hardware.nodes > 1 else ()
+    worker = f"{python} -u -P -m isosweep.training {shlex.quote(str(directory))}"
     return submitit_script(
-        command=command,
+        command=f"{worker}/$SLURM_ARRAY_TASK_ID",
         folder=logs,
         setup=list(slurm.setup) or None,
-        map_count=len(tasks) or None,
+        map_count=len(tasks),
         additional_parameters={k: v for k, v in further.items() if v is not False},
         # Not inherited from the job since Slurm 22.05 (its release notes).
         srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *together],
-        use_srun=slurm.use_srun,
         **parameters,
     )
 
@@ -195,10 +189,9 @@ def submitit_script(**parameters: Any) -> str:
 
 def _further(slurm: SlurmConfig, shape: Shape) -> dict[str, Any]:
     """Options that are handed on as they are, by name with underscores."""
-    # Without srun the worker is the batch script itself, which is signalled only if asked for.
     further: dict[str, Any] = {
         **slurm.named,
-        "signal": f"{'' if slurm.use_srun else 'B:'}USR2@{shape.lead_s}",
+        "signal": f"USR2@{shape.lead_s}",
         ("requeue" if slurm.requeue else "no_requeue"): True,
     }
     for option, value in slurm.additional.items():
@@ -215,3 +208,51 @@ def ranges(tasks: Sequence[int]) -> str:
         else:
             parts.append([task])
     return ",".join("-".join(map(str, part)) for part in parts)
+
+
+# Settings that sites export for all jobs of their users: without them sbatch may refuse the job, or
+# charge somebody else. Of sbatch's other variables none is heeded (`isosweep.commands`).
+_OF_SITE = ("account", "partition", "qos")
+
+
+def with_site(
+    config: SweepConfig, environment: Mapping[str, str]
+) -> tuple[SweepConfig, dict[str, str]]:
+    """The config with sbatch's variables of `environment` in the place of settings that are not
+    given, and the value of each that was taken, by the variable's name."""
+    slurm, taken = config.launcher.slurm, {}
+    for option in (*_OF_SITE, "reservation"):
+        value = environment.get(f"SBATCH_{option.upper()}")
+        if not value or getattr(slurm, option, None) or option in slurm.additional:
+            continue
+        given: Any = value.split(",") if option == "partition" else value
+        if option in _OF_SITE:
+            slurm = replace(slurm, **{option: given})
+        else:
+            slurm = replace(slurm, additional={**slurm.additional, option: given})
+        taken[f"SBATCH_{option.upper()}"] = value
+    return replace(config, launcher=replace(config.launcher, slurm=slurm)), taken
+
+
+def longest_minutes(slurm: SlurmConfig) -> float:
+    """Minutes that a job may take in the strictest of its partitions; infinite without a limit."""
+    if slurm.timeout_min is not None:
+        return math.inf
+    longest = [math.inf]
+    for line in call(["scontrol", "show", "partition", "--oneliner"]).output.splitlines():
+        fields = dict(part.partition("=")[::2] for part in line.split())
+        default = fields.get("Default") == "YES"
+        named = fields.get("PartitionName") in (slurm.partition or ())
+        found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", fields.get("MaxTime", ""))
+        if found is not None and (named or (default and slurm.partition is None)):
+            days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+            longest.append(days * 1440 + hours * 60 + minutes + seconds / 60)
+    return min(longest)
+
+
+def require_slurm() -> None:
+    """Raise PreflightError where Slurm's commands are missing."""
+    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
+    if missing:
+        remedy = "run on a login node of the cluster, or set launcher=local"
+        raise PreflightError([(f"Slurm's {', '.join(missing)}", remedy)])

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from isosweep.modes.display_search import search_fault, stored_course, stored_se
 from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
-from isosweep.store.submissions import Job, Process, newest_submission, started
+from isosweep.store.attempts import Process
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, submitted, sweep_in, terminal
 
@@ -164,15 +165,12 @@ def test_a_process_that_the_other_names_is_not_ended(lab: Path) -> None:
     sweep = shared_sweep(lab)
     run = sweep.paths.run(sweep.plan.runs[0].run_id)
     with subprocess.Popen(["/bin/sleep", "60"]) as mine:
-        submission = submitted(run, job=None, process=Process.of(mine.pid))
+        attempt = replace(submitted(run, "local"), worker=Process.of(mine.pid))
         opened_to_all(lab)
-        job = Job(job_id=str(mine.pid), process=Process.of(mine.pid))
-        as_the_other(lambda: started(submission, job))
-        state = newest_submission(run)
-        assert state is not None
+        as_the_other(attempt.write)
         for kill in (False, True):
-            said = LocalLauncher(devices=None).stop([state], kill=kill)
+            said = LocalLauncher(devices=None).stop([attempt], kill=kill)
             assert said is not None
-            assert f"1.job.json names a process of somebody else, {mine.pid}" in said
+            assert f"1.json names a process of somebody else, {mine.pid}" in said
         assert mine.poll() is None
         mine.kill()

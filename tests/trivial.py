@@ -1,6 +1,6 @@
 """A worker that keeps its run's files as every worker does, and trains nothing.
 
-    python tests/trivial.py -u -m isosweep.training SUBMISSION.json
+    python tests/trivial.py -u -m isosweep.training ATTEMPT.json
 
 It takes the place of an interpreter (`launcher.slurm.python`): a second instead of ten for a job
 whose training is not what is tested. ISOSWEEP_TEST_RUN_S: seconds that it works, none by default.
@@ -11,8 +11,8 @@ import sys
 import time
 
 from isosweep.compute import Compute
+from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Record
-from isosweep.store.state import OvertakenError
 from isosweep.training import worker
 from isosweep.training.__main__ import main
 from isosweep.training.worker import Session
@@ -23,7 +23,7 @@ _STEP_S = 0.2
 def train(session: Session) -> None:
     """Pass the time, then record that the whole budget was spent; no checkpoints are made."""
     reporter, end = session.reporter, session.schedule.milestones[-1]
-    reporter.state("running")
+    reporter.state(Status.RUNNING)
     reporter.started(session.start)
     _record(session, 0, Compute())
     over = time.monotonic() + float(os.environ.get("ISOSWEEP_TEST_RUN_S", "0"))

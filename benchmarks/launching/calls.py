@@ -6,9 +6,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from isosweep.modes.queues import Queues
+from isosweep.store.attempts import Attempt, begin, newest
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import claim_attempt
-from isosweep.store.submissions import SubmissionState, newest_submission
 from launching.sweeps import Clock, finish, make_sweep, memory, on_slurm
 
 # Each notes that it was called. sbatch counts jobs; the others answer what a file says.
@@ -57,21 +56,19 @@ class Cluster:
 
     def __init__(self, slurm: FakeSlurm, runs: list[RunPaths]) -> None:
         self._slurm, self._runs = slurm, runs
-        self._working: dict[str, SubmissionState] = {}
-        self._dead: dict[str, SubmissionState] = {}
+        self._working: dict[str, Attempt] = {}
+        self._dead: dict[str, Attempt] = {}
 
     def begin(self) -> None:
         """Every job that was submitted runs, and its worker is at it."""
         for run in self._runs:
-            state = newest_submission(run)
-            if state is None or state.job is None or not state.live:
-                continue
-            job = state.job.job_id
-            if job not in self._working and job not in self._dead:
-                claim_attempt(run, state.submission.number)
-                self._working[job] = state
+            attempt = newest(run)
+            if attempt is not None and attempt.live and attempt.worker is None:
+                # As if each batch were a job of its own.
+                job = f"{int(attempt.batch[-8:], 16)}_{attempt.index}"
+                self._working[job] = begin(attempt, job)
         rows = [
-            f"{job}|{state}|None|isosweep-{of.submission.batch}\n"
+            f"{job}|{state}|None|isosweep-{of.batch}\n"
             for state, jobs in (("RUNNING", self._working), ("FAILED", self._dead))
             for job, of in jobs.items()
         ]
@@ -79,13 +76,12 @@ class Cluster:
 
     def end(self) -> None:
         """A worker ends its run, and its job leaves the queue."""
-        submission = self._working.pop(next(iter(self._working))).submission
-        finish(submission)
+        finish(self._working.pop(next(iter(self._working))))
 
     def die(self) -> None:
         """A job ends without a word of its worker."""
-        job, state = self._working.popitem()
-        self._dead[job] = state
+        job, attempt = self._working.popitem()
+        self._dead[job] = attempt
 
 
 def calls_a_minute(live: int, minutes: float) -> Counter[str]:

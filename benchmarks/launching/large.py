@@ -154,10 +154,10 @@ def _stored(root: Path) -> tuple[Any, Any]:
 
 
 def _is_live(run: Any) -> bool:
-    from isosweep.store.submissions import newest_submission
+    from isosweep.store.attempts import newest
 
-    state = newest_submission(run)
-    return state is not None and state.live
+    attempt = newest(run)
+    return attempt is not None and attempt.live
 
 
 if __name__ == "__main__":

@@ -22,17 +22,9 @@ from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.queue import RunQueue
 from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.modes.stored import store_runs
-from isosweep.plan.cells import PlannedRun
 from isosweep.plan.scheduling import makespan_bound
+from isosweep.store.attempts import Attempt, LauncherName, begin, newest
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import claim_attempt, read_state
-from isosweep.store.submissions import (
-    Job,
-    LauncherName,
-    Submission,
-    SubmissionState,
-    newest_submission,
-)
 from launching.sweeps import KEEP_STATE, Clock, finish, make_sweep, memory, on_slurm
 
 # Predicted hours of the runs, log-uniform: what the budgets of one sweep make of them.
@@ -63,32 +55,29 @@ class Devices:
     detaches = False
     places = True
     poll_s = math.inf
+    at_once = 1000
 
     def __init__(self, seconds: dict[str, float], clock: Clock) -> None:
         self._seconds, self._clock = seconds, clock
-        self._running: list[tuple[float, int, Submission]] = []
+        self._running: list[tuple[float, int, Attempt]] = []
         self._count = itertools.count()
 
-    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        """All together."""
-        return [list(range(len(runs)))]
-
-    def devices(self, slot: int) -> tuple[str, ...]:
+    def devices(self, place: int) -> tuple[str, ...]:
         """None."""
         return ()
 
-    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+    def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
         """Each begins at once."""
         for order in orders:
             end = self._clock.now + self._seconds[order.run.run_id]
-            heapq.heappush(self._running, (end, next(self._count), order.submission))
-        return [Job(job_id=str(order.submission.number)) for order in orders]
+            heapq.heappush(self._running, (end, next(self._count), order.attempt))
+        return [None] * len(orders)
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
         """They run."""
-        return [Observed(status="running")] * len(submissions)
+        return [Observed(status="running")] * len(attempts)
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Nobody asks for that."""
 
     def pass_until(self, now: float) -> None:
@@ -96,9 +85,7 @@ class Devices:
         now = max(now, self._running[0][0] if self._running else now)
         self._clock.now = now
         while self._running and self._running[0][0] <= now:
-            submission = heapq.heappop(self._running)[2]
-            claim_attempt(submission.run, submission.number)
-            finish(submission)
+            finish(begin(heapq.heappop(self._running)[2], None))
 
 
 def simulated(runs: int, devices: int, error: float = 0.0) -> float:
@@ -138,13 +125,12 @@ def real(items: Sequence[QueueItem], launcher: Launcher, places: int) -> float:
 
 def _lasted(run: RunPaths) -> float:
     """Seconds from the start of the process of a run's job to its last word."""
-    state, submission = read_state(run), newest_submission(run)
-    assert state is not None
-    assert submission is not None
-    assert submission.end is not None
+    attempt = newest(run)
+    assert attempt is not None
+    assert attempt.worker is not None
     uptime = float(Path("/proc/uptime").read_text().split()[0])
-    started = time.time() - uptime + (state.start or 0) / os.sysconf("SC_CLK_TCK")
-    return submission.end.unix_time - started
+    started = time.time() - uptime + (attempt.worker.start or 0) / os.sysconf("SC_CLK_TCK")
+    return attempt.updated - started
 
 
 def here(runs: int, places: int, bound_s: float) -> float:

@@ -12,8 +12,7 @@ from isosweep.config.hydra import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
 from isosweep.plan.study import resolve
-from isosweep.store.state import Attempt, read_state
-from isosweep.store.submissions import Submission, close
+from isosweep.store.attempts import Attempt, Status
 
 ROOT = Path(__file__).resolve().parents[2]
 # What takes the place of an interpreter where a job is only to keep its run's state.
@@ -58,14 +57,10 @@ class Clock:
         return self.now
 
 
-def finish(submission: Submission) -> None:
+def finish(attempt: Attempt) -> None:
     """The last words of a worker whose attempt has begun."""
-    state = read_state(submission.run)
-    assert state is not None
-    spent = Compute(generations=1, training_flops=submission.job["milestones"][-1])
-    attempt = Attempt(submission.run, state.attempt)
-    attempt.write(replace(state, status="finished", compute=spent))
-    close(submission, "finished", "")
+    spent = Compute(generations=1, training_flops=attempt.job["milestones"][-1])
+    replace(attempt, status=Status.FINISHED, compute=spent, finished=spent).write()
 
 
 @contextmanager

@@ -58,8 +58,6 @@ class SlurmConfig:
     python: str | None = None
     """Command that starts Python on a node, such as `apptainer exec --nv image.sif python`; null:
     the interpreter that submits."""
-    use_srun: bool = True
-    """Start the worker with srun, as a step of the job; false: from the batch script."""
     additional: Annotated[dict[str, Any], BeforeValidator(or_empty)] = field(default_factory=dict)
     """Further options of sbatch, such as `{constraint: h100, mail-type: END}`; null: an option
     without a value; false: an option to leave out."""

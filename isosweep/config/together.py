@@ -107,9 +107,6 @@ def _nodes(c: "SweepConfig") -> Refusals:
         yield refused("launcher", launcher.name, "runs on this machine alone", "launcher=slurm")
     if launcher.name == "ray":
         yield refused("launcher", "ray", "gives a job one node", "launcher=slurm")
-    if launcher.name == "slurm" and not launcher.slurm.use_srun:
-        setting = "launcher.slurm.use_srun"
-        yield refused(setting, "false", "starts a job on its first node alone", f"{setting}=true")
     if c.trainer.name == "command":
         yield refused("trainer", "command", "starts your command on one node", "trainer=trl")
 

@@ -14,9 +14,9 @@ from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import newest
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
-from isosweep.store.state import view_run
 
 if TYPE_CHECKING:
     import pandas
@@ -83,9 +83,8 @@ def run_rows(sweep: StoredSweep) -> Iterator[Row]:
     """One row a run, in the plan's order, with how it stands by its files at this moment."""
     plan, config, collapsed = sweep.plan, sweep.config, sweep.collapsed()
     for run in plan.runs:
-        view = view_run(sweep.paths.run(run.run_id))
-        state = view.state
-        standing = run_standing(run, view, plan.budget_unit, config.health.stop)
+        attempt = newest(sweep.paths.run(run.run_id))
+        standing = run_standing(run, attempt, plan.budget_unit, config.health.stop)
         hours = run.seconds and run.seconds * config.devices_taken / 3600
         row = {
             **_of_run(run),
@@ -97,12 +96,12 @@ def run_rows(sweep: StoredSweep) -> Iterator[Row]:
             "dollars": plan.pricing.dollars(hours),
             "standing": standing.value,
             "collapsed": standing is Standing.DONE and run.run_id in collapsed,
-            "step": state.step if state else 0,
-            "spent": state.compute.spent(plan.budget_unit) if state else 0.0,
-            "reward": state and state.reward,
-            "attempt": state.attempt if state else 0,
-            "warnings": ", ".join(state.warnings) if state else "",
-            "reason": view.reason,
+            "step": attempt.step if attempt else 0,
+            "spent": attempt.compute.spent(plan.budget_unit) if attempt else 0.0,
+            "reward": attempt and attempt.reward,
+            "attempt": attempt.number if attempt else 0,
+            "warnings": ", ".join(attempt.warnings) if attempt else "",
+            "reason": attempt.reason if attempt else "",
         }
         yield with_axes(row, run.axes)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
@@ -13,9 +13,9 @@ from isosweep.importing.runs import ForeignRun
 from isosweep.plan.cells import PLAN_VERSION, Plan
 from isosweep.plan.document import Imported
 from isosweep.plan.output import plan_csv
+from isosweep.store.attempts import Status, claim
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import Evaluation, Record, write_records
-from isosweep.store.state import RunState, claim_attempt
 from isosweep.version import __version__
 
 
@@ -70,20 +70,18 @@ def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:
     now = time.time()
     records = list(_records(run, unit, now))
     write_records(files.records, records)
-    attempt = claim_attempt(files)
-    attempt.write(
-        RunState(
-            status="finished",
-            attempt=attempt.number,
-            host="",
-            pid=0,
-            step=records[-1].step,
-            compute=records[-1].compute,
-            reward=records[-1].reward,
-            reason="trained elsewhere",
-            updated=now,
-        )
-    )
+    last = records[-1]
+    replace(
+        claim(files),
+        status=Status.FINISHED,
+        worker=None,
+        step=last.step,
+        compute=last.compute,
+        finished=last.compute,
+        reward=last.reward,
+        activity="",
+        reason="trained elsewhere",
+    ).write()
     # Last: a run without its spec is read again.
     spec = {"kind": "imported", "name": run.name, "sha256": run.digest}
     write_json(files.spec, {"version": 1, "run_id": files.run_id, "spec": spec})

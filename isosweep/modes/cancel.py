@@ -22,15 +22,8 @@ from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import Sight, look
 from isosweep.modes.terminal import say, warn
 from isosweep.plan.tally import Standing
-from isosweep.store.claims import highest
+from isosweep.store.attempts import Attempt, Status, newest, submit
 from isosweep.store.drivers import living_driver, user_name
-from isosweep.store.submissions import (
-    SubmissionState,
-    close,
-    newest_submission,
-    request_cancel,
-    submit,
-)
 
 # Seconds between two questions: a controller is asked for a minute or so, and somebody waits.
 _POLL_S = 2.0
@@ -45,7 +38,7 @@ class _Cancelling:
     wrong, and how many runs nobody would start anyway."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    open: list[tuple[SubmissionState, str]] = field(default_factory=list)
+    open: list[tuple[Attempt, str]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     unfollowed: int = 0
 
@@ -64,21 +57,22 @@ def cancel_runs(sweep: StoredSweep, words: Sequence[str], jobs: Jobs, console: C
     doing = _Cancelling()
     batch, followed = f"cancel-{secrets.token_hex(4)}", _is_followed(sweep.paths.drivers)
     for sight in sights:
-        state = sight.view.submission
-        if state is None and highest(sight.paths.submissions):
-            doing.faults.append(f"{sight.run.run_id}: not confirmed: {sight.view.reason}")
+        attempt = sight.attempt
+        if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
+            # Its file cannot be read: a worker may be at it.
+            doing.faults.append(f"{sight.run.run_id}: not confirmed: {attempt.reason}")
             continue
-        if state is None or not state.live:
+        if attempt is None or not attempt.live:
             if sight.standing.ended or sight.standing is Standing.CANCELLED:
                 continue
             if not followed:
                 doing.unfollowed += 1
                 continue
-            state = _held_back(sight, sweep, batch, doing)
-        if state is not None:
-            request_cancel(state.submission, by)
+            attempt = _held_back(sight, sweep, batch, by, doing)
+        if attempt is not None:
+            attempt.request_cancel(by)
             told = sight.standing if sight.standing is Standing.RUNNING else "pending"
-            doing.open.append((state, str(told)))
+            doing.open.append((attempt, str(told)))
     _stop(doing, jobs, sweep.config.launcher.stop_grace_s)
     _report(doing, console)
     return 1 if doing.open or doing.faults else 0
@@ -93,20 +87,16 @@ def _is_followed(drivers: Path) -> bool:
 
 
 def _held_back(
-    sight: Sight, sweep: StoredSweep, batch: str, doing: _Cancelling
-) -> SubmissionState | None:
-    """Take the run's next submission, so that no driver does; the driver's, where it was faster."""
-    try:
-        own = submit(sight.paths, "none", {}, str(sweep.paths.root), batch)
-        if own is None:
-            newest = newest_submission(sight.paths)
-            return newest if newest and newest.live else None
-    except RecordError as error:
-        doing.faults.append(str(error))
-        return None
-    request_cancel(own, "mode=cancel")
-    before = f"it was {sight.standing}{_because(sight.view.reason)}"
-    close(own, "cancelled", f"mode=cancel ({before})")
+    sight: Sight, sweep: StoredSweep, batch: str, by: str, doing: _Cancelling
+) -> Attempt | None:
+    """Take the run's next attempt, so that no driver does; the driver's, where it was faster."""
+    sight.paths.root.mkdir(exist_ok=True)
+    own = submit(sight.paths, "none", str(sweep.paths.root), {}, batch)
+    if own is None:
+        faster = newest(sight.paths)
+        return faster if faster and faster.live else None
+    own.request_cancel(by)
+    own.end(Status.CANCELLED, f"mode=cancel (it was {sight.standing}{_because(sight.note)})")
     doing.counts[str(sight.standing)] += 1
     return None
 
@@ -117,7 +107,7 @@ def _because(reason: str) -> str:
 
 def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
     """Stop what is open, and watch it until it is gone, or `grace_s` and a kill have not helped."""
-    said = jobs.stop([state for state, _ in doing.open]) if doing.open else None
+    said = jobs.stop([attempt for attempt, _ in doing.open]) if doing.open else None
     began, killed = time.monotonic(), None
     while True:
         _settle(doing, jobs)
@@ -125,7 +115,7 @@ def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
             return
         now = time.monotonic()
         if killed is None and now - began >= grace_s:
-            said = jobs.stop([state for state, _ in doing.open], kill=True)
+            said = jobs.stop([attempt for attempt, _ in doing.open], kill=True)
             killed = now
         elif killed is not None and now - killed >= min(_KILL_S, grace_s):
             doing.faults += [said] if said else []
@@ -136,25 +126,27 @@ def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
 def _settle(doing: _Cancelling, jobs: Jobs) -> None:
     """Count those that are over: by their own word, or gone by the scheduler's."""
     still = []
-    for state, told in doing.open:
-        newest = newest_submission(state.submission.run)
-        if newest is not None and newest.submission.number == state.submission.number:
-            state = newest
-        _count(doing, state, told) if state.end else still.append((state, told))
+    for asked, told in doing.open:
+        attempt = newest(asked.run) or asked
+        if attempt.number > asked.number and attempt.batch == asked.batch:
+            # Its job has started again meanwhile.
+            attempt.request_cancel(asked.cancel or "mode=cancel")
+        elif attempt.number > asked.number:
+            attempt = asked
+        still.append((attempt, told)) if attempt.live else _count(doing, attempt, told)
     doing.open = []
-    answers = jobs.observe([state for state, _ in still]) if still else []
-    for (state, told), answer in zip(still, answers, strict=True):
+    answers = jobs.observe([attempt for attempt, _ in still]) if still else []
+    for (attempt, told), answer in zip(still, answers, strict=True):
         if answer.status != "gone":
-            doing.open.append((state, told))
+            doing.open.append((attempt, told))
             continue
-        close(state.submission, "cancelled", f"mode=cancel{_because(answer.reason)}")
-        over = newest_submission(state.submission.run)
-        _count(doing, over or state, told)
+        attempt.end(Status.CANCELLED, f"mode=cancel{_because(answer.reason)}")
+        _count(doing, newest(attempt.run) or attempt, told)
 
 
-def _count(doing: _Cancelling, state: SubmissionState, told: str) -> None:
-    finished = state.end is not None and state.end.outcome == "finished"
-    doing.counts["finished" if finished else told] += 1
+def _count(doing: _Cancelling, attempt: Attempt, told: str) -> None:
+    ended = attempt.status in (Status.FINISHED, Status.DIVERGED)
+    doing.counts["finished" if ended else told] += 1
 
 
 def _report(doing: _Cancelling, console: Console) -> None:
@@ -174,10 +166,10 @@ def _report(doing: _Cancelling, console: Console) -> None:
         )
         say(console, line)
     warn(console, *doing.faults)
-    for state, told in doing.open:
-        job = state.job.job_id if state.job else "not known"
+    for attempt, told in doing.open:
+        job = attempt.job_id or "not known"
         say(
             console,
-            f"{state.submission.run.run_id}: was {told}, job {job} of "
-            f"{state.submission.launcher}; the request stands: its worker leaves when it sees it",
+            f"{attempt.run.run_id}: was {told}, job {job} of {attempt.launcher}; the request "
+            "stands: its worker leaves when it sees it",
         )

@@ -10,13 +10,13 @@ from shlex import quote
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import IsosweepError
+from isosweep.errors import IsosweepError, RecordError
+from isosweep.files import names
 from isosweep.modes.directory import StoredSweep, never_launched, read_sweep, sweep_roots
 from isosweep.modes.terminal import say, warn
 from isosweep.reserved import RUNS, TRASH
-from isosweep.store.claims import names
+from isosweep.store.attempts import highest, read
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import view_run
 from isosweep.words.numbers import size
 
 # What is listed, at most; the total has all.
@@ -92,12 +92,15 @@ def _unneeded_runs(runs: Path, sweeps: Sequence[StoredSweep]) -> Iterator[_Item]
 
 def _occupied(root: Path) -> str | None:
     """Why the run may not be touched: somebody is, or may be, at it; None where nobody is."""
-    view = view_run(RunPaths(root))
-    if view.occupied:
-        return "it has a live submission, or a worker"
-    # Nothing that cannot be read is taken for an ended run; an imported one has no host, too.
-    unread = view.state is not None and not view.state.host and view.state.status == "failed"
-    return view.reason if unread else None
+    run = RunPaths(root)
+    if not (number := highest(run)):
+        return None
+    try:
+        attempt = read(run, number)
+    except RecordError as error:
+        # Nothing that cannot be read is taken for an ended run.
+        return str(error)
+    return "somebody is, or may be, at it" if attempt.live and not attempt.gone else None
 
 
 def _bytes_of(path: Path) -> int:

@@ -14,14 +14,13 @@ from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.trust import read_checked, read_from
 from isosweep.errors import IsosweepError, RecordError, SettingError
-from isosweep.files import JsonObject, read_json, write_json, write_text
+from isosweep.files import JsonObject, names, read_json, write_json, write_text
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
 from isosweep.modes.typed_settings import require_settings_of
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
 from isosweep.reserved import RUNS, is_beside_sweeps
-from isosweep.store.claims import names
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:

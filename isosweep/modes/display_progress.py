@@ -16,8 +16,8 @@ from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import RunView, view_run
 from isosweep.words.numbers import amount, duration
 
 # Runs that a picture shows; the others are counted.
@@ -33,7 +33,7 @@ _PRIOR_S = 60.0
 # Between two schedules of what is left, in seconds: one of 10,000 runs takes 10 ms.
 _SCHEDULED_S = 5.0
 
-Active = Iterable[tuple[PlannedRun, RunView]]
+Active = Iterable[tuple[PlannedRun, Attempt | None]]
 
 
 class Progress:
@@ -65,7 +65,7 @@ class Progress:
         self._runs: dict[str, PlannedRun] = {}
         self._standings: dict[str, Standing] = {}
         self._behind: dict[str, float] = {}
-        self._views: dict[str, RunView] = {}
+        self._attempts: dict[str, Attempt | None] = {}
         self._since: dict[str, float] = {}
         self._told: set[str] = set()
         self._steps = steps
@@ -85,18 +85,18 @@ class Progress:
                 self._left(run.run_id, None, now - self._since.pop(run.run_id, now))
                 self._before += self._has_passed(known)
             self._runs[run.run_id] = run
-            self._saw(run, view_run(self._paths.run(run.run_id)))
+            self._saw(run, newest(self._paths.run(run.run_id)))
             self._estimate.add(run, self._behind[run.run_id] / run.milestones[-1])
             # What was over before is told by nobody.
             self._told.discard(run.run_id)
             if self._standings[run.run_id].ended:
                 self._told.add(run.run_id)
 
-    def _saw(self, run: PlannedRun, view: RunView) -> None:
-        self._views[run.run_id] = view
-        self._standings[run.run_id] = run_standing(run, view, self._unit, self._stop)
+    def _saw(self, run: PlannedRun, attempt: Attempt | None) -> None:
+        self._attempts[run.run_id] = attempt
+        self._standings[run.run_id] = run_standing(run, attempt, self._unit, self._stop)
         files = self._paths.run(run.run_id)
-        self._behind[run.run_id] = compute_behind(run, files, view, self._unit, self._stop)
+        self._behind[run.run_id] = compute_behind(run, files, attempt, self._unit, self._stop)
 
     def __enter__(self) -> "Progress":
         return self
@@ -118,16 +118,18 @@ class Progress:
 
     def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
         """A run is active no longer: it is over, or waits to be tried again."""
-        run, view = self._runs[run_id], view_run(self._paths.run(run_id))
-        list(self._looked_at([(run, view)]))
+        run, attempt = self._runs[run_id], newest(self._paths.run(run_id))
+        list(self._looked_at([(run, attempt)]))
         standing = self._standings[run_id]
         if not (standing.ended or failed is not None) or run_id in self._told:
             return
         self._told.add(run_id)
-        state = view.state
-        reward = "" if state is None or state.reward is None else f", reward {state.reward:.3f}"
+        reward = ""
+        if attempt is not None and attempt.reward is not None:
+            reward = f", reward {attempt.reward:.3f}"
         what = "" if standing is Standing.DONE else f": {standing}"
-        why = f" ({failed or view.reason})" if what and (failed or view.reason) else ""
+        reason = failed or (attempt and attempt.reason)
+        why = f" ({reason})" if what and reason else ""
         counted, far = f"{self._counted()} done", ""
         if self._steps:
             counted = f"{self._counted()} steps done"
@@ -141,12 +143,12 @@ class Progress:
 
     def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
         """The active runs of the plan, whose views count from now on."""
-        for queued, view in active:
+        for queued, attempt in active:
             if (run := self._runs.get(queued.run_id)) is None:
                 continue
-            if self._views.get(run.run_id) is not view:
+            if self._attempts.get(run.run_id) is not attempt:
                 before = self._behind[run.run_id]
-                self._saw(run, view)
+                self._saw(run, attempt)
                 change = self._behind[run.run_id] - before
                 self._estimate.came_forward(run, change / run.milestones[-1])
             yield run.run_id, run
@@ -161,8 +163,10 @@ class Progress:
 
     def _has_passed(self, run: PlannedRun) -> bool:
         """Whether the step is over, though the run may be at its next one already."""
-        state = self._views[run.run_id].state
-        reached = state is not None and state.compute.has_reached(run.milestones[-1], self._unit)
+        attempt = self._attempts[run.run_id]
+        reached = attempt is not None and attempt.compute.has_reached(
+            run.milestones[-1], self._unit
+        )
         return reached or self._standings[run.run_id].ended
 
     def update(self, active: Active, failed: Mapping[str, str]) -> None:
@@ -200,7 +204,7 @@ class Progress:
 
     def _summary(self, failed: int, now: float) -> str:
         standings = list(self._standings.values())
-        warned = sum(bool(v.state.warnings) for v in self._views.values() if v.state)
+        warned = sum(bool(each.warnings) for each in self._attempts.values() if each)
         diverged = standings.count(Standing.DIVERGED)
         what = "steps" if self._steps else "runs"
         total = sum(run.milestones[-1] for run in self._runs.values())
@@ -211,18 +215,18 @@ class Progress:
         return line
 
     def _add_row(self, table: Table, run: PlannedRun) -> None:
-        state, done = self._views[run.run_id].state, self._behind[run.run_id]
-        if state is None or state.reward is None:
-            doing = (state and state.activity) or "starting"
+        attempt, done = self._attempts[run.run_id], self._behind[run.run_id]
+        if attempt is None or attempt.reward is None:
+            doing = (attempt and attempt.activity) or "starting"
         else:
-            doing = f"reward {state.reward:.3f}"
+            doing = f"reward {attempt.reward:.3f}"
         table.add_row(
             run.label,
-            f"step {of_planned(state.step if state else 0, run.num_steps)}",
+            f"step {of_planned(attempt.step if attempt else 0, run.num_steps)}",
             doing,
             f"{done / run.milestones[-1]:.0%}",
             ProgressBar(total=run.milestones[-1], completed=done, width=24),
-            Text(", ".join(state.warnings) if state else "", style="yellow"),
+            Text(", ".join(attempt.warnings) if attempt else "", style="yellow"),
         )
 
 

@@ -166,7 +166,7 @@ class _Followed:
         progress = self._shown()
         self._queues.step()
         # The last runs to end are told too.
-        progress.update(self._queues.views, self._queues.failed)
+        progress.update(self._queues.attempts, self._queues.failed)
         return not self._queues.busy and all(sweep.settled for sweep in self._driven.sweeps)
 
     def _shown(self) -> Progress:

@@ -8,21 +8,21 @@ from typing import Any
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.launchers.launcher import Launcher, Observed
-from isosweep.store.submissions import SubmissionState
+from isosweep.store.attempts import Attempt
 
 
 class Jobs:
-    """Asks each submission's own launcher: runs that sweeps share may come from several."""
+    """Asks each attempt's own launcher: runs that sweeps share may come from several."""
 
     def __init__(self, config: SweepConfig) -> None:
         self._config = config
         self._made: dict[str, Launcher | str] = {}
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
         """What is known of their jobs, by one question to each scheduler."""
         found: dict[int, Observed] = {}
-        for name, places in _by_launcher(submissions).items():
-            chosen = [submissions[place] for place in places]
+        for name, places in _by_launcher(attempts).items():
+            chosen = [attempts[place] for place in places]
             if name == "none":
                 answers = [Observed(status="gone", reason="it never had a job")] * len(places)
             elif isinstance(launcher := self._launcher(name), str):
@@ -30,7 +30,7 @@ class Jobs:
             else:
                 answers = launcher.observe(chosen)
             found.update(zip(places, answers, strict=True))
-        return [_not_begun(state, found[place]) for place, state in enumerate(submissions)]
+        return [_not_begun(attempt, found[place]) for place, attempt in enumerate(attempts)]
 
     def _launcher(self, name: Any) -> Launcher | str:
         """The launcher called `name`, or why there is none here."""
@@ -47,34 +47,36 @@ class Jobs:
                 self._made[name] = str(error)
         return self._made[name]
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Ask their jobs to leave, or end them (`kill`); what went wrong, None if nothing."""
         errors = []
-        for name, places in _by_launcher(submissions).items():
+        for name, places in _by_launcher(attempts).items():
             if name == "none":
                 continue
-            launcher, chosen = self._launcher(name), [submissions[place] for place in places]
+            launcher, chosen = self._launcher(name), [attempts[place] for place in places]
             errors.append(
                 launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
             )
         return "; ".join(error for error in errors if error) or None
 
 
-def _not_begun(state: SubmissionState, answer: Observed) -> Observed:
+def _not_begun(attempt: Attempt, answer: Observed) -> Observed:
     """A job that is not there may be on its way, while who submits it is at it."""
-    submitter = state.submission.by.alive() if state.job is None else False
-    if answer.status != "gone" or submitter is False or state.submission.launcher == "none":
+    who = attempt.by
+    if answer.status != "gone" or attempt.worker is not None or who is None:
         return answer
-    who = state.submission.by
+    submitter = who.alive()
+    if submitter is False or attempt.launcher == "none":
+        return answer
     if submitter is None:
         reason = f"process {who.pid} of {who.host} may be about to start it"
         return Observed(status="unknown", reason=reason)
     return Observed(status="pending", reason="about to be started")
 
 
-def _by_launcher(submissions: Sequence[SubmissionState]) -> dict[str, list[int]]:
-    """Places in `submissions`, by the name of the launcher."""
+def _by_launcher(attempts: Sequence[Attempt]) -> dict[str, list[int]]:
+    """Places in `attempts`, by the name of the launcher."""
     places: dict[str, list[int]] = defaultdict(list)
-    for place, state in enumerate(submissions):
-        places[state.submission.launcher].append(place)
+    for place, attempt in enumerate(attempts):
+        places[attempt.launcher].append(place)
     return places

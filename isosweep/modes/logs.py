@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from isosweep.store.claims import highest
+from isosweep.files import highest_of, names
 from isosweep.store.paths import RunPaths, node_of_log
 
 # Bytes that a line of a log is taken to have at most, on average, when its end is looked for.
@@ -17,17 +17,14 @@ _LOADED = re.compile(
 
 
 def log_ends(run: RunPaths, count: int) -> dict[Path, list[str]]:
-    """The last `count` lines of each log of the run's newest submission, by path."""
+    """The last `count` lines of each log of the run's newest attempt, by path."""
     return {path: last_lines(path, count) for path in log_files(run)}
 
 
 def log_files(run: RunPaths) -> list[Path]:
-    """The logs of the run's newest submission that hold anything, by node and name: `.err` before
-    `.out`.
-
-    Sweeps of before have them by attempt.
-    """
-    directory = run.submission_logs(highest(run.logs))
+    """The logs of the run's newest attempt that hold anything, by node and name: `.err` before
+    `.out`."""
+    directory = run.attempt_logs(highest_of(names(run.logs)))
     try:
         with os.scandir(directory) as entries:
             files = [
@@ -71,7 +68,7 @@ def _written(text: str) -> Iterator[str]:
 
 
 def log_tail(run: RunPaths, count: int) -> list[str]:
-    """The last `count` lines of what the run's newest submission wrote to its error output, or
+    """The last `count` lines of what the run's newest attempt wrote to its error output, or
     printed where that is empty; none where it wrote nothing. Its nodes share them evenly."""
     files = log_files(run)
     errors = [path for path in files if path.suffix == ".err"] or files

@@ -15,26 +15,26 @@ from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Attempt, Status, newest
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, RunView, view_run
-from isosweep.store.submissions import Outcome
 from isosweep.words.numbers import duration
 
-# A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
+# A heartbeat older than this is told: several of store.attempts.HEARTBEAT_S.
 _SILENT_S = 30.0
 # Where a run is whose job has left, as its scheduler says, while its files say that it is at work.
-_GONE: dict[Outcome, Standing] = {
-    "cancelled": Standing.CANCELLED,
-    **dict.fromkeys(("failed", "refused", "stuck"), Standing.FAILED),
-    **dict.fromkeys(("finished", "interrupted", "lost"), Standing.INTERRUPTED),
+_GONE = {
+    Status.CANCELLED: Standing.CANCELLED,
+    Status.FAILED: Standing.FAILED,
+    Status.LOST: Standing.INTERRUPTED,
+    Status.INTERRUPTED: Standing.INTERRUPTED,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """A run as it is. `standing` never contradicts the scheduler where that has answered; `note`
-    says why it is so, or what it does. `observed`: what the scheduler says of its live submission,
-    which is where it says why that is not known.
+    """A run as it is. `attempt`: its newest. `standing` never contradicts the scheduler where that
+    has answered; `note` says why it is so, or what it does. `observed`: what the scheduler says of
+    its live attempt, which is where it says why that is not known.
 
     `heartbeat_s`: seconds since its worker last wrote, `progress_s`: since it last came forward;
     None where no worker is at it.
@@ -42,7 +42,7 @@ class Sight:
 
     run: PlannedRun
     paths: RunPaths
-    view: RunView
+    attempt: Attempt | None
     standing: Standing
     note: str
     observed: Observed | None = None
@@ -50,16 +50,10 @@ class Sight:
     progress_s: float | None = None
 
     @property
-    def state(self) -> RunState | None:
-        """What its newest attempt said last."""
-        return self.view.state
-
-    @property
     def job_id(self) -> str | None:
-        """The scheduler's id of its newest submission's job, where it is known."""
-        submission = self.view.submission
-        job = (submission.job if submission else None) or (self.observed and self.observed.job)
-        return job.job_id if job else None
+        """The scheduler's id of its newest attempt's job, where it is known."""
+        own = self.attempt.job_id if self.attempt else None
+        return own or (self.observed.job_id if self.observed else None)
 
 
 @keeping_all()
@@ -69,28 +63,28 @@ def look(
     runs: Iterable[PlannedRun] | None = None,
 ) -> list[Sight]:
     """Every run of the sweep, or those of `runs`: their files, then one question for the jobs of
-    those whose submission is live."""
+    those whose attempt is live."""
     chosen = list(sweep.plan.runs if runs is None else runs)
     unit, health = sweep.plan.budget_unit, sweep.config.health
     files = [sweep.paths.run(run.run_id) for run in chosen]
-    views = [view_run(paths) for paths in files]
-    live = [place for place, view in enumerate(views) if view.submission and view.submission.live]
-    asked = [view.submission for view in (views[place] for place in live) if view.submission]
-    observed = dict(zip(live, jobs.observe(asked) if asked else [], strict=True))
-    now = file_now(sweep.paths.root) if live else 0.0
+    attempts = [newest(paths) for paths in files]
+    asked = {place: each for place, each in enumerate(attempts) if each and each.live}
+    answers = jobs.observe(list(asked.values())) if asked else []
+    observed = dict(zip(asked, answers, strict=True))
+    now = file_now(sweep.paths.root) if asked else 0.0
     sights = []
     for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
-        answer = observed.get(place)
+        answer, attempt = observed.get(place), attempts[place]
         if answer is not None and answer.status == "gone":
             # Its worker may have said its last word since the files were read.
-            views[place] = view_run(paths)
-        view = views[place]
-        standing = run_standing(run, view, unit, health.stop)
-        sight = Sight(run=run, paths=paths, view=view, standing=standing, note=view.reason)
-        if answer is None or view.submission is None or not view.submission.live:
+            attempt = newest(paths)
+        standing = run_standing(run, attempt, unit, health.stop)
+        note = attempt.reason if attempt and not attempt.live else ""
+        sight = Sight(run=run, paths=paths, attempt=attempt, standing=standing, note=note)
+        if answer is None or attempt is None or not attempt.live:
             sights.append(_settled(sight, health))
         else:
-            sights.append(_live(sight, answer, now))
+            sights.append(_live(sight, attempt, answer, now))
     return sights
 
 
@@ -103,29 +97,28 @@ def file_now(directory: Path) -> float:
 
 
 def _settled(sight: Sight, health: HealthConfig) -> Sight:
-    note, state = sight.note, sight.state
+    note, attempt = sight.note, sight.attempt
     if sight.standing is Standing.INTERRUPTED and not note:
         note = "its process ended without a word"
-    if not note and state and state.warnings:
-        note = ", ".join(state.warnings)
-    if not note and sight.standing.ended and state and not health.judges(state.compute.generations):
+    if not note and attempt and attempt.warnings:
+        note = ", ".join(attempt.warnings)
+    judged = attempt is None or health.judges(attempt.compute.generations)
+    if not note and sight.standing.ended and not judged:
         note = f"health not judged: fewer than {health.window} steps"
     return replace(sight, note=note)
 
 
-def _live(sight: Sight, answer: Observed, now: float) -> Sight:
-    """A run whose submission is live, as the scheduler answers."""
-    view, standing = sight.view, sight.standing
-    state = view.current
-    at_work = standing is Standing.RUNNING
-    ages = _ages(sight.paths, state, now) if state is not None and at_work else None
-    activity = _activity(state, ages, at_work=at_work)
+def _live(sight: Sight, attempt: Attempt, answer: Observed, now: float) -> Sight:
+    """A run whose attempt is live, as the scheduler answers."""
+    standing = sight.standing
+    at_work = attempt.status is Status.RUNNING
+    ages = _ages(attempt, now) if at_work else None
+    activity = _activity(attempt, ages)
     note = answer.reason
     match answer.status:
         case "pending":
-            requeued = state is not None
             standing = Standing.QUEUED
-            note = f"requeued{': ' if note else ''}{note}" if requeued else note
+            note = f"requeued{': ' if note else ''}{note}" if attempt.worker else note
             ages = None
         case "running":
             standing = Standing.RUNNING
@@ -140,7 +133,7 @@ def _live(sight: Sight, answer: Observed, now: float) -> Sight:
             note = f"{told} by its files"
         case _:
             assert_never(answer.status)
-    if view.submission and view.submission.cancel and answer.status != "gone":
+    if attempt.cancel and answer.status != "gone":
         note = f"to be cancelled; {note}"
     return replace(
         sight,
@@ -152,29 +145,27 @@ def _live(sight: Sight, answer: Observed, now: float) -> Sight:
     )
 
 
-def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:
+def _ages(attempt: Attempt, now: float) -> tuple[float, float] | None:
     """Seconds since the worker wrote, and since it came forward, by the file system's clock."""
     try:
-        written = paths.attempt(state.attempt).stat().st_mtime
+        written = attempt.path.stat().st_mtime
     except OSError:
         return None
     heartbeat = max(0.0, now - written)
-    return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
+    return heartbeat, heartbeat + max(0.0, attempt.updated - attempt.progressed)
 
 
-def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_work: bool) -> str:
+def _activity(attempt: Attempt, ages: tuple[float, float] | None) -> str:
     """What a running job's run does, since when, and what it is warned of."""
-    if state is None:
+    if attempt.worker is None:
         return "starting"
-    if not at_work:
-        return "ending"
     if ages is None:
-        return state.activity
+        return attempt.activity
     heartbeat, progress = ages
-    parts = [f"{state.activity or 'training'} for {duration(progress)}"]
+    parts = [f"{attempt.activity or 'training'} for {duration(progress)}"]
     if heartbeat > _SILENT_S:
         parts.append(f"silent for {duration(heartbeat)}")
-    return "; ".join([*parts, *state.warnings])
+    return "; ".join([*parts, *attempt.warnings])
 
 
 def of_planned(step: int, planned: int) -> str:

@@ -16,8 +16,8 @@ from isosweep.modes.display_search import (
 )
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.tally import Tally
+from isosweep.store.attempts import newest
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import view_run
 from isosweep.words.numbers import amount
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
 
 
 def _spent(plan: Plan, paths: SweepPaths) -> str:
-    states = [view_run(paths.run(run.run_id)).state for run in plan.runs]
-    begun = [state.compute for state in states if state is not None]
+    attempts = [newest(paths.run(run.run_id)) for run in plan.runs]
+    begun = [each.compute for each in attempts if each is not None and each.begun]
     spent = sum(compute.spent(plan.budget_unit) for compute in begun)
     hours = sum(compute.device_seconds for compute in begun) / 3600
     unit, pricing = plan.budget_unit, plan.pricing

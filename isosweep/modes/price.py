@@ -21,7 +21,7 @@ from isosweep.plan.cells import predicted
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
 from isosweep.pricing import Pricing
-from isosweep.store.state import view_run
+from isosweep.store.attempts import newest
 
 
 class NotConfirmedError(IsosweepError):
@@ -71,7 +71,7 @@ def _hours_left(study: Study) -> dict[str, float]:
     unit, stop = plan.budget_unit, config.health.stop
     files = {run.run_id: paths.run(run.run_id) for run in plan.runs}
     behind = {
-        run.run_id: compute_behind(run, files[run.run_id], view_run(files[run.run_id]), unit, stop)
+        run.run_id: compute_behind(run, files[run.run_id], newest(files[run.run_id]), unit, stop)
         for run in plan.runs
     }
     most = config.search.max_compute

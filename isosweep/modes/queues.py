@@ -21,8 +21,8 @@ from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.patience import stuck_after
 from isosweep.plan.study import Study
+from isosweep.store.attempts import Attempt
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import RunView
 
 if TYPE_CHECKING:
     from isosweep.search.asking import Search
@@ -173,9 +173,9 @@ class Queues:
         return [run for queue in self.all for run in queue.active]
 
     @property
-    def views(self) -> list[tuple[PlannedRun, RunView]]:
-        """The active runs, each with what was last read of it."""
-        return [pair for queue in self.all for pair in queue.views]
+    def attempts(self) -> list[tuple[PlannedRun, Attempt]]:
+        """The active runs, each with its newest attempt as last read."""
+        return [pair for queue in self.all for pair in queue.attempts]
 
     @property
     def failed(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.errors import SettingError
-from isosweep.launchers.site import with_site
+from isosweep.launchers.sbatch import with_site
 from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import (
@@ -32,9 +32,9 @@ from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import newest
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import view_run
 from isosweep.words.numbers import duration
 
 if TYPE_CHECKING:
@@ -225,11 +225,11 @@ def _require_trusted(config: "SweepConfig", console: Console) -> None:
 def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
     """The runs that a driver gave up, and why."""
     unit, stop = study.plan.budget_unit, study.config.health.stop
-    views = ((run, view_run(paths.run(run.run_id))) for run in study.plan.runs)
+    attempts = ((run, newest(paths.run(run.run_id))) for run in study.plan.runs)
     return {
-        run.run_id: view.reason or "failed"
-        for run, view in views
-        if run_standing(run, view, unit, stop) is Standing.FAILED
+        run.run_id: (attempt and attempt.reason) or "failed"
+        for run, attempt in attempts
+        if run_standing(run, attempt, unit, stop) is Standing.FAILED
     }
 
 

@@ -7,8 +7,8 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.files import read_json
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study
+from isosweep.store.attempts import newest
 from isosweep.store.paths import RunPaths, SweepPaths
-from isosweep.store.state import known_state
 
 
 def require_sets(study: Study, paths: SweepPaths) -> None:
@@ -19,7 +19,8 @@ def require_sets(study: Study, paths: SweepPaths) -> None:
     lacking: dict[str, list[str]] = {}
     for run_id, spec in study.specs.items():
         files = paths.run(run_id)
-        if not spec.evaluation.sets or known_state(files) is None:
+        attempt = newest(files) if spec.evaluation.sets else None
+        if attempt is None or not attempt.begun:
             continue
         stored = _stored_spec(files)
         known = set_identities(stored) if stored else {}

@@ -271,27 +271,27 @@ def _driver(driver: Driver) -> JsonObject:
 
 def _checkpoint_bytes(sight: Sight) -> int:
     """What its checkpoints take on the disk: as its worker has recorded it, until it has ended."""
-    if sight.state is None:
+    if sight.attempt is None:
         return 0
-    known = None if sight.standing.ended else sight.state.checkpoint_bytes
+    known = None if sight.standing.ended else sight.attempt.checkpoint_bytes
     return complete_bytes(sight.paths) if known is None else known
 
 
 def device_hours(sight: Sight) -> float:
     """Device-hours that training it has spent, as far as its worker has recorded them."""
-    return 0.0 if sight.state is None else sight.state.compute.spent("device_hours")
+    return 0.0 if sight.attempt is None else sight.attempt.compute.spent("device_hours")
 
 
 def _evaluation_seconds(sight: Sight) -> float:
     """What its records say that evaluation has taken, which is no part of its training."""
-    if sight.state is None:
+    if sight.attempt is None:
         return 0.0
     return math.fsum(record.seconds for record in read_records(sight.paths.records).records)
 
 
 def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
     """One of the document's `runs`."""
-    run, state, submission = sight.run, sight.state, sight.view.submission
+    run, attempt = sight.run, sight.attempt
     unit, judges = sweep.plan.budget_unit, sweep.config.health.judges
     ended = sight.standing in (Standing.FAILED, Standing.CANCELLED)
     return {
@@ -303,21 +303,20 @@ def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -
         "standing": sight.standing.value,
         "collapsed": sight.standing is Standing.DONE and run.run_id in collapsed,
         "note": sight.note,
-        "launcher": submission.submission.launcher if submission else None,
-        "submission": submission.submission.number if submission else None,
+        "launcher": attempt.launcher if attempt else None,
         "job_id": sight.job_id,
         "job_status": sight.observed.status if sight.observed else None,
         "job_reason": sight.observed.reason if sight.observed else None,
-        "cancel_requested_by": submission.cancel if submission else None,
-        "attempt": state.attempt if state else 0,
-        "step": state.step if state else 0,
+        "cancel_requested_by": attempt.cancel if attempt else None,
+        "attempt": attempt.number if attempt else 0,
+        "step": attempt.step if attempt else 0,
         "num_steps": run.num_steps,
-        "spent": state.compute.spent(unit) if state else 0.0,
+        "spent": attempt.compute.spent(unit) if attempt else 0.0,
         "planned": run.milestones[-1],
-        "reward": state.reward if state else None,
-        "warnings": list(state.warnings) if state else [],
-        "health_judged": judges(state.compute.generations) if state else False,
-        "activity": state.activity if state and sight.heartbeat_s is not None else None,
+        "reward": attempt.reward if attempt else None,
+        "warnings": list(attempt.warnings) if attempt else [],
+        "health_judged": judges(attempt.compute.generations) if attempt else False,
+        "activity": attempt.activity if attempt and sight.heartbeat_s is not None else None,
         "heartbeat_age_s": sight.heartbeat_s,
         "progress_age_s": sight.progress_s,
         "log_tail": log_tail(sight.paths, _TAIL_LINES) if ended else [],
@@ -350,15 +349,15 @@ def _rows(
 def _cells(
     sight: Sight, sweep: StoredSweep, collapsed: Collection[str], unanswered: str | None
 ) -> tuple[str, ...]:
-    state, run = sight.state, sight.run
-    spent = state.compute.spent(sweep.plan.budget_unit) / run.milestones[-1] if state else 0.0
+    attempt, run = sight.attempt, sight.run
+    spent = attempt.compute.spent(sweep.plan.budget_unit) if attempt else 0.0
     return (
         run.label,
         sight.standing.value,
-        str(state.attempt) if state else "",
-        of_planned(state.step if state else 0, run.num_steps),
-        f"{spent:.0%}",
-        "" if state is None or state.reward is None else f"{state.reward:.3f}",
+        str(attempt.number) if attempt and attempt.begun else "",
+        of_planned(attempt.step if attempt else 0, run.num_steps),
+        f"{spent / run.milestones[-1]:.0%}",
+        "" if attempt is None or attempt.reward is None else f"{attempt.reward:.3f}",
         _told(sight, unanswered, fell=run.run_id in collapsed and sight.standing is Standing.DONE),
     )
 
@@ -402,7 +401,7 @@ def _quote(sights: list[Sight], console: Console) -> None:
 def _unasked_for(sight: Sight) -> bool:
     """Whether it went wrong: what was cancelled by request did not."""
     if sight.standing is Standing.CANCELLED:
-        return sight.view.submission is not None and sight.view.submission.cancel is None
+        return sight.attempt is not None and sight.attempt.cancel is None
     return sight.standing is Standing.FAILED
 
 

@@ -43,10 +43,9 @@ from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.plan.tally import Standing, Tally
 from isosweep.preflight.disk import free_bytes, require_disk
 from isosweep.preflight.search import require_search
+from isosweep.store.attempts import highest, read
 from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import RunView, read_state
-from isosweep.store.submissions import newest_submission
 from isosweep.words.numbers import in_hours, short
 
 # Checkpoints that take less are not told of.
@@ -207,12 +206,13 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
     for run in study.plan.runs:
         files = paths.run(run.run_id)
         try:
-            view = RunView(state=read_state(files), submission=newest_submission(files))
+            number = highest(files)
+            attempt = read(files, number) if number else None
         except RecordError as error:
             yield str(error)
             continue
         stop = study.config.health.stop
-        how_far = run_standing(run, view, study.plan.budget_unit, stop)
+        how_far = run_standing(run, attempt, study.plan.budget_unit, stop)
         if how_far is Standing.TO_EXTEND and not can_go_on(files):
             yield (
                 f"{run.run_id}: no checkpoint to go on from is left ({cause}): to be extended it "

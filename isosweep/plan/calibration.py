@@ -17,11 +17,10 @@ from statistics import median
 
 from isosweep.config.hardware import PHASES, MeasuredTimes, Phase
 from isosweep.config.sweep import SweepConfig
-from isosweep.files import JsonObject, read_json
+from isosweep.files import JsonObject, names, read_json
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan
 from isosweep.reserved import RUNS
-from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 

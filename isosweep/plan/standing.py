@@ -6,53 +6,47 @@ from dataclasses import dataclass
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Attempt, Status, newest
 from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunStatus, RunView, view_run
-from isosweep.store.submissions import Outcome, SubmissionState
 
-# Where a run is that nobody works on, by what its last attempt left.
-_LEFT: dict[RunStatus, Standing] = {
-    "finished": Standing.TO_EXTEND,
-    "diverged": Standing.TO_EXTEND,
-    "interrupted": Standing.INTERRUPTED,
-    "failed": Standing.FAILED,
-    "cancelled": Standing.CANCELLED,
+_STANDINGS = {
+    Status.QUEUED: Standing.QUEUED,
+    Status.RUNNING: Standing.RUNNING,
+    Status.FINISHED: Standing.TO_EXTEND,
+    Status.DIVERGED: Standing.TO_EXTEND,
+    Status.INTERRUPTED: Standing.INTERRUPTED,
+    Status.LOST: Standing.INTERRUPTED,
+    Status.CANCELLED: Standing.CANCELLED,
+    Status.FAILED: Standing.FAILED,
+    Status.STUCK: Standing.FAILED,
+    Status.REFUSED: Standing.FAILED,
 }
 
 
 def run_standing(
-    run: PlannedRun, view: RunView, unit: BudgetUnit, stop: Collection[str]
+    run: PlannedRun, attempt: Attempt | None, unit: BudgetUnit, stop: Collection[str]
 ) -> Standing:
-    """Where `run` is, by what its newest attempt and its newest submission say.
+    """Where `run` is, by what its newest attempt says.
 
     `stop`: health rules that end a run; it has diverged for good if one of them ended it, or if it
     had come far enough before. Whether a job still lives is not asked of its scheduler.
     """
-    state, submission = view.state, view.submission
-    if state is not None:
-        reached = state.compute.has_reached(run.milestones[-1], unit)
-        if state.status == "diverged" and (reached or state.diverged_by in stop):
-            return Standing.DIVERGED
-        if state.status == "finished" and reached:
-            return Standing.DONE
-    if submission is not None and submission.live and not submission.gone:
-        current = view.current
-        running = current is not None and current.status == "running"
-        return Standing.RUNNING if running else Standing.QUEUED
-    if submission is not None and (submission.cancel or _outcome(submission) == "cancelled"):
+    if attempt is None:
+        return Standing.NOT_BEGUN
+    last = run.milestones[-1]
+    if attempt.status is Status.DIVERGED and (
+        attempt.diverged_by in stop or attempt.compute.has_reached(last, unit)
+    ):
+        return Standing.DIVERGED
+    # All that this plan wants of it is there, whatever others want beyond.
+    if attempt.finished.has_reached(last, unit):
+        return Standing.DONE
+    if attempt.gone:
+        return Standing.INTERRUPTED
+    if attempt.cancel is not None and not attempt.live:
         return Standing.CANCELLED
-    if submission is not None and _outcome(submission) in ("refused", "failed", "stuck"):
-        return Standing.FAILED
-    if state is None:
-        return Standing.INTERRUPTED if submission else Standing.NOT_BEGUN
-    if state.status == "running":
-        return Standing.RUNNING if view.at_work else Standing.INTERRUPTED
-    return _LEFT[state.status]
-
-
-def _outcome(submission: SubmissionState) -> Outcome | None:
-    return submission.end.outcome if submission.end else None
+    return _STANDINGS[attempt.status]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +66,26 @@ def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]
     spent = total = 0.0
     for run in plan.runs:
         files = paths(run.run_id)
-        view = view_run(files)
-        runs[run.run_id] = run_standing(run, view, plan.budget_unit, stop)
+        attempt = newest(files)
+        runs[run.run_id] = run_standing(run, attempt, plan.budget_unit, stop)
         total += run.milestones[-1]
-        spent += compute_behind(run, files, view, plan.budget_unit, stop)
+        spent += compute_behind(run, files, attempt, plan.budget_unit, stop)
     return PlanStanding(runs=runs, left=1 - spent / total if total else 0.0)
 
 
 def compute_behind(
-    run: PlannedRun, files: RunPaths, view: RunView, unit: BudgetUnit, stop: Collection[str]
+    run: PlannedRun,
+    files: RunPaths,
+    attempt: Attempt | None,
+    unit: BudgetUnit,
+    stop: Collection[str],
 ) -> float:
     """Compute that the run has behind it, in `unit`: all of it where nothing is left to train, none
     where it is to be extended and no checkpoint is left of it."""
-    if view.state is None:
+    if attempt is None:
         return 0.0
     last = run.milestones[-1]
-    where = run_standing(run, view, unit, stop)
+    where = run_standing(run, attempt, unit, stop)
     if where is Standing.TO_EXTEND and not can_go_on(files):
         return 0.0
-    return last if where.ended else min(view.state.compute.spent(unit), last)
+    return last if where.ended else min(attempt.compute.spent(unit), last)

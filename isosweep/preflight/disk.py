@@ -15,9 +15,9 @@ from isosweep.errors import SettingError
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
+from isosweep.store.attempts import newest
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import view_run
 from isosweep.words.numbers import size
 
 
@@ -58,8 +58,8 @@ def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> No
 def _further(study: Study, paths: SweepPaths, run: PlannedRun) -> RunBytes | None:
     """Bytes that the run's checkpoints take beyond those that are there; None: it has ended."""
     files = paths.run(run.run_id)
-    view = view_run(files)
-    if run_standing(run, view, study.plan.budget_unit, study.config.health.stop).ended:
+    unit, stop = study.plan.budget_unit, study.config.health.stop
+    if run_standing(run, newest(files), unit, stop).ended:
         return None
     config, saving = study.variant_of(run).config, study.config.checkpoint
     one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)

@@ -58,7 +58,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     if missing:
         raise PreflightError(missing)
     if config.launcher.name == "slurm":
-        from isosweep.launchers.cluster import require_slurm
+        from isosweep.launchers.sbatch import require_slurm
 
         require_slurm()
     if config.launcher.name == "ray":

@@ -18,8 +18,8 @@ from isosweep.search import by_optuna, frontier
 from isosweep.search.candidates import Question, rewards, standings
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import Asked, SearchStudy, Told
+from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import RunView, view_run
 
 # By `search.kind`; `grid` is none.
 DECIDE = {"frontier": frontier.decide, "optuna": by_optuna.decide}
@@ -109,10 +109,10 @@ class Search:
         """Ask for what somebody trains already, as far as that, and for what was given up."""
         steps = []
         for run in self._plan.runs:
-            known, view = self._asked.get(run.run_id), view_run(self._paths.run(run.run_id))
+            known, attempt = self._asked.get(run.run_id), newest(self._paths.run(run.run_id))
             if known is not None and known.told is None:
                 continue
-            milestone, why = _under_way(run, view, self._plan), "it was being trained already"
+            milestone, why = _under_way(run, attempt, self._plan), "it was being trained already"
             gave_up = known is not None and known.told == "FAIL" and run.run_id not in left
             if milestone is None and known is not None and gave_up:
                 milestone, why = known.milestone, "it is tried again"
@@ -135,8 +135,8 @@ class Search:
 
     def _standing(self, run_id: str, milestone: float) -> Standing:
         run = up_to(self._plan, self._by_id[run_id], milestone)
-        view = view_run(self._paths.run(run_id))
-        return run_standing(run, view, self._plan.budget_unit, self._config.health.stop)
+        attempt = newest(self._paths.run(run_id))
+        return run_standing(run, attempt, self._plan.budget_unit, self._config.health.stop)
 
     @property
     def _analysis(self) -> AnalysisConfig:
@@ -267,12 +267,11 @@ def _worth(step: Step) -> float:
     return step.value / step.compute if step.compute > 0 else math.inf
 
 
-def _under_way(run: PlannedRun, view: RunView, plan: Plan) -> float | None:
-    """The milestone that a live submission of the run trains it to; None without one."""
-    state = view.submission
-    if state is None or not state.live or state.gone:
+def _under_way(run: PlannedRun, attempt: Attempt | None, plan: Plan) -> float | None:
+    """The milestone that a live attempt trains the run to; None without one."""
+    if attempt is None or not attempt.live or attempt.gone or not attempt.job:
         return None
-    job = state.submission.job
+    job = attempt.job
     asked = max(job["milestones"]) if job.get("unit") == plan.budget_unit else 0.0
     return max((each for each in run.milestones if each <= asked), default=run.milestones[0])
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isosweep.files import read_json, write_json
-from isosweep.store.claims import names
+from isosweep.files import names, read_json, write_json
 from isosweep.store.paths import (
     CHECKPOINT,
     CHECKPOINT_FILES,

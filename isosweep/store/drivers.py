@@ -1,6 +1,6 @@
 """Who follows a sweep: one process at a time, the one that claimed the highest number.
 
-    drivers/2.json   {"version": 1, "user", "by": {host, pid, start}, "unix_time", "left"}
+    drivers/2.json   {"user", "by": {host, pid, start}, "unix_time", "left"}
 
 A driver replaces its own file every BEAT_S s, and with its exit status (`left`) when it leaves.
 """
@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from isosweep.errors import RecordError
-from isosweep.files import file_system_time, write_json
-from isosweep.store.claims import claim, highest, read_claim
-from isosweep.store.submissions import Process
+from pydantic import TypeAdapter
 
-DRIVER_VERSION = 1
+from isosweep.errors import RecordError
+from isosweep.files import create_json, file_system_time, highest_of, names, read_json, write_json
+from isosweep.store.attempts import Process
+
 BEAT_S = 15.0
 # A driver on another host that has been silent for so long is gone: eight beats, and longer than a
 # network file system shows an old time (60 s, acdirmax of nfs(5)).
@@ -35,19 +35,24 @@ class Driver:
     left: int | None = None
 
 
+_DRIVER = TypeAdapter(Driver)
+
+
 def living_driver(directory: Path) -> Driver | None:
     """Who follows the sweep now; None where nobody does.
 
     `directory`: the sweep's `drivers`. Raises RecordError where that cannot be read.
     """
-    number = highest(directory)
+    number = highest_of(names(directory))
     path = directory / f"{number}.json"
     try:
-        driver = read_claim(Driver, path, DRIVER_VERSION, number=number)
-    except ValueError as error:
+        document = read_json(path)
+        driver = document and _DRIVER.validate_python({**document, "number": number})
+    except (TypeError, ValueError) as error:
+        words = str(error).replace("\n", " ")
         rule = "remove it if no process follows the sweep"
-        raise RecordError(f"{path}: not a driver of a sweep ({error}); {rule}") from None
-    if driver is None or driver.left is not None:
+        raise RecordError(f"{path}: not a driver of a sweep ({words}); {rule}") from None
+    if not driver or driver.left is not None:
         return None
     alive = driver.by.alive()
     if alive is None:
@@ -90,19 +95,18 @@ def drive(directory: Path) -> Claim | Driver:
     Raises RecordError as above, OSError where the directory cannot be written.
     """
     while True:
-        before = highest(directory)
+        before = highest_of(names(directory))
         if (living := living_driver(directory)) is not None:
             return living
         # Of several that find nobody there, one claims this number, and the others look again.
         number = before + 1
         driver = Driver(number=number, by=Process.this(), user=user_name(), unix_time=time.time())
-        if claim(directory / f"{number}.json", _document(driver)):
+        if create_json(directory / f"{number}.json", _document(driver)):
             return Claim(directory, driver)
 
 
 def _document(driver: Driver) -> dict[str, object]:
-    document = {name: value for name, value in asdict(driver).items() if name != "number"}
-    return {"version": DRIVER_VERSION, **document}
+    return {name: value for name, value in asdict(driver).items() if name != "number"}
 
 
 def user_name() -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from isosweep.reserved import EVALUATIONS, PROBLEMS, TRAINED
 
 # What those read who look at every run: see `RunPaths.text`.
-ATTEMPTS, SUBMISSIONS, SPEC = "attempts", "submissions", "spec.json"
+ATTEMPTS, SPEC = "attempts", "spec.json"
 LOGS = "logs"
 
 
@@ -42,14 +42,12 @@ class RunPaths:
     """The directory of the health monitor's warnings, a file for each attempt."""
     attempts = _Named(ATTEMPTS)
     """The directory of attempts."""
-    submissions = _Named(SUBMISSIONS)
-    """The directory of submissions."""
     nodes = _Named("nodes")
     """The directory of what the nodes of an attempt say of themselves."""
     checkpoints = _Named("checkpoints")
     """The directory of all attempts' checkpoints."""
     logs = _Named(LOGS)
-    """The directory of logs, with one for each submission."""
+    """The directory of logs, with one for each attempt that was submitted."""
 
     def text(self, name: str) -> str:
         """`name` in its directory, as text. To make a Path takes as long as to read such a file:
@@ -61,13 +59,9 @@ class RunPaths:
         """The run's id: its directory's name."""
         return self.root.name
 
-    def attempt(self, number: int) -> Path:
-        """The claim of attempt `number`, and then its progress, as it last reported that."""
-        return self.attempts / f"{number}.json"
-
-    def submission(self, number: int, part: str | None = None) -> Path:
-        """Submission `number`, or what came of it: its `job`, `cancel` or `end`."""
-        return self.submissions / (f"{number}.{part}.json" if part else f"{number}.json")
+    def attempt(self, number: int, part: str = "") -> Path:
+        """Attempt `number`, or its `begun`, `cancel` or `end` (`store.attempts`)."""
+        return self.attempts / (f"{number}.{part}.json" if part else f"{number}.json")
 
     def attempt_checkpoints(self, number: int) -> Path:
         """Each attempt writes its own checkpoints: two alive at once cannot mix theirs."""
@@ -78,8 +72,8 @@ class RunPaths:
         among its files."""
         return self.root.parent.parent / TRAINED / self.run_id / str(attempt)
 
-    def submission_logs(self, number: int) -> Path:
-        """What the jobs of submission `number` print: those that were requeued, one after another.
+    def attempt_logs(self, number: int) -> Path:
+        """What the job of attempt `number` prints: one that was requeued goes on in it.
 
         The worker's output is in files that end in `.out` and `.err`; of a run on several nodes
         each has its own (`node_of_log`).
@@ -152,8 +146,8 @@ class SweepPaths:
     """The directory of drivers: who follows the sweep, and who did before."""
     search = _Named("search.journal")
     """The journal of Optuna that holds the search, unless `search.storage` says another."""
-    batches = _Named("batches")
-    """The directory of batches: the scripts of job arrays, and links from their tasks to logs."""
+    jobs = _Named("jobs")
+    """The directory of Slurm's job arrays: their scripts, and links from their tasks to logs."""
     report = _Named("report.html", "analysis")
     """The analysis as a page."""
     answer = _Named("answer.json", "analysis")

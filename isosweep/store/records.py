@@ -27,11 +27,11 @@ from isosweep.files import (
     JsonObject,
     append_line,
     make_directory,
+    names,
     numbered_lines,
     read_lines,
     write_text,
 )
-from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
 # 2: scores by name, and means where single problems are not known. A line of 1 is one of 2 without

@@ -14,9 +14,9 @@ from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing, Tally
+from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
-from isosweep.store.state import RunView, view_run
 from isosweep.tracking.backend import (
     Backend,
     News,
@@ -68,7 +68,7 @@ class Overview:
 class _ReadRun:
     """What the files of a run said when they were last read."""
 
-    view: RunView
+    attempt: Attempt | None
     standing: Standing
     reading: RunReading
 
@@ -188,33 +188,33 @@ class Tracker:
     def _sync_run(self, stored: StoredRuns, planned: PlannedRun) -> None:
         files, before = self._paths.run(planned.run_id), self._read.get(planned.run_id)
         # Before the records: they then hold at least what the state speaks of.
-        view = view_run(files)
-        standing = run_standing(planned, view, self._plan.budget_unit, self._health.stop)
+        attempt = newest(files)
+        standing = run_standing(planned, attempt, self._plan.budget_unit, self._health.stop)
         # Whoever writes to a run's logs says so in its state.
-        if before is not None and (before.view, before.standing) == (view, standing):
+        if before is not None and (before.attempt, before.standing) == (attempt, standing):
             return
         reading = read_run(files, planned, self._shape)
         self._read[planned.run_id] = _ReadRun(
-            view=view, standing=standing, reading=replace(reading, points=())
+            attempt=attempt, standing=standing, reading=replace(reading, points=())
         )
         run = stored.get(planned.run_id)
-        begun = view.state is not None or reading.begun is not None
+        begun = (attempt is not None and attempt.begun) or reading.begun is not None
         if run is None and not begun and standing in _WAITING:
             return
-        news = self._news(planned, run or StoredRun(), view, standing, reading)
+        news = self._news(planned, run or StoredRun(), attempt, standing, reading)
         if run is None or (run.closed and news):
             name = run_name(planned, self._plan)
             tags = {key: str(value) for key, value in _own_params(planned).items()}
             run = self.backend.create(planned.run_id, name, tags, reading.begun)
             stored[planned.run_id] = run
-            news = self._news(planned, run, view, standing, reading)
+            news = self._news(planned, run, attempt, standing, reading)
         self._write(run, news)
 
     def _news(
         self,
         planned: PlannedRun,
         run: StoredRun,
-        view: RunView,
+        attempt: Attempt | None,
         standing: Standing,
         reading: RunReading,
     ) -> News:
@@ -222,7 +222,7 @@ class Tracker:
         params = _own_params(planned)
         if planned.learning_rate is not None:
             params["learning_rate"] = planned.learning_rate
-        end = round(view.state.updated, 3) if view.state else None
+        end = round(attempt.updated, 3) if attempt and attempt.updated else None
         if standing is Standing.TO_EXTEND and run_id in (overview.stopped or ()):
             standing, end = Standing.STOPPED, round(reading.last_time, 3)
         # As the analysis says, or, before it is asked, as it said last.
@@ -230,7 +230,7 @@ class Tracker:
         collapsed = standing is Standing.DONE and (
             run.tags.get("status") == COLLAPSED if fell is None else run_id in fell
         )
-        tags = _changing_tags(view, standing, reading, run.tags)
+        tags = _changing_tags(attempt, standing, reading, run.tags)
         tags |= {"status": COLLAPSED} if collapsed else {}
         status = "FAILED" if collapsed else MLFLOW_STATUS[standing]
         points = [p for p in reading.points if p.step > run.sent.get(p.series, -1)]
@@ -317,11 +317,12 @@ def _own_params(planned: PlannedRun) -> dict[str, str | float | int]:
 
 
 def _changing_tags(
-    view: RunView, standing: Standing, reading: RunReading, known: Mapping[str, str]
+    attempt: Attempt | None, standing: Standing, reading: RunReading, known: Mapping[str, str]
 ) -> dict[str, str]:
     """Tags that say how far the run is; `known`: those that it has."""
-    texts = {"reason": view.reason, "warnings": reading.warnings, "unreadable": reading.fault}
-    texts["diverged_by"] = (view.state.diverged_by if view.state else None) or ""
+    texts = {"warnings": reading.warnings, "unreadable": reading.fault}
+    texts["reason"] = attempt.reason if attempt else ""
+    texts["diverged_by"] = (attempt.diverged_by if attempt else None) or ""
     reached = ",".join(f"{budget:g}" for budget in reading.reached)
     # What is no longer so is emptied; what never was is not sent.
     said = {key: text for key, text in texts.items() if text or key in known}

@@ -23,10 +23,10 @@ from isosweep.errors import SettingError, TrainerError
 from isosweep.files import read_json, write_json
 from isosweep.importing.runs import ForeignRun
 from isosweep.models.weights import weights
+from isosweep.store.attempts import BEGINNING, OvertakenError, Status
 from isosweep.store.checkpoints import complete
 from isosweep.store.paths import CHECKPOINT_FOREIGN, CHECKPOINT_HEALTH, CHECKPOINT_PROGRESS
 from isosweep.store.records import Evaluation, Record
-from isosweep.store.state import BEGINNING, OvertakenError
 from isosweep.training import tied
 from isosweep.training.commanded_log import Spent, Told, read_log
 from isosweep.training.worker import Session
@@ -73,7 +73,7 @@ class Commanded:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
         reporter.doing(BEGINNING)
-        reporter.state("running")
+        reporter.state(Status.RUNNING)
         process = self._start()
         try:
             status = self._follow(process)

@@ -4,50 +4,38 @@ import threading
 from contextlib import suppress
 
 from isosweep.errors import RecordError
-from isosweep.store.claims import highest_of, names
-from isosweep.store.state import HEARTBEAT_S, Attempt, OvertakenError
-from isosweep.store.submissions import read_submission
+from isosweep.files import highest_of, names
+from isosweep.store.attempts import HEARTBEAT_S, Attempt, read
 from isosweep.training.reporter import Reporter
 from isosweep.training.stopping import StopRequest
 
 
 class Watch:
-    """What the files of a run ask of the worker of one of its submissions.
+    """What the files of a run ask of the worker of one of its attempts."""
 
-    `submission`: its number; None of a run that nobody submitted.
-    """
-
-    def __init__(self, attempt: Attempt, submission: int | None, stop: StopRequest) -> None:
-        self._attempt, self._submission, self._stop = attempt, submission, stop
+    def __init__(self, attempt: Attempt, stop: StopRequest) -> None:
+        self._attempt, self._stop = attempt, stop
 
     def look(self) -> None:
         """Hand what is found to the stop request.
 
-        A cancel request, an end that somebody else wrote, a newer submission or attempt. Files are
-        listed, never looked for: a network file system may remember that one was absent.
+        A newer attempt, a cancel request, an end that somebody else wrote. Files are listed, never
+        looked for: a network file system may remember that one was absent.
         """
-        try:
-            self._attempt.check()
-        except OvertakenError as overtaken:
-            self._stop.overtaken = str(overtaken)
-        if self._submission is None:
-            return
-        run, own = self._attempt.run, self._submission
-        there = names(run.submissions)
-        if (newest := highest_of(there)) > own:
-            self._stop.overtaken = f"{run.run_id}: submission {newest} owns the run now"
+        run, own = self._attempt.run, self._attempt.number
+        there = names(run.attempts)
+        later = highest_of(there)
+        if later > own:
+            self._stop.overtaken = f"{run.run_id}: attempt {later} owns the run now"
         elif f"{own}.cancel.json" in there and not self._stop.cancelled:
-            self._stop.cancel(self._who_cancelled(there))
+            self._stop.cancel(self._who_cancelled())
         elif f"{own}.end.json" in there and self._stop.reason is None:
-            self._stop.reason = "somebody has ended its submission"
+            self._stop.reason = "somebody has ended its attempt"
 
-    def _who_cancelled(self, there: list[str]) -> str:
-        assert self._submission is not None
-        try:
-            state = read_submission(self._attempt.run, self._submission, there)
-        except RecordError:
-            return "a request that cannot be read"
-        return state.cancel or "a request"
+    def _who_cancelled(self) -> str:
+        with suppress(RecordError):
+            return read(self._attempt.run, self._attempt.number).cancel or "a request"
+        return "a request that cannot be read"
 
 
 class Heartbeat:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from isosweep.compute import Compute
+from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
-from isosweep.store.state import OvertakenError
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import read_evaluation, store_evaluation
 from isosweep.training.evaluate import Evaluator, pooled
@@ -96,7 +96,7 @@ class TrainingLoop:
         self._decide(step)
         # The trainer asks for no decision before its first step has ended.
         self._leave_if_asked()
-        self.session.reporter.state("running")
+        self.session.reporter.state(Status.RUNNING)
 
     def step_ended(self, step: int, seconds: float) -> Decision:
         """Count the step's wall seconds; whether to save, and whether to stop."""

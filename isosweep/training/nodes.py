@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.errors import IsosweepError
-from isosweep.files import JsonObject, read_json, write_json
+from isosweep.files import JsonObject, create_json, names, read_json, write_json
 from isosweep.job import Place
-from isosweep.store.claims import claim, names
-from isosweep.store.state import Attempt
+from isosweep.store.attempts import Attempt
 from isosweep.training.ranks import free_port
 from isosweep.training.stopping import StopRequest
 
@@ -99,7 +98,7 @@ class Nodes:
         )
         nodes = Nodes(attempt, place, said, said)
         if place.nodes > 1:
-            claim(nodes._file(place.node), asdict(said))
+            create_json(nodes._file(place.node), asdict(said))
         return nodes
 
     @staticmethod
@@ -116,7 +115,7 @@ class Nodes:
             now = Said.read(file)
             if now is not None and now.ended is None and now.beat > first.beat:
                 own, mine = Said(host=socket.gethostname()), _file(attempt, place.node)
-                if claim(mine, asdict(own)):
+                if create_json(mine, asdict(own)):
                     return Nodes(attempt, place, own, now)
                 by = Said.read(mine)
                 where = f" on {by.host}" if by else ""

@@ -8,7 +8,9 @@ from pydantic import TypeAdapter
 
 from isosweep.compute import Compute
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, read_json, write_json
+from isosweep.files import JsonObject, highest_of, names, read_json, write_json
+from isosweep.store.attempts import Status
+from isosweep.store.attempts import read as read_attempt
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import (
     CHECKPOINT_FOREIGN,
@@ -18,7 +20,6 @@ from isosweep.store.paths import (
     complete_checkpoints,
 )
 from isosweep.store.records import read_records
-from isosweep.store.state import read_state
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
 from isosweep.training.stream import Stream
@@ -91,11 +92,12 @@ def _ending(losses: list[str], step: int) -> tuple[str, ...]:
 
 def _had_ended(run: RunPaths, attempt: int) -> bool:
     """Whether the one before `attempt` ended as it should, and so left a checkpoint."""
+    before = highest_of(name for name in names(run.attempts) if highest_of([name]) < attempt)
     try:
-        state = read_state(run, before=attempt)
+        status = read_attempt(run, before).status
     except RecordError:
         return False
-    return state is not None and state.status in ("finished", "diverged")
+    return status in (Status.FINISHED, Status.DIVERGED)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
+from isosweep.store.attempts import STARTING, Attempt, Process, Status
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.records import (
     AttemptStart,
@@ -19,8 +20,6 @@ from isosweep.store.records import (
     append_warning,
     read_records,
 )
-from isosweep.store.state import STARTING, Attempt, RunState, RunStatus
-from isosweep.store.submissions import Process
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from isosweep.training.health import HealthMonitor
 from isosweep.training.progress import ResumePoint
@@ -44,19 +43,17 @@ class Reporter:
         monitor: HealthMonitor,
         step: int,
         *,
-        submission: int | None = None,
         leave: Callable[[], bool] = lambda: False,
     ) -> None:
         """`leave`: whether the attempt is to end, though the run's directory may be away."""
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
-        self._monitor, self._submission = monitor, submission
-        self._process = Process.of(rank.pid)
+        self._monitor, self._process = monitor, Process.of(rank.pid)
         self._leave = leave
         self._lost: tuple[str, ...] = ()
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
         self._ended = False
-        self._last: RunState | None = None
+        self._last: Attempt | None = None
         self._checkpoint_bytes = 0
         self._activity, self._progressed = STARTING, time.time()
         self.step, self.spent = step, Compute()
@@ -96,48 +93,46 @@ class Reporter:
         """The attempt has come forward."""
         self._progressed = time.time()
 
-    def state(self, status: RunStatus, reason: str | None = None) -> None:
-        """Write the run's state. Raises OvertakenError where a newer attempt owns the run, and
-        OSError where the end of the attempt cannot be written."""
+    def state(self, status: Status, reason: str = "") -> None:
+        """Write how the attempt is. Raises OvertakenError where a newer attempt owns the run, and
+        OSError where its end cannot be written."""
         if not self._rank.leads:
             return
         self.check()
         with self._writing:
             if not self._ended:
-                self._ended = status != "running"
+                self._ended = status is not Status.RUNNING
                 self._checkpoint_bytes = complete_bytes(self._run)
                 self._last = last = self._state(status, reason)
-                self._persist(lambda: self._attempt.write(last))
+                self._persist(last.write)
 
     def tidied(self) -> None:
         """Write the end of the attempt again, now that fewer checkpoints are left."""
         if self._rank.leads and self._last is not None:
-            self._attempt.write(replace(self._last, checkpoint_bytes=complete_bytes(self._run)))
+            replace(self._last, checkpoint_bytes=complete_bytes(self._run)).write()
 
     def beat(self) -> None:
         """Show that the attempt lives: its state again, not forced to the disk."""
         with self._writing:
             if self._rank.leads and not self._ended:
-                self._attempt.write(self._state("running", None), sync=False)
+                self._state(Status.RUNNING, "").write(sync=False)
 
-    def _state(self, status: RunStatus, reason: str | None) -> RunState:
-        ended = self._monitor.verdict
-        return RunState(
+    def _state(self, status: Status, reason: str) -> Attempt:
+        ended = self._monitor.verdict if status is Status.DIVERGED else None
+        return replace(
+            self._attempt,
             status=status,
-            attempt=self._attempt.number,
-            host=self._process.host,
-            pid=self._process.pid,
-            start=self._process.start,
-            submission=self._submission,
+            worker=self._process,
             step=self.step,
             compute=self.spent,
+            finished=self.spent if status is Status.FINISHED else self._attempt.finished,
             reward=self.reward,
             reason=reason,
             updated=time.time(),
             progressed=self._progressed,
-            activity=self._activity if status == "running" else "",
+            activity=self._activity if status is Status.RUNNING else "",
             warnings=(*self._lost, *self._monitor.active),
-            diverged_by=ended.rule if status == "diverged" and ended is not None else None,
+            diverged_by=ended.rule if ended else None,
             checkpoint_bytes=self._checkpoint_bytes,
         )
 

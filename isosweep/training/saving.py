@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.store.attempts import Attempt
 from isosweep.store.checkpoints import complete, keep_only, keep_weights, newest, remove
-from isosweep.store.state import Attempt
 
 
 class SavingError(OSError):

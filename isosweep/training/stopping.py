@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
+from isosweep.store.attempts import Status
+
 # A request often comes twice: from the terminal, or a scheduler, to all processes of a group, and
 # again from who started them.
 ECHO_S = 2.0
@@ -22,7 +24,8 @@ class StopRequest:
 
     `reason`: why to write a checkpoint and leave. `cancelled`: the run is not to go on.
     `overtaken`: why to leave without one, for the run has another owner. `signals`: those that
-    came. `requeues`: a `WARNING` leads to the scheduler's queue again. `last_words`, the last
+    came. `requeues`: a `WARNING` leads to the scheduler's queue again; `scheduled`: the scheduler
+    knows whether a SIGTERM does (a preemption), or ends the job. `last_words`, the last
     first, are what is said, with the reason, before a second signal ends the process at once;
     where `patient`, none does: another process decides. `status`: what it ends with, 0 of a worker,
     whose files say the rest.
@@ -32,6 +35,7 @@ class StopRequest:
     cancelled: bool = False
     overtaken: str | None = None
     requeues: bool = False
+    scheduled: bool = False
     patient: bool = False
     status: int = 0
     signals: list[signal.Signals] = field(default_factory=list)
@@ -49,6 +53,14 @@ class StopRequest:
     def requeued(self) -> bool:
         """Whether the run is to wait in the scheduler's queue again."""
         return self.requeues and WARNING in self.signals and not self.cancelled
+
+    @property
+    def left(self) -> Status:
+        """How an attempt that obeys it ends: queued, where its job may start again."""
+        if self.cancelled:
+            return Status.CANCELLED
+        told = self.scheduled and self.signals[:1] == [signal.SIGTERM]
+        return Status.QUEUED if self.requeued or told else Status.INTERRUPTED
 
     @property
     def at_once(self) -> bool:

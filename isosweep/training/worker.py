@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
@@ -23,20 +23,21 @@ from isosweep.files import JsonObject
 from isosweep.job import Place
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.store.checkpoints import keep_only
-from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
-from isosweep.store.state import (
+from isosweep.store.attempts import (
     BEGINNING,
     LOADING,
     MEETING,
     Attempt,
     OvertakenError,
-    RunStatus,
-    claim_attempt,
-    read_state,
+    Status,
+    claim,
 )
-from isosweep.store.submissions import Submission
+from isosweep.store.attempts import (
+    read as read_attempt,
+)
+from isosweep.store.checkpoints import keep_only
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
 from isosweep.training.changed import changed
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
@@ -51,17 +52,12 @@ if TYPE_CHECKING:
     from isosweep.training.beside import Beside
     from isosweep.training.loop import TrainingLoop
 
-OVERTAKEN: Literal["overtaken"] = "overtaken"
-LOST: Literal["lost"] = "lost"
 # By which the first process of several says so, and any that a try would not mend what it met.
 OVERTAKEN_STATUS = 3
 REFUSED_STATUS = SettingError.exit_status
 
 _SAVING = CheckpointConfig()
 _ALONE = Place()
-
-# lost: a node of it is gone.
-Ended = RunStatus | Literal["overtaken", "lost"]
 
 
 @dataclass(frozen=True)
@@ -83,9 +79,9 @@ class TrainRun:
     stuck_after_s: float | None = None
     trust: bool = False
 
-    def __call__(self) -> str:
-        """Make an attempt, of no submission; returns how it ended."""
-        return run_attempt(self)
+    def __call__(self) -> Status | None:
+        """Make an attempt that nobody submitted; returns how it ended."""
+        return run_attempt(claim(self.run), self)
 
     @property
     def run(self) -> RunPaths:
@@ -93,7 +89,7 @@ class TrainRun:
         return RunPaths(Path(self.run_dir))
 
     def to_json(self) -> JsonObject:
-        """The job, for the processes that share it; without `run_dir` it is a submission's."""
+        """The job, for the processes that share it; without `run_dir` it is an attempt's."""
         return asdict(self)
 
     @staticmethod
@@ -112,14 +108,6 @@ class TrainRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submitted:
-    """By what an attempt came about: the number of a submission, and which `start` of its job."""
-
-    number: int | None = None
-    start: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Session:
     """One process's part in an attempt: which run, from where, how far, and what may end it.
 
@@ -129,7 +117,6 @@ class Session:
     job: TrainRun
     attempt: Attempt
     spec: RunSpec
-    submitted: Submitted = Submitted()
     start: ResumePoint
     rank: Rank
     stop: StopRequest
@@ -154,21 +141,20 @@ class Session:
             self.rank,
             self.monitor,
             self.start.step,
-            submission=self.submitted.number,
             leave=lambda: self.stop.reason is not None,
         )
         records = read_records(self.job.run.records).records
         reporter.spent = records[-1].compute if records else Compute()
         return reporter
 
-    def outcome(self, spent: Compute) -> tuple[RunStatus, str | None]:
+    def outcome(self, spent: Compute) -> tuple[Status, str]:
         """How an attempt that left by itself has ended with `spent` behind it, and why."""
         ended = self.monitor.verdict
         if ended is not None:
-            return "diverged", f"{ended.rule} at step {ended.step}: {ended.message}"
+            return Status.DIVERGED, f"{ended.rule} at step {ended.step}: {ended.message}"
         if self.stop.reason is None or self.schedule.is_over(spent):
-            return "finished", None
-        return "cancelled" if self.stop.cancelled else "interrupted", self.stop.reason
+            return Status.FINISHED, ""
+        return self.stop.left, self.stop.reason
 
 
 @contextmanager
@@ -191,48 +177,42 @@ def lean_imports() -> Iterator[None]:
 
 
 def run_attempt(
+    attempt: Attempt,
     job: TrainRun,
     stop: StopRequest | None = None,
-    submitted: Submitted = Submitted(),
     place: Place = _ALONE,
-) -> Ended:
-    """Train until the largest milestone is reached; returns how the attempt ended.
+    start: str = "",
+) -> Status | None:
+    """Train until the largest milestone is reached; returns how the attempt ended, None where a
+    later one owns the run.
 
-    `place`: of the first node of the job. A run that breaks a health rule of `health.stop` has
-    diverged: a result, recorded as such. A failure is recorded in the run's state and raised again.
-    An overtaken attempt ends quietly.
+    `place`: of the first node of the job, and `start`: which start of the job it is. A run that
+    breaks a health rule of `health.stop` has diverged: a result, recorded as such. A failure is
+    recorded, and raised again.
     """
     began, stop = time.monotonic(), stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
     spec = spec_of(job.run, trust=job.trust)
-    attempt = claim_attempt(job.run, submitted.number)
-    start = find_resume_point(job.run, attempt.number)
-    if start.checkpoint is not None and spec.sharding != "ddp" and not job.trust:
-        require_unpickled(start.checkpoint)
-    for loss in start.losses:
+    point = find_resume_point(job.run, attempt.number)
+    if point.checkpoint is not None and spec.sharding != "ddp" and not job.trust:
+        require_unpickled(point.checkpoint)
+    for loss in point.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
-    if start.checkpoint is not None and job.saving.keep != "all":
+    if point.checkpoint is not None and job.saving.keep != "all":
         # What kills left half written would add up.
-        keep_only(job.run, attempt.number, [start.checkpoint])
+        keep_only(job.run, attempt.number, [point.checkpoint])
     session = Session(
-        job=job,
-        attempt=attempt,
-        spec=spec,
-        submitted=submitted,
-        start=start,
-        rank=Rank(),
-        stop=stop,
-        began=began,
+        job=job, attempt=attempt, spec=spec, start=point, rank=Rank(), stop=stop, began=began
     )
     # A command starts its own processes.
     shared = spec.devices > 1 and spec.trainer.name == "trl"
-    return _lead_ranks(session, place) if shared else _attempt(session)
+    return _lead_ranks(session, place, start) if shared else _attempt(session)
 
 
-def trusts(submission: Submission) -> bool:
+def trusts(attempt: Attempt) -> bool:
     """Whether who submitted it has said `trust=true`, in a file that nobody else may write."""
-    document, foreign = read_checked(submission.path)
+    document, foreign = read_checked(attempt.path)
     return document is not None and foreign is None and document["job"].get("trust") is True
 
 
@@ -257,44 +237,46 @@ def spec_of(run: RunPaths, *, trust: bool = False) -> RunSpec:
     return spec
 
 
-def _lead_ranks(session: Session, place: Place) -> Ended:
+def _lead_ranks(session: Session, place: Place, start: str) -> Status | None:
     """Train in one process a device, with those of other nodes; this one passes signals on and
     speaks for all."""
-    attempt, stop, submitted = session.attempt, session.stop, session.submitted
+    attempt, stop = session.attempt, session.stop
     require_even(session.spec, place)
     work = {
         "job": session.job.to_json(),
-        "submitted": asdict(submitted),
         "attempt": attempt.number,
         "start": session.start.to_json(),
+        "scheduled": stop.scheduled,
     }
-    nodes = Nodes.open(attempt, place, submitted.start, work)
+    nodes = Nodes.open(attempt, place, start, work)
     ranks = ranks_of(nodes, session.spec.devices, trust=session.job.trust)
-    stop.last_words.append(lambda reason: _say_state(attempt, "interrupted", reason))
+    stop.last_words.append(lambda reason: _say(attempt, stop.left, reason))
     stop.last_words.append(lambda _: nodes.say(ended=(0,)))
     stop.last_words.append(lambda _: ranks.kill())
     if place.nodes > 1:
-        _say_state(attempt, "running", activity=MEETING)
+        _say(attempt, Status.RUNNING, activity=MEETING)
     statuses, reason, gone = _together(session, nodes, ranks)
     nodes.say(ended=tuple(statuses))
     try:
         attempt.check()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
-        return OVERTAKEN
+        return None
     if statuses[0] == OVERTAKEN_STATUS:
-        return OVERTAKEN
+        return None
     if gone:
-        _say_state(attempt, "interrupted", reason)
-        return LOST
-    state = read_state(attempt.run)
-    if any(statuses) or state is None or state.status == "running":
-        if state is not None and state.status == "failed":
-            reason = f"{state.reason} ({reason})" if place.nodes > 1 else state.reason or reason
+        # Slurm will see that it is down, and start the job again on others.
+        how = Status.QUEUED if stop.scheduled else Status.INTERRUPTED
+        _say(attempt, how, reason)
+        return how
+    last = read_attempt(attempt.run, attempt.number)
+    if any(statuses) or last.status is Status.RUNNING:
+        if last.status in (Status.FAILED, Status.REFUSED):
+            reason = f"{last.reason} ({reason})" if place.nodes > 1 else last.reason or reason
         else:
-            _say_state(attempt, "failed", reason)
+            _say(attempt, Status.FAILED, reason)
         raise (RefusedError if REFUSED_STATUS in statuses else ChildProcessError)(reason)
-    return state.status
+    return last.status
 
 
 def _together(session: Session, nodes: Nodes, ranks: Ranks) -> tuple[list[int], str, bool]:
@@ -302,9 +284,8 @@ def _together(session: Session, nodes: Nodes, ranks: Ranks) -> tuple[list[int], 
     ended, and whether a node is gone."""
     stop, attempt = session.stop, session.attempt
     try:
-        if not nodes.wait_for_all(Watch(attempt, session.submitted.number, stop).look, stop):
-            status: RunStatus = "cancelled" if stop.cancelled else "interrupted"
-            _say_state(attempt, status, stop.reason)
+        if not nodes.wait_for_all(Watch(attempt, stop).look, stop):
+            _say(attempt, stop.left, stop.reason or "")
             return [0], "", False
         statuses = ranks.run(lambda: nodes.asked(stop))
     except NodesError as lost:
@@ -342,13 +323,10 @@ def ranks_of(nodes: Nodes, devices: int, *, trust: bool) -> Ranks:
     return Ranks(group, ["-P", "-m", "isosweep.training.worker", document])
 
 
-def _say_state(
-    attempt: Attempt, status: RunStatus, reason: str | None = None, activity: str = ""
-) -> None:
+def _say(attempt: Attempt, status: Status, reason: str = "", activity: str = "") -> None:
     """Write how the attempt is, in place of its processes, which are not there."""
-    state = read_state(attempt.run)
-    if state is not None and state.attempt == attempt.number:
-        attempt.write(replace(state, status=status, reason=reason, activity=activity))
+    last = read_attempt(attempt.run, attempt.number)
+    replace(last, status=status, reason=reason, activity=activity).write()
 
 
 # By which `Ranks` tells a process its place.
@@ -364,12 +342,11 @@ def main(text: str) -> None:
     end_with(document["pid"])
     number, count, local = (int(os.environ[name]) for name in _NUMBERS)
     job = TrainRun.from_json(document["job"])
-    stop.requeues = job.requeue
+    stop.requeues, stop.scheduled = job.requeue, document["scheduled"]
     session = Session(
         job=job,
-        attempt=Attempt(job.run, document["attempt"]),
+        attempt=read_attempt(job.run, document["attempt"]),
         spec=spec_of(job.run, trust=document["trust"]),
-        submitted=Submitted(**document["submitted"]),
         start=ResumePoint.from_json(document["start"]),
         rank=Rank(number, count, local, document["pid"]),
         stop=stop,
@@ -380,18 +357,18 @@ def main(text: str) -> None:
     except SettingError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(REFUSED_STATUS)
-    if ended == OVERTAKEN:
+    if ended is None:
         # The others wait for this one: they are ended as after a failure.
         sys.exit(OVERTAKEN_STATUS)
 
 
-def _attempt(session: Session) -> Ended:
+def _attempt(session: Session) -> Status | None:
     if session.spec.device == "cpu":
         # More threads than cores slow tiny models by an order of magnitude.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    watch = Watch(session.attempt, session.submitted.number, session.stop)
+    watch, stop = Watch(session.attempt, session.stop), session.stop
     reporter, leads = session.reporter, session.rank.leads
-    session.stop.last_words.append(lambda reason: reporter.state("interrupted", reason))
+    stop.last_words.append(lambda reason: reporter.state(stop.left, reason))
     try:
         with Heartbeat(reporter, watch) if leads else nullcontext():
             loop = _train(session)
@@ -400,19 +377,22 @@ def _attempt(session: Session) -> Ended:
                 watch.look()
         status, reason = session.outcome(reporter.spent)
         reporter.state(status, reason)
-        if loop is not None and status not in ("interrupted", "cancelled"):
+        if loop is not None and status in (Status.FINISHED, Status.DIVERGED):
             loop.tidy()
             reporter.tidied()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
-        return OVERTAKEN
+        return None
     except BaseException as error:
         try:
-            reporter.state("failed", f"{type(error).__name__}: {error}")
+            if isinstance(error, SettingError | RefusedError):
+                reporter.state(Status.REFUSED, str(error))
+            else:
+                reporter.state(Status.FAILED, f"{type(error).__name__}: {error}")
         except OvertakenError as overtaken:
             # A later attempt may have removed what this one was writing.
             sys.stderr.write(f"{overtaken}\n")
-            return OVERTAKEN
+            return None
         except OSError:
             # A disk that is full takes no state either: what it met is what is raised.
             pass
@@ -425,7 +405,7 @@ def _train(session: Session) -> "TrainingLoop | None":
     was made, or a command trains."""
     reporter = session.reporter
     reporter.doing(LOADING)
-    reporter.state("running")
+    reporter.state(Status.RUNNING)
     if session.spec.trainer.name == "command":
         from isosweep.training.commanded import Commanded
 

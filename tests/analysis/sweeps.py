@@ -13,6 +13,7 @@ from isosweep.analysis.curves import Curve
 from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
+from isosweep.store.attempts import Status, claim, newest
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import (
     AttemptStart,
@@ -21,7 +22,6 @@ from isosweep.store.records import (
     append_record,
     attempt_file,
 )
-from isosweep.store.state import Attempt, RunStatus, claim_attempt, read_state
 from tests.conftest import make_config
 
 NUM_PROBLEMS = 256
@@ -198,14 +198,12 @@ def rewrite(
 
 
 def write_end(
-    paths: SweepPaths, run_id: str, status: RunStatus, reason: str, diverged_by: str | None = None
+    paths: SweepPaths, run_id: str, status: str, reason: str, diverged_by: str | None = None
 ) -> None:
     """What the run's worker said at its end."""
     run = paths.run(run_id)
-    attempt = Attempt(run, 1) if run.attempts.exists() else claim_attempt(run)
-    state = read_state(run)
-    assert state is not None
-    attempt.write(replace(state, status=status, reason=reason, diverged_by=diverged_by))
+    attempt = newest(run) or claim(run)
+    replace(attempt, status=Status(status), reason=reason, diverged_by=diverged_by).write()
 
 
 def raw_rewards(path: Path) -> dict[int, float]:

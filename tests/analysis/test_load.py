@@ -15,10 +15,9 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Status, claim
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import Record, append_record, append_warning, attempt_file
-from isosweep.store.state import claim_attempt
-from isosweep.store.submissions import close, submit
 from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
@@ -166,13 +165,10 @@ def test_records_of_another_run_are_left_out_and_reported(small: SweepPaths) -> 
     )
 
 
-def test_of_a_run_that_died_the_end_of_its_submission_is_told(small: SweepPaths) -> None:
-    run = small.run(load_sweep(small).plan.runs[1].run_id)
-    claim_attempt(run)
+def test_of_a_run_that_died_what_others_say_of_its_end_is_told(small: SweepPaths) -> None:
+    attempt = claim(small.run(load_sweep(small).plan.runs[1].run_id))
     assert load_sweep(small).curves[1].status == "running"
-    submission = submit(run, "slurm", {}, "sweeps/s", "b")
-    assert submission is not None
-    close(submission, "lost", "NODE_FAIL")
+    attempt.end(Status.LOST, "NODE_FAIL")
     curve = load_sweep(small).curves[1]
     assert (curve.status, curve.status_reason) == ("lost", "NODE_FAIL")
     assert curve.steps.size
@@ -184,7 +180,7 @@ def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, small: S
     run = small.run(before.plan.runs[1].run_id)
     file = {
         "spec": run.spec,
-        "state": claim_attempt(run).run.attempt(1),
+        "state": claim(run).path,
         "records": attempt_file(run.records, 1),
         "warnings": attempt_file(run.warnings, 1),
     }[part]

@@ -124,7 +124,6 @@ REFUSED = [
         "must divide the 8 devices that a run has on each of its 2 nodes",
     ),
     # Several nodes.
-    (SIXTEEN + "launcher.slurm.use_srun=false", "launcher.slurm.use_srun", "first node alone"),
     (SIXTEEN + COMMANDED + "{n} {B} {T}'\"", "trainer", "starts your command on one node"),
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),

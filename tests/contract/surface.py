@@ -276,24 +276,27 @@ class Run:
 
     @property
     def attempts(self) -> int:
-        """How often it was attempted."""
-        return len(list((self.root / "attempts").glob("*.json")))
+        """How often it was submitted, or started again."""
+        return len([each for each in (self.root / "attempts").iterdir() if each.stem.isdecimal()])
 
     @property
     def state(self) -> dict[str, Any]:
-        """What its newest attempt wrote last: `status`, `step`, `pid` and more."""
-        return document_of(self.root / "attempts" / f"{self.attempts}.json")
+        """What its newest attempt wrote last: `status`, `step`, its worker's `pid` and more."""
+        written = document_of(self.root / "attempts" / f"{self.attempts}.json")
+        return written | {"pid": (written["worker"] or written["by"])["pid"]}
 
     @property
     def jobs(self) -> int:
-        """How often it was submitted."""
-        return len(list((self.root / "submissions").glob("*.job.json")))
+        """How many jobs it was submitted as; one may have started more than once."""
+        made = (document_of(self.root / "attempts" / f"{n + 1}.json") for n in range(self.attempts))
+        return len({attempt["batch"] for attempt in made})
 
     @property
     def outcome(self) -> str | None:
-        """What its newest submission ended with; None where it goes on."""
-        end = self.root / "submissions" / f"{self.jobs}.end.json"
-        return str(document_of(end)["outcome"]) if end.exists() else None
+        """What its newest attempt ended with; None where it goes on."""
+        end = self.root / "attempts" / f"{self.attempts}.end.json"
+        status = str((document_of(end) if end.exists() else self.state)["status"])
+        return None if status in ("queued", "running") else status
 
     @property
     def checkpoints(self) -> list[int]:
@@ -343,8 +346,7 @@ def records_of(cwd: Path) -> dict[str, dict[int, dict[str, Any]]]:
 
 def jobs_of(cwd: Path) -> list[str]:
     """What the scheduler calls the newest job of every run."""
-    files = [run.root / "submissions" / f"{run.jobs}.job.json" for run in runs_of(cwd)]
-    return [str(document_of(file)["job_id"]) for file in files]
+    return [str(run.state["job_id"]) for run in runs_of(cwd)]
 
 
 def document_of(path: Path) -> dict[str, Any]:

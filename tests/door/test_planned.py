@@ -7,6 +7,7 @@ import pytest
 import isosweep
 from isosweep.errors import SettingError
 from isosweep.plan.study import plan_document, resolve
+from isosweep.store.attempts import Status
 from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, reported, submitted, sweep_in
 
@@ -33,8 +34,7 @@ def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
 def test_what_is_trained_already_is_known(tmp_path: Path) -> None:
     stored = sweep_in(tmp_path)
     run = stored.plan.runs[0]
-    submitted(stored.paths.run(run.run_id))
-    reported(stored.paths.run(run.run_id), "interrupted", 0.5, run)
+    reported(submitted(stored.paths.run(run.run_id)), Status.INTERRUPTED, 0.5, run)
     planned = isosweep.make_plan([*PLAN, f"sweeps_dir={tmp_path}"])
     row = planned.runs.set_index("run_id").loc[run.run_id]
     assert row.spent == pytest.approx(0.5 * run.milestones[-1])

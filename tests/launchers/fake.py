@@ -16,16 +16,8 @@ from isosweep.launchers.items import QueueItem
 from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.launchers.queue import RunQueue
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.attempts import Attempt, LauncherName, Status, begin, highest, newest
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, RunStatus, claim_attempt
-from isosweep.store.submissions import (
-    Job,
-    LauncherName,
-    Outcome,
-    SubmissionState,
-    close,
-    newest_submission,
-)
 from tests.conftest import make_config, plan_of
 
 BUDGET = 1e10
@@ -39,49 +31,41 @@ def the_plan() -> Plan:
 Worker = Callable[[Order], None]
 
 
-def report(
-    run: RunPaths, submission: int | None, status: RunStatus, flops: float, **changed: Any
-) -> RunState:
-    """What an attempt of this process writes; `changed`: other fields of its state."""
-    attempt = claim_attempt(run, submission)
-    now = time.time()
-    state = RunState(
+def report(attempt: Attempt, status: Status, flops: float, **changed: Any) -> Attempt:
+    """What the worker of an attempt, this process, writes; `changed`: other fields."""
+    own = begin(attempt, None) if attempt.worker is None else attempt
+    compute = Compute(generations=100, training_flops=flops)
+    state = replace(
+        own,
         status=status,
-        attempt=attempt.number,
-        host="",
-        pid=0,
-        submission=submission,
         step=100,
-        compute=Compute(generations=100, training_flops=flops),
-        reward=None,
-        reason=None,
-        updated=now,
-        progressed=now,
-        diverged_by="collapse" if status == "diverged" else None,
+        compute=compute,
+        finished=compute if status is Status.FINISHED else own.finished,
+        diverged_by="collapse" if status is Status.DIVERGED else None,
+        updated=time.time(),
+        **{"activity": "", **changed},
     )
-    attempt.write(replace(state, **changed))
+    state.write()
     return state
 
 
-def ends(status: RunStatus, share: float, outcome: Outcome, reason: str = "") -> Worker:
+def ends(status: Status, share: float, reason: str = "") -> Worker:
     """A worker that leaves so, with a share of its last milestone spent."""
 
     def work(order: Order) -> None:
-        spent = share * order.submission.job["milestones"][-1]
-        run, number = order.submission.run, order.submission.number
-        report(run, number, status, spent, reason=reason or None)
-        close(order.submission, outcome, reason)
+        spent = share * order.attempt.job["milestones"][-1]
+        report(order.attempt, status, spent, reason=reason)
 
     return work
 
 
-finishes = ends("finished", 1.0, "finished")
-fails = ends("failed", 0.0, "failed", "RuntimeError: broken")
-diverges = ends("diverged", 0.5, "finished", "collapse at step 100: reward 0")
+finishes = ends(Status.FINISHED, 1.0)
+fails = ends(Status.FAILED, 0.0, "RuntimeError: broken")
+diverges = ends(Status.DIVERGED, 0.5, "collapse at step 100: reward 0")
 
 
 def dies(order: Order) -> None:
-    report(order.submission.run, order.submission.number, "running", 1.0)
+    report(order.attempt, Status.RUNNING, 1.0)
 
 
 def never_begins(order: Order) -> None:
@@ -97,36 +81,33 @@ class FakeLauncher:
     detaches: bool = False
     places: bool = True
     poll_s: float = 0.0
+    at_once: int = 1000
     looks: int = 1
     refuse: list[Refused] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
-    slots: list[int] = field(default_factory=list)
     stopped: list[tuple[str, bool]] = field(default_factory=list)
     alive: dict[Path, tuple[Order, int]] = field(default_factory=dict)
     most_alive: int = 0
-    gone: Observed = field(default_factory=lambda: Observed(status="gone"))
+    gone: Observed = field(default_factory=lambda: Observed(status="gone", job_id="1"))
 
-    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        return [list(range(len(runs)))]
+    def devices(self, place: int) -> tuple[str, ...]:
+        return (f"gpu{place}",)
 
-    def devices(self, slot: int) -> tuple[str, ...]:
-        return ()
+    def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
+        return [self._start(order) for order in orders]
 
-    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
-        return [self.refuse.pop(0) if self.refuse else self._start(order) for order in orders]
-
-    def _start(self, order: Order) -> Job:
+    def _start(self, order: Order) -> Refused | None:
+        if self.refuse:
+            return self.refuse.pop(0)
         self.submitted.append(order.run.run_id)
-        self.slots.append(order.slot)
-        self.alive[order.submission.path] = (order, 0)
+        self.alive[order.attempt.path] = (order, 0)
         self.most_alive = max(self.most_alive, len(self.alive))
-        return Job(job_id=str(len(self.submitted)))
+        return None
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
-        return [self._look(state) for state in submissions]
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
+        return [self._look(attempt.path) for attempt in attempts]
 
-    def _look(self, state: SubmissionState) -> Observed:
-        path = state.submission.path
+    def _look(self, path: Path) -> Observed:
         if path not in self.alive:
             return self.gone
         order, looks = self.alive[path]
@@ -137,11 +118,11 @@ class FakeLauncher:
         self.worker(order)
         return self.gone
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
-        for state in submissions:
-            self.stopped.append((state.submission.run.run_id, kill))
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
+        for attempt in attempts:
+            self.stopped.append((attempt.run.run_id, kill))
             if kill:
-                self.alive.pop(state.submission.path, None)
+                self.alive.pop(attempt.path, None)
         return None
 
 
@@ -190,16 +171,12 @@ def only_first(root: Path, **changed: Any) -> list[QueueItem]:
     return items_of(root, the_plan().runs[:1], **changed)
 
 
-def submissions(root: Path) -> dict[str, int]:
-    """How many submissions each run has."""
-    return {
-        run.name: len([p for p in (run / "submissions").glob("*.json") if p.stem.isdecimal()])
-        for run in (root / "runs").iterdir()
-    }
+def attempts(root: Path) -> dict[str, int]:
+    """How many attempts each run has."""
+    return {run.name: highest(RunPaths(run)) for run in (root / "runs").iterdir()}
 
 
-def outcome(run: RunPaths) -> str:
-    state = newest_submission(run)
-    assert state is not None
-    assert state.end is not None
-    return state.end.outcome
+def status_of(run: RunPaths) -> Status:
+    attempt = newest(run)
+    assert attempt is not None
+    return attempt.status

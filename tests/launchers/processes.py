@@ -1,4 +1,4 @@
-"""Workers of this machine that execute the code that a submission has for a job."""
+"""Workers of this machine that execute the code that an attempt has for a job."""
 
 import json
 from pathlib import Path
@@ -6,16 +6,16 @@ from typing import Any
 
 from isosweep.launchers.launcher import Order
 from isosweep.launchers.local import LocalLauncher
+from isosweep.store.attempts import Attempt, submit
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Job, SubmissionState, newest_submission, started, submit
 from tests.launchers.fake import the_plan
 from tests.runs import wait_for
 
 # Many times what a start takes.
 TIMEOUT_S = 300.0
 
-# Stands for `isosweep.training.__main__` in processes that find it first: executes the code that a
-# submission has for a job, however they were started.
+# Stands for `isosweep.training.__main__` in processes that find it first: executes the code that an
+# attempt has for a job, however they were started.
 FINDER = """
 import sys, importlib.util
 class Finder:
@@ -40,46 +40,43 @@ def server_of(launcher: LocalLauncher) -> int:
     return launcher._server.pid
 
 
-def order_of(root: Path, job: dict[str, Any], slot: int = 0) -> Order:
+def order_of(launcher: LocalLauncher, root: Path, job: dict[str, Any], place: int = 0) -> Order:
     run = RunPaths(root)
-    submission = submit(run, "local", job, str(root), "a-batch")
-    assert submission is not None
-    logs = run.submission_logs(submission.number)
+    root.mkdir(parents=True, exist_ok=True)
+    devices = launcher.devices(place)
+    attempt = submit(run, "local", str(root), job, "a-batch", devices=devices)
+    assert attempt is not None
+    logs = run.attempt_logs(attempt.number)
     logs.mkdir(parents=True)
-    return Order(submission=submission, run=the_plan().runs[0], logs=logs, slot=slot)
+    return Order(attempt=attempt, run=the_plan().runs[0], logs=logs)
 
 
-def start(launcher: LocalLauncher, root: Path, code: str, slot: int = 0) -> SubmissionState:
+def start(launcher: LocalLauncher, root: Path, code: str, place: int = 0) -> Attempt:
     """Execute `code`, in a process whose run lies at `root`."""
-    order = order_of(root, {"code": code}, slot)
-    (job,) = launcher.submit([order])
-    assert isinstance(job, Job)
-    started(order.submission, job)
-    state = newest_submission(order.submission.run)
-    assert state is not None
-    return state
+    order = order_of(launcher, root, {"code": code}, place)
+    assert launcher.submit([order]) == [None]
+    return order.attempt
 
 
-def pid_of(state: SubmissionState) -> int:
-    assert state.job is not None
-    return int(state.job.job_id)
+def pid_of(launcher: LocalLauncher, attempt: Attempt) -> int:
+    return launcher._started[attempt.path].pid
 
 
-def ended(launcher: LocalLauncher, state: SubmissionState) -> bool:
-    return launcher.observe([state])[0].status == "gone"
+def ended(launcher: LocalLauncher, attempt: Attempt) -> bool:
+    return launcher.observe([attempt])[0].status == "gone"
 
 
-def outputs(state: SubmissionState) -> tuple[str, str]:
-    logs = state.submission.run.submission_logs(1)
+def outputs(attempt: Attempt) -> tuple[str, str]:
+    logs = attempt.run.attempt_logs(1)
     out, err = (logs / f"worker.{name}" for name in ("out", "err"))
     # A forked process makes them itself.
     return out.read_text() if out.exists() else "", err.read_text() if err.exists() else ""
 
 
-def result(launcher: LocalLauncher, state: SubmissionState) -> Any:
+def result(launcher: LocalLauncher, attempt: Attempt) -> Any:
     """What the process printed as JSON, in its last line."""
-    wait_for(lambda: ended(launcher, state), TIMEOUT_S)
-    out, err = outputs(state)
+    wait_for(lambda: ended(launcher, attempt), TIMEOUT_S)
+    out, err = outputs(attempt)
     assert out, err
     return json.loads(out.splitlines()[-1])
 

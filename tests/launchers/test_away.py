@@ -6,22 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.launchers import followed
-from isosweep.store import claims
+from isosweep import files
 from tests.launchers.fake import (
     FakeLauncher,
+    attempts,
     finishes,
     follow,
     items_of,
     never_begins,
     queue_of,
-    submissions,
 )
-
-
-@pytest.fixture(autouse=True)
-def _looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed, "SETTLED_S", 1e9)
 
 
 def away(tmp_path: Path, empty: bool) -> Path:
@@ -55,7 +49,7 @@ def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: P
     follow(queue)
     assert not queue.failed
     # A job that ended without a word is tried again, once.
-    assert {*submissions(tmp_path).values()} == {2 if ended else 1}
+    assert {*attempts(tmp_path).values()} == {2 if ended else 1}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EIO])
@@ -72,7 +66,7 @@ def test_what_a_file_system_refuses_for_a_while_is_done_later(
         raise OSError(number, "planted", "there")
 
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "write_json", refused)
+        patch.setattr(files, "write_json", refused)
         with suppress(OSError):
             # A job is believed to be gone where it is twice.
             queue.step()
@@ -83,4 +77,4 @@ def test_what_a_file_system_refuses_for_a_while_is_done_later(
     launcher.worker = finishes
     follow(queue)
     assert len(queue.failed) == (3 if what == "close" else 0)
-    assert {*submissions(tmp_path).values()} == {1}
+    assert {*attempts(tmp_path).values()} == {1}

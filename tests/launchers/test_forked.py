@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from isosweep.launchers.launcher import Refused
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.queue import RunQueue
 from isosweep.machine import process_alive, process_start
-from isosweep.store.submissions import close, newest_submission
+from isosweep.store.attempts import Status
 from tests.conftest import in_ci
 from tests.launchers.fake import items_of, the_plan
 from tests.launchers.processes import (
@@ -91,7 +92,7 @@ def test_a_job_starts_warm_in_a_session_of_its_own_with_its_environment_and_logs
     seen = result(launcher, state)
     assert {"torch", "trl"} <= set(seen["modules"])
     assert seen["server"] == server_of(launcher)
-    assert seen["session"] == pid_of(state)
+    assert seen["session"] == pid_of(launcher, state)
     # jemalloc, which pyarrow brings, sees to its own thread when a process forks.
     assert set(seen["threads"]) - {"jemalloc_bg_thd"} == {
         Path(f"/proc/{seen['server']}/comm").read_text().strip()
@@ -117,9 +118,9 @@ def test_a_job_that_dies_takes_no_other_down(launcher: LocalLauncher, tmp_path: 
     wait_for(lambda: ended(launcher, dying), TIMEOUT_S)
     assert not ended(launcher, beside)
     after = start(launcher, tmp_path / "after", PID)
-    assert result(launcher, after) == pid_of(after)
+    assert result(launcher, after) == pid_of(launcher, after)
     (tmp_path / "go").touch()
-    assert result(launcher, beside) == pid_of(beside)
+    assert result(launcher, beside) == pid_of(launcher, beside)
     assert server_of(launcher) == before
 
 
@@ -149,14 +150,15 @@ def test_a_place_is_free_only_when_its_process_is_gone(
     monkeypatch.setattr(QueueItem, "job", job)
     queue = RunQueue(items, launcher, max_parallel=1, max_retries=0)
     queue.step()
-    first = newest_submission(items[0].paths) or newest_submission(items[1].paths)
-    assert first is not None
-    close(first.submission, "failed", "its last word")
+    ((_, first),) = queue.attempts
+    worker = launcher._started[first.path]
+    last = replace(first, worker=worker, status=Status.FAILED, reason="its last word")
+    last.write()
     for _ in range(3):
         queue.step()
-    assert (queue.active, queue.waiting) == ([], 1)
+    assert (len(queue.active), queue.waiting) == (1, 1)
     (tmp_path / "go").touch()
-    wait_for(lambda: ended(launcher, first), TIMEOUT_S)
+    wait_for(lambda: ended(launcher, last), TIMEOUT_S)
     queue.step()
     assert (len(queue.active), queue.waiting) == (1, 0)
 
@@ -179,7 +181,7 @@ def test_a_server_that_is_lost_leaves_its_runs_and_others_start_cold(
     assert not process_alive(lost)
     assert not ended(launcher, state)
     (tmp_path / "go").touch()
-    assert result(launcher, state) == pid_of(state)
+    assert result(launcher, state) == pid_of(launcher, state)
     launcher.close()
 
 
@@ -191,7 +193,7 @@ def test_a_broken_interpreter_fails_the_run_and_a_missing_one_is_no_reason_to_wa
     state = start(launcher, tmp_path / "1", PID)
     wait_for(lambda: ended(launcher, state), TIMEOUT_S)
     monkeypatch.setattr(sys, "executable", "/no/python")
-    (refused,) = launcher.submit([order_of(tmp_path / "2", {})])
+    (refused,) = launcher.submit([order_of(launcher, tmp_path / "2", {})])
     why = "[Errno 2] No such file or directory: '/no/python'"
     assert refused == Refused(reason=why, passing=False)
 
@@ -205,7 +207,7 @@ from isosweep.launchers.local import LocalLauncher
 from tests.launchers.processes import pid_of, sleeping, start
 launcher = LocalLauncher(devices=None)
 state = start(launcher, Path(sys.argv[1]), sleeping(Path(sys.argv[1]) / "go"))
-print(launcher._server.pid, pid_of(state), flush=True)
+print(launcher._server.pid, pid_of(launcher, state), flush=True)
 time.sleep(600)
 """
 
@@ -242,7 +244,7 @@ def test_modules_in_the_working_directory_are_not_imported(
     monkeypatch.chdir(tmp_path)
     launcher = LocalLauncher(devices=None)
     state = start(launcher, tmp_path / "run", PID)
-    assert result(launcher, state) == pid_of(state)
+    assert result(launcher, state) == pid_of(launcher, state)
     launcher.close()
     assert not (tmp_path / "owned").exists()
 

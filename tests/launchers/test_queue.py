@@ -1,5 +1,6 @@
 """The queue: how many runs live at once, retries, refusals, and runs that others own."""
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,24 +9,17 @@ import pytest
 
 from isosweep.config.health import HealthConfig
 from isosweep.devices import Devices
-from isosweep.launchers.launcher import Order
+from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.local import LocalLauncher
-from isosweep.launchers.places import Places
+from isosweep.launchers.queue import RunQueue
 from isosweep.plan.cells import predicted
+from isosweep.store.attempts import LOADING, Attempt, Process, Status, submit
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import LOADING, read_state
-from isosweep.store.submissions import (
-    Job,
-    Submission,
-    close,
-    request_cancel,
-    started,
-    submit,
-)
 from tests.launchers.fake import (
     BUDGET,
     FakeLauncher,
     Worker,
+    attempts,
     dies,
     diverges,
     ends,
@@ -36,25 +30,27 @@ from tests.launchers.fake import (
     never_begins,
     one_run,
     only_first,
-    outcome,
     queue_of,
     report,
-    submissions,
+    status_of,
     the_plan,
 )
+from tests.runs import dead_pid
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.launchers.queue._HEARTBEATS_S", 0.0)
-    monkeypatch.setattr("isosweep.launchers.starting._FIRST_S", 0.0)
+    monkeypatch.setattr("isosweep.launchers.queue._FIRST_PAUSE_S", 0.0)
 
 
-def submitted_elsewhere(run: RunPaths, milestones: list[float]) -> Submission:
-    """By another driver, which lives: this process stands for it."""
-    submission = submit(run, "ray", {"milestones": milestones}, "another", "a-batch")
-    assert submission is not None
-    return submission
+def submitted_elsewhere(run: RunPaths, milestones: list[float], pid: int = 0) -> Attempt:
+    """By another driver, which lives, unless `pid` is of a process that does not."""
+    attempt = submit(run, "ray", "another", {"milestones": milestones}, "a-batch")
+    assert attempt is not None
+    other = replace(attempt, by=Process.of(pid or os.getppid()))
+    other.write()
+    return other
 
 
 def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Path) -> None:
@@ -67,20 +63,19 @@ def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Pa
     seconds = [by_id[name] for name in launcher.submitted]
     assert seconds == sorted(by_id.values(), reverse=True)
     assert launcher.most_alive == 3
-    assert set(launcher.slots) == {0, 1, 2}
     assert not queue.failed
 
 
 @pytest.mark.parametrize(
     ("worker", "reason", "ended"),
     [
-        (fails, "RuntimeError: broken", "failed"),
-        (dies, "died without a word", "lost"),
-        (never_begins, "ended before it had begun", "lost"),
+        (fails, "RuntimeError: broken", Status.FAILED),
+        (dies, "died without a word", Status.LOST),
+        (never_begins, "ended before it had begun", Status.LOST),
     ],
 )
 def test_a_run_is_retried_so_often_and_then_reported(
-    worker: Worker, reason: str, ended: str, tmp_path: Path
+    worker: Worker, reason: str, ended: Status, tmp_path: Path
 ) -> None:
     launcher = FakeLauncher(worker)
     queue = queue_of(items_of(tmp_path), launcher, retries=2)
@@ -90,7 +85,7 @@ def test_a_run_is_retried_so_often_and_then_reported(
     for message in queue.failed.values():
         assert reason in message
         assert "tried 3 times" in message
-    assert outcome(one_run(tmp_path)) == ended
+    assert status_of(one_run(tmp_path)) is ended
 
 
 def test_a_job_is_gone_only_when_it_is_not_found_twice(tmp_path: Path) -> None:
@@ -105,7 +100,7 @@ def test_a_job_is_gone_only_when_it_is_not_found_twice(tmp_path: Path) -> None:
     queue.step()
     assert not queue.busy
     assert not queue.failed
-    assert outcome(order.submission.run) == "finished"
+    assert status_of(order.attempt.run) is Status.FINISHED
 
 
 def test_an_interruption_that_came_forward_is_no_failure(tmp_path: Path) -> None:
@@ -113,7 +108,7 @@ def test_an_interruption_that_came_forward_is_no_failure(tmp_path: Path) -> None
 
     def requeued(order: Order) -> None:
         share = next(shares, None)
-        worker = finishes if share is None else ends("interrupted", share, "interrupted", "USR2")
+        worker = finishes if share is None else ends(Status.INTERRUPTED, share, "USR2")
         worker(order)
 
     launcher = FakeLauncher(requeued)
@@ -121,7 +116,7 @@ def test_an_interruption_that_came_forward_is_no_failure(tmp_path: Path) -> None
     follow(queue)
     assert (len(launcher.submitted), queue.failed) == (5, {})
     # One that is stopped at once every time goes on for no longer than a failing one.
-    again = FakeLauncher(ends("interrupted", 0.0, "interrupted", "a drained node"))
+    again = FakeLauncher(ends(Status.INTERRUPTED, 0.0, "a drained node"))
     queue = queue_of(items_of(tmp_path, the_plan().runs[1:2]), again, retries=1)
     follow(queue)
     assert len(again.submitted) == 2
@@ -137,35 +132,32 @@ def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> Non
     assert not queue_of(items_of(tmp_path), FakeLauncher(finishes)).busy
     lenient = queue_of(items_of(tmp_path, health=HealthConfig(stop=[])), FakeLauncher(finishes))
     follow(lenient)
-    states = [read_state(item.paths) for item in items_of(tmp_path)]
-    assert {state.status for state in states if state is not None} == {"finished"}
+    assert {status_of(item.paths) for item in items_of(tmp_path)} == {Status.FINISHED}
 
 
 def test_a_run_that_is_being_cancelled_when_a_queue_begins_is_trained_after_it(
     tmp_path: Path,
 ) -> None:
     run, launcher = one_run(tmp_path), FakeLauncher(finishes)
-    submission = submitted_elsewhere(run, [BUDGET])
-    request_cancel(submission, "ada")
+    attempt = submitted_elsewhere(run, [BUDGET])
+    attempt.request_cancel("ada")
     queue = queue_of(only_first(tmp_path), launcher)
     queue.step()
     assert not launcher.submitted, "its job may live"
-    close(submission, "cancelled", "cancelled by ada")
+    attempt.end(Status.CANCELLED, "cancelled by ada")
     follow(queue)
     assert not queue.failed
     assert launcher.submitted == [run.run_id]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["a job is found", "no job is found"])
-def test_a_submission_whose_submitter_died_is_looked_for(known: bool, tmp_path: Path) -> None:
+def test_an_attempt_whose_submitter_died_is_looked_for(known: bool, tmp_path: Path) -> None:
     run = one_run(tmp_path)
-    elsewhere = submitted_elsewhere(run, [BUDGET])
-    path = run.submission(elsewhere.number)
-    path.write_text(path.read_text().replace(f'"pid": {elsewhere.by.pid}', '"pid": 4194999'))
-    launcher = FakeLauncher(finishes)
+    elsewhere = submitted_elsewhere(run, [BUDGET], dead_pid())
+    launcher = FakeLauncher(finishes, gone=Observed(status="gone"))
     if known:
-        order = Order(submission=elsewhere, run=the_plan().runs[0], logs=tmp_path, slot=0)
-        launcher.alive[path] = (order, 0)
+        order = Order(attempt=elsewhere, run=the_plan().runs[0], logs=tmp_path)
+        launcher.alive[elsewhere.path] = (order, 0)
     queue = queue_of(only_first(tmp_path), launcher, retries=0)
     follow(queue)
     assert not queue.failed
@@ -186,15 +178,10 @@ def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None
     said: list[str] = []
     queue = queue_of(only_first(tmp_path, stuck_after_s=60.0), launcher, notice=said.append)
     queue.step()
-    state = report(one_run(tmp_path), 1, "running", 1.0)
-    attempt = one_run(tmp_path).attempt(1)
-    text = attempt.read_text()
+    state = report(queue.attempts[0][1], Status.RUNNING, 1.0)
     # By its worker's clock, which is an hour off, it progressed 90 s before it last wrote.
-    attempt.write_text(
-        text.replace(str(state.updated), str(state.updated + 3600)).replace(
-            f'"progressed": {state.updated + 3600}', f'"progressed": {state.updated + 3510}'
-        )
-    )
+    hence = state.updated + 3600
+    replace(state, updated=hence, progressed=hence - 90).write()
     queue.step()
     (active,) = queue._active
     assert active.running_since is not None
@@ -203,16 +190,17 @@ def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None
     assert launcher.stopped == [(one_run(tmp_path).run_id, True)]
     assert "no progress for 90 s (launcher.stuck_after=60 s)" in said[0]
     follow(queue)
-    assert submissions(tmp_path)[one_run(tmp_path).run_id] == 2
+    assert attempts(tmp_path)[one_run(tmp_path).run_id] == 2
     assert not queue.failed
-    assert '"stuck"' in one_run(tmp_path).submission(1, "end").read_text()
+    assert '"stuck"' in one_run(tmp_path).attempt(1, "end").read_text()
 
 
 def test_a_worker_that_still_loads_is_given_more_than_a_step(tmp_path: Path) -> None:
     launcher = FakeLauncher(finishes, looks=9)
     queue = queue_of(only_first(tmp_path, stuck_after_s=25.0), launcher)
     queue.step()
-    report(one_run(tmp_path), 1, "running", 1.0, activity=LOADING, progressed=time.time() - 4000)
+    attempt = queue.attempts[0][1]
+    report(attempt, Status.RUNNING, 1.0, activity=LOADING, progressed=time.time() - 4000)
     queue.step()
     (active,) = queue._active
     assert active.running_since is not None
@@ -226,22 +214,24 @@ def test_a_worker_that_still_loads_is_given_more_than_a_step(tmp_path: Path) -> 
     assert launcher.stopped == [(one_run(tmp_path).run_id, True)]
 
 
-def test_a_garbled_file_names_its_run_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_run_whose_attempt_is_garbage_gets_another(tmp_path: Path) -> None:
     items = items_of(tmp_path)
     broken = items[0].paths
-    submitted_elsewhere(broken, [BUDGET])
-    broken.submission(1).write_bytes(b"\x00\xff")
+    submitted_elsewhere(broken, [BUDGET]).path.write_bytes(b"\x00\xff")
     queue = queue_of(items, FakeLauncher(finishes))
     follow(queue)
-    assert queue.failed.keys() == {broken.run_id}
-    assert str(broken.submission(1)) in queue.failed[broken.run_id]
+    assert not queue.failed
+    assert attempts(tmp_path)[broken.run_id] == 2
 
 
 def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
     items = items_of(tmp_path)
-    submission = submitted_elsewhere(items[0].paths, [BUDGET])
-    started(submission, Job(job_id="x"))
-    launcher = FakeLauncher(ends("interrupted", 0.5, "interrupted", "stopped"), looks=10**9)
+    elsewhere = submitted_elsewhere(items[0].paths, [BUDGET])
+    launcher = FakeLauncher(ends(Status.INTERRUPTED, 0.5, "stopped"), looks=10**9)
+    launcher.alive[elsewhere.path] = (
+        Order(attempt=elsewhere, run=the_plan().runs[0], logs=tmp_path),
+        0,
+    )
     queue = queue_of(items, launcher)
     queue.step()
     own = {run.run_id for run in queue.active} - {items[0].run.run_id}
@@ -254,14 +244,15 @@ def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
     assert len(launcher.submitted) == 2
 
 
-def test_places_on_gpus_of_runs_from_elsewhere_are_taken() -> None:
+def test_places_on_gpus_of_runs_from_elsewhere_are_taken(tmp_path: Path) -> None:
     devices = Devices(names=("4", "5", "6", "7"), source="")
-    places = Places(4, LocalLauncher(devices=devices, per_run=2))
-    assert places.take_those_of(["6", "7"]) == (1,)
-    assert places.take() == (0,)
-    # The second run of the same GPUs.
-    assert places.take_those_of(["7"]) == (3,)
-    assert places.take_those_of(["0"]) == ()
-    places.give((1,))
-    assert [places.take(), places.take()] == [(1,), (2,)]
-    assert not places.room
+    queue = RunQueue([], LocalLauncher(devices=devices, per_run=2), max_parallel=4, max_retries=0)
+    first, second, third = items_of(tmp_path)
+    for item, taken in ((first, ("6", "7")), (second, ("7",)), (third, ("0",))):
+        other = submit(item.paths, "local", "another", {}, "a-batch", devices=taken)
+        assert other is not None
+        replace(other, worker=Process.this()).write()
+        queue.add([item])
+    # The second run of the same GPUs; and of the third none is here.
+    assert [followed.place for followed in queue._active] == [1, 3, None]
+    assert queue._free() == [0, 2]

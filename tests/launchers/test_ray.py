@@ -16,8 +16,8 @@ from isosweep.errors import PreflightError
 from isosweep.launchers import ray as module
 from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.ray import RayLauncher, ray_client, submission_id
+from isosweep.store.attempts import submit
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Job, SubmissionState, newest_submission, started, submit
 from tests.launchers.fake import the_plan
 
 
@@ -66,17 +66,11 @@ def launcher(client: Client) -> RayLauncher:
 def order_in(root: Path, run_id: str = "Qwen2.5_1.5B-math-n16") -> Order:
     run = RunPaths(root / "it's a $HOME (1)" / "runs" / run_id)
     run.root.mkdir(parents=True)
-    submission = submit(run, "ray", {}, str(root), "batch")
-    assert submission is not None
-    logs = run.submission_logs(submission.number)
+    attempt = submit(run, "ray", str(root), {}, "batch")
+    assert attempt is not None
+    logs = run.attempt_logs(attempt.number)
     logs.mkdir(parents=True)
-    return Order(submission=submission, run=the_plan().runs[0], logs=logs, slot=0)
-
-
-def state_of(order: Order) -> SubmissionState:
-    state = newest_submission(order.submission.run)
-    assert state is not None
-    return state
+    return Order(attempt=attempt, run=the_plan().runs[0], logs=logs)
 
 
 def test_a_job_asks_for_what_its_run_needs_and_prints_into_its_logs(
@@ -95,7 +89,7 @@ def test_a_job_asks_for_what_its_run_needs_and_prints_into_its_logs(
     assert needs == [2, 1, 3 * 10**9]
     entrypoint = asked["entrypoint"]
     subprocess.run(entrypoint, shell=True, check=True, cwd="/", env={"PATH": "/usr/bin:/bin"})
-    words = [str(tmp_path), "/a b", "-P", "-m", "isosweep.training", str(order.submission.path)]
+    words = [str(tmp_path), "/a b", "-P", "-m", "isosweep.training", str(order.attempt.path)]
     assert (order.logs / "job.out").read_text().splitlines() == words
     assert (order.logs / "job.err").read_text() == "wrong\n"
     assert shlex.quote(str(worker)) in entrypoint
@@ -116,15 +110,12 @@ def test_each_status_of_ray_is_known(
     said: str, status: str, outcome: str, client: Client, launcher: RayLauncher, tmp_path: Path
 ) -> None:
     order = order_in(tmp_path)
-    client.jobs[submission_id(order.submission)] = said
-    (observed,) = launcher.observe([state_of(order)])
+    client.jobs[submission_id(order.attempt)] = said
+    (observed,) = launcher.observe([order.attempt])
     assert (observed.status, observed.outcome, observed.reason) == (status, outcome, said)
-    # Its submission got no answer; the job is there all the same.
-    assert observed.job == Job(job_id=submission_id(order.submission))
-    started(order.submission, Job(job_id=submission_id(order.submission)))
-    assert launcher.observe([state_of(order)])[0].job is None
+    assert observed.job_id == submission_id(order.attempt)
     client.jobs.clear()
-    assert launcher.observe([state_of(order)])[0].status == "gone"
+    assert launcher.observe([order.attempt])[0].status == "gone"
 
 
 def test_without_an_answer_nothing_is_concluded(
@@ -132,16 +123,17 @@ def test_without_an_answer_nothing_is_concluded(
 ) -> None:
     first, second = order_in(tmp_path, "a"), order_in(tmp_path, "b")
     client.error = RuntimeError("Request failed with status code 500:\nthe head is full")
-    refused = Refused(reason="the head is full", passing=True, unknown=True)
-    assert launcher.submit([first, second]) == [
-        refused,
-        Refused(reason="the head is full", passing=True),
-    ]
-    (observed,) = launcher.observe([state_of(first)])
+    refused = Refused(reason="the head is full", passing=True)
+    assert launcher.submit([first, second]) == [refused] * 2
+    # One whose answer was lost is there when it is tried again.
+    client.error = RuntimeError("Job with submission_id isosweep-batch-0 already exists")
+    assert launcher.submit([first]) == [None]
+    client.error = RuntimeError("Request failed with status code 500:\nthe head is full")
+    (observed,) = launcher.observe([first.attempt])
     assert (observed.status, observed.reason) == ("unknown", "the head is full")
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.1)
     monkeypatch.setattr(Client, "list_jobs", lambda self: time.sleep(1))
-    (observed,) = launcher.observe([state_of(first)])
+    (observed,) = launcher.observe([first.attempt])
     assert (observed.status, observed.reason) == ("unknown", "no answer in 0.1 s")
 
 
@@ -150,12 +142,12 @@ def test_jobs_are_stopped_by_their_ids(
 ) -> None:
     order = order_in(tmp_path)
     # A cluster that was started anew has no job to stop.
-    assert launcher.stop([state_of(order)]) is None
+    assert launcher.stop([order.attempt]) is None
     launcher.submit([order])
-    assert launcher.stop([state_of(order)]) is None
-    assert launcher.observe([state_of(order)])[0].status == "gone"
+    assert launcher.stop([order.attempt]) is None
+    assert launcher.observe([order.attempt])[0].status == "gone"
     client.error = ConnectionError("refused")
-    assert "refused" in (launcher.stop([state_of(order)]) or "")
+    assert "refused" in (launcher.stop([order.attempt]) or "")
 
 
 def test_a_missing_ray_or_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,37 +1,35 @@
 """What Slurm's answers mean, where a real one is not made to give them (tests/slurm has one)."""
 
+import math
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isosweep.commands import Answer
 from isosweep.errors import RecordError
-from isosweep.launchers import slurm, slurm_jobs
-from isosweep.launchers.cluster import longest_minutes
+from isosweep.launchers import sbatch, slurm
 from isosweep.launchers.launcher import Order, Refused
-from isosweep.launchers.site import with_site
-from isosweep.launchers.slurm import SlurmLauncher
-from isosweep.launchers.slurm_jobs import SlurmJobs
-from isosweep.launchers.squeue import refusal, squeue_rows
+from isosweep.launchers.sbatch import longest_minutes, with_site
+from isosweep.launchers.slurm import SlurmLauncher, rows_of
+from isosweep.store.attempts import Attempt, Status, begin, read, submit
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Job, SubmissionState, read_submission, started, submit
 from tests.conftest import make_config
 from tests.launchers.fake import report, the_plan
 
 SETTINGS = ("launcher=slurm", "budget=1e10")
 
 
-def submitted(tmp_path: Path, job_id: str = "17_0") -> SubmissionState:
-    """A submission, the first of the batch B, whose job has this id."""
-    run = RunPaths(tmp_path / "runs" / "r")
+def submitted(tmp_path: Path, index: int = 0) -> Attempt:
+    """An attempt of the batch B."""
+    run = RunPaths(tmp_path / "runs" / str(index))
     run.root.mkdir(parents=True)
-    submission = submit(run, "slurm", {}, str(tmp_path / "sweep"), "B")
-    assert submission is not None
-    started(submission, Job(job_id=job_id))
-    return read_submission(run, 1)
+    attempt = submit(run, "slurm", str(tmp_path / "sweep"), {}, "B", index)
+    assert attempt is not None
+    return attempt
 
 
 def row(job_id: str, state: str, reason: str = "None", name: str = "isosweep-B") -> str:
@@ -45,31 +43,53 @@ def squeue_prints(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def prints(text: str) -> None:
         answer = Answer(program="squeue", status=0, output=text, timeout_s=60.0)
-        monkeypatch.setattr(slurm_jobs, "call", lambda command: answer)
+        monkeypatch.setattr(slurm, "call", lambda command: answer)
 
     return prints
 
 
+@pytest.fixture
+def launcher() -> SlurmLauncher:
+    return SlurmLauncher(make_config(*SETTINGS))
+
+
+TAKEN = None
+
+
 @pytest.mark.parametrize(
-    ("words", "passing", "unknown"),
+    ("words", "passing"),
     [
-        ("Unable to contact slurm controller (connect failure)", True, False),
-        ("Unable to contact slurm controller (receive failure)", True, True),
-        ("Zero Bytes were transmitted or received", True, True),
-        ("Rate limit exceeded, please retry later", True, False),
-        ("Required partition not available (inactive or drain)", True, False),
-        ("MaxJobCount limit reached", True, False),
-        ("QOSMaxWallDurationPerJobLimit\nJob violates accounting/QOS policy", False, False),
-        ("Invalid account or account/partition combination specified", False, False),
-        ("Requested node configuration is not available", False, False),
-        ("Requested time limit is invalid (missing or exceeds some limit)", False, False),
+        ("Unable to contact slurm controller (connect failure)", True),
+        # The request may have been obeyed: the job is looked for.
+        ("Zero Bytes were transmitted or received", TAKEN),
+        ("Socket timed out on send/recv operation", TAKEN),
+        ("Rate limit exceeded, please retry later", True),
+        ("Required partition not available (inactive or drain)", True),
+        ("MaxJobCount limit reached", True),
+        ("Could not establish a configuration source", True),
+        ("Connection reset by peer", True),
+        ("No route to host", True),
+        ("Protocol authentication error", True),
+        ("Unexpected message received", True),
+        ("QOSMaxWallDurationPerJobLimit\nJob violates accounting/QOS policy", False),
+        ("Invalid account or account/partition combination specified", False),
+        ("Requested node configuration is not available", False),
+        ("Requested time limit is invalid (missing or exceeds some limit)", False),
     ],
 )
 def test_slurms_words_say_whether_a_refusal_passes(
-    words: str, passing: bool, unknown: bool
+    words: str,
+    passing: bool | None,
+    launcher: SlurmLauncher,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    means = refusal(words, timed_out=False)
-    assert (means.passing, means.unknown) == (passing, unknown)
+    answer = Answer(program="sbatch", status=1, errors=words, timeout_s=60.0)
+    monkeypatch.setattr(slurm, "call", lambda command, given="": answer)
+    monkeypatch.setattr(sbatch, "call", lambda command: answer)
+    order = Order(attempt=submitted(tmp_path), run=the_plan().runs[0], logs=tmp_path)
+    (refused,) = launcher.submit([order])
+    assert (refused and refused.passing) == passing
 
 
 # As Slurm 22.05 refuses an array for the limit MaxSubmitJobs of the user's association.
@@ -81,12 +101,14 @@ user's size and/or time limits)
 
 
 def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: SlurmLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room, sent = 3, list[str]()
 
-    def sbatch(command: list[str], given: str = "") -> Answer:
+    def sbatch_(command: list[str], given: str = "") -> Answer:
         nonlocal room
+        if command[0] != "sbatch":
+            return Answer(program=command[0], status=0, timeout_s=60.0)
         tasks = given.partition("--array=")[2].partition("%")[0]
         first, _, last = tasks.partition("-")
         if (size := int(last or first) - int(first) + 1) > room:
@@ -95,46 +117,60 @@ def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
         sent.append(tasks)
         return Answer(program="sbatch", status=0, output=f"{len(sent)}\n", timeout_s=60.0)
 
-    monkeypatch.setattr(slurm, "call", sbatch)
-    launcher, run = SlurmLauncher(make_config(*SETTINGS)), the_plan().runs[0]
-    orders = []
-    for index in range(8):
-        paths = RunPaths(tmp_path / "runs" / str(index))
-        paths.root.mkdir(parents=True)
-        submission = submit(paths, "slurm", {}, str(tmp_path / "sweep"), "B", index)
-        assert submission is not None
-        orders.append(Order(submission=submission, run=run, logs=paths.logs, slot=0))
+    monkeypatch.setattr(slurm, "call", sbatch_)
+    monkeypatch.setattr(sbatch, "call", sbatch_)
+    run = the_plan().runs[0]
+    attempts = [submitted(tmp_path, index) for index in range(8)]
+    orders = [Order(attempt=each, run=run, logs=each.run.logs) for each in attempts]
     answers = launcher.submit(orders)
     assert sent == ["0-1", "2"]
-    assert answers[:3] == [Job(job_id=name) for name in ("1_0", "1_1", "2_2")]
+    assert answers[:3] == [None] * 3
     (refused,) = set(answers[3:])
     assert isinstance(refused, Refused)
-    assert (refused.passing, refused.unknown) == (True, False)
+    assert refused.passing
     assert "AssocMaxSubmitJobLimit" in refused.reason
     room = 8
-    assert all(isinstance(answer, Job) for answer in launcher.submit(orders[3:]))
-    assert sent[2:] == ["3-4", "5-6", "7"]
+    assert not any(launcher.submit(orders[3:]))
+    assert sent[2:] == ["3-7"]
 
 
-def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed() -> None:
-    assert refusal("", timed_out=True) == Refused(reason="", passing=True, unknown=True)
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        *(("REQUEUE_HOLD", "pending"), ("SUSPENDED", "running"), ("OUT_OF_MEMORY", "gone")),
+        *(("TIMEOUT", "gone"), ("SOMETHING_NEW", "unknown")),
+    ],
+)
+def test_each_state_of_slurm_is_known(
+    state: str,
+    status: str,
+    squeue_prints: Callable[[str], None],
+    launcher: SlurmLauncher,
+    tmp_path: Path,
+) -> None:
+    squeue_prints(row("17_0", state))
+    (seen,) = launcher.observe([submitted(tmp_path)])
+    assert (seen.status, seen.job_id) == (status, "17_0")
 
 
-def test_a_state_that_no_manual_has_says_nothing() -> None:
-    known = ("REQUEUE_HOLD", "SUSPENDED", "OUT_OF_MEMORY", "TIMEOUT", "SOMETHING_NEW")
-    rows = squeue_rows("".join(row("17_0", state) for state in known))
-    assert [each.status for each in rows] == ["pending", "running", "gone", "gone", "unknown"]
+def test_an_array_that_was_cancelled_before_it_began_has_one_row_for_all_its_tasks() -> None:
+    rows = rows_of(row("17_[0-2,5%2]", "CANCELLED") + row("18", "RUNNING") + "a plugin says hello")
+    assert [task for _, task in rows] == [0, 1, 2, 5]
+    assert rows["isosweep-B", 5].job_id == "17_5"
 
 
 def test_a_state_that_slurm_may_leave_by_a_requeue_is_believed_later(
-    squeue_prints: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    squeue_prints: Callable[[str], None],
+    launcher: SlurmLauncher,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    jobs, state = SlurmJobs(requeues=True), submitted(tmp_path)
+    attempt = submitted(tmp_path)
     squeue_prints(row("17_0", "NODE_FAIL"))
-    assert jobs.observe([state])[0].status == "unknown"
-    monkeypatch.setattr(slurm_jobs, "_PATIENCE_S", 0.0)
-    (seen,) = jobs.observe([state])
-    assert (seen.status, seen.outcome) == ("gone", "interrupted")
+    assert launcher.observe([attempt])[0].status == "unknown"
+    monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
+    (seen,) = launcher.observe([attempt])
+    assert (seen.status, seen.outcome) == ("gone", Status.INTERRUPTED)
 
 
 @pytest.mark.parametrize(
@@ -144,59 +180,53 @@ def test_a_state_that_slurm_may_leave_by_a_requeue_is_believed_later(
         # however long the queue has not had it.
         (5, "", None),
         (60, "", None),
-        (150, "", "lost"),
-        (None, "", "lost"),
+        (150, "", Status.LOST),
+        (None, "", Status.LOST),
         # A waiting task that was cancelled leaves nothing, but the array is there.
-        (None, row("17_1", "RUNNING"), "cancelled"),
-        (None, row("17_0", "RUNNING", name="theirs"), "lost"),
+        (None, row("17_1", "RUNNING"), Status.CANCELLED),
+        (None, row("17_0", "RUNNING", name="theirs"), Status.LOST),
     ],
 )
 def test_a_job_that_is_nowhere_is_given_up_once_its_worker_is_silent_too(
     squeue_prints: Callable[[str], None],
+    launcher: SlurmLauncher,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     silent_s: float | None,
     others: str,
-    outcome: str | None,
+    outcome: Status | None,
 ) -> None:
-    jobs, state = SlurmJobs(requeues=True), submitted(tmp_path)
-    run = state.submission.run
+    attempt = submitted(tmp_path)
     if silent_s is not None:
-        report(run, 1, "running", 1.0)
+        attempt = report(attempt, Status.RUNNING, 1.0)
         written = time.time() - silent_s
-        os.utime(run.attempt(1), (written, written))
+        os.utime(attempt.path, (written, written))
     squeue_prints(others)
-    assert jobs.observe([state])[0].status == "unknown"
-    monkeypatch.setattr(slurm_jobs, "_PATIENCE_S", 0.0)
-    (seen,) = jobs.observe([state])
+    assert launcher.observe([attempt])[0].status == "unknown"
+    monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
+    (seen,) = launcher.observe([attempt])
     assert (seen.outcome if seen.status == "gone" else None) == outcome
-
-
-def test_a_run_whose_files_are_not_to_be_seen_is_not_lost(
-    squeue_prints: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slurm_jobs, "_PATIENCE_S", 0.0)
-    jobs, state = SlurmJobs(requeues=True), submitted(tmp_path)
-    squeue_prints("")
-    (tmp_path / "runs").rename(tmp_path / "away")
-    assert [jobs.observe([state])[0].status for _ in range(2)] == ["unknown"] * 2
 
 
 @pytest.mark.parametrize("job_id", ["--name=theirs", "-u me", "", "1 2"])
 def test_what_is_an_option_of_commands_is_no_job(job_id: str, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"1\.job\.json: job_id is "):
-        submitted(tmp_path, job_id)
+    attempt = begin(submitted(tmp_path), job_id)
+    with pytest.raises(RecordError, match="job_id "):
+        read(attempt.run, 1)
 
 
-def test_the_strictest_of_the_partitions_limits_a_job() -> None:
+def test_the_strictest_of_the_partitions_limits_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         "PartitionName=main Default=YES MaxTime=1-02:00:00 State=UP\n"
         "PartitionName=high Default=NO MaxTime=04:00:00 State=UP\n"
         "PartitionName=long Default=NO MaxTime=UNLIMITED State=UP\n"
     )
-    assert longest_minutes(text, None) == 26 * 60
-    assert longest_minutes(text, ["main", "high"]) == 240
-    assert longest_minutes(text, ["long"]) is None
+    answer = Answer(program="scontrol", status=0, output=text, timeout_s=60.0)
+    monkeypatch.setattr(sbatch, "call", lambda command: answer)
+    settings = make_config(*SETTINGS).launcher.slurm
+    assert longest_minutes(settings) == 26 * 60
+    assert longest_minutes(replace(settings, partition=["main", "high"])) == 240
+    assert longest_minutes(replace(settings, partition=["long"])) == math.inf
 
 
 def test_what_a_site_exports_is_asked_for_where_no_setting_is(tmp_path: Path) -> None:

@@ -14,12 +14,7 @@ from isosweep.commands import slurm_environment
 from isosweep.config.launcher import overridden
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.launchers.sbatch import (
-    Shape,
-    sbatch_text,
-    shape_of,
-    worker_command,
-)
+from isosweep.launchers.sbatch import Shape, sbatch_text, shape_of
 from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.plan.cells import PlannedRun
 from tests.conftest import isosweep, make_config, plan_of
@@ -28,22 +23,17 @@ GOLDEN = Path(__file__).parent
 TINY = ("launcher=slurm", "budget=1e10")
 
 
-def text_of(config: SweepConfig, shape: Shape, tasks: int = 8) -> str:
-    return sbatch_text(
-        config,
-        shape,
-        name="isosweep-BATCH",
-        command=worker_command(config.launcher.slurm, Path("BATCH"), array=True),
-        logs=Path("/LOGS/%a"),
-        tasks=range(tasks),
-        parallel=4,
-        after=("17",),
-    )
+HOUR = Shape(timeout_min=60, memory_mb=1024, lead_s=60)
+
+
+def text_of(config: SweepConfig, shape: Shape = HOUR, directory: str = "/JOBS") -> str:
+    name, tasks = "isosweep-BATCH", range(8)
+    return sbatch_text(config, shape, name, Path(directory), tasks, parallel=4, after=("17",))
 
 
 def options(config: SweepConfig) -> dict[str, str | None]:
     """sbatch's options in the text of an array, by name."""
-    text = text_of(config, Shape(timeout_min=60, memory_mb=1024, lead_s=60))
+    text = text_of(config)
     given = [line.removeprefix("#SBATCH --") for line in text.splitlines() if "#SBATCH" in line]
     parts = [(shlex.split(option)[0].partition("=")) for option in given]
     return {name: value if equals else None for name, equals, value in parts}
@@ -83,10 +73,9 @@ LARGE = ("model=qwen-32b", "hardware=h100", "generation=transformers")
 def test_the_sbatch_text_is_the_golden_one(name: str, overrides: tuple[str, ...]) -> None:
     golden = GOLDEN / f"{name}.sbatch"
     config = make_config("launcher=slurm", *overrides)
-    command = worker_command(config.launcher.slurm, Path("BATCH"), array=True)
     text = text_of(config, Shape(timeout_min=240, memory_mb=65536, lead_s=120))
     # The interpreter is another on each machine.
-    text = text.replace(command, command.replace(sys.executable, "/python"))
+    text = text.replace(sys.executable, "/python")
     if os.environ.get("ISOSWEEP_ACCEPT_GOLDEN"):
         golden.write_text(text)
     diff = "\n".join(difflib.unified_diff(golden.read_text().splitlines(), text.splitlines()))
@@ -99,7 +88,6 @@ def test_the_sbatch_text_is_the_golden_one(name: str, overrides: tuple[str, ...]
         ("additional={gres:gpu:h100:1}", {"gres": "gpu:h100:1", "gpus-per-node": ...}),
         ("qos=low", {"qos": "low"}),
         ("requeue=false", {"no-requeue": None}),
-        ("use_srun=false", {"signal": "B:USR2@60"}),
         ("additional={mem-per-cpu:2G}", {"mem-per-cpu": "2G", "mem": ...}),
         ("additional={mem:false}", {"mem": ...}),
         ("additional={nice:100}", {"nice": "100"}),
@@ -133,25 +121,10 @@ def test_a_job_has_the_time_memory_and_warning_that_its_run_is_planned_to_need(
     assert shape_of(given, hour) == Shape(timeout_min=30, memory_mb=7680, lead_s=240)
 
 
-def test_without_srun_the_worker_takes_the_place_of_the_script() -> None:
-    config = make_config("launcher=slurm", "launcher.slurm.use_srun=false")
-    text = text_of(config, Shape(timeout_min=60, memory_mb=1024, lead_s=60))
-    assert "\nexec " in text
-    assert "srun" not in text
-
-
 def test_no_line_of_a_script_comes_out_of_a_directorys_name() -> None:
     config = make_config(*TINY)
     with pytest.raises(SettingError, match="control character"):
-        sbatch_text(
-            config,
-            Shape(timeout_min=60, memory_mb=1024, lead_s=60),
-            name="isosweep-BATCH",
-            command=worker_command(config.launcher.slurm, Path("BATCH"), array=True),
-            logs=Path("/sweeps/x\ntouch OWNED #/logs"),
-            tasks=range(2),
-            parallel=2,
-        )
+        text_of(config, directory="/sweeps/x\ntouch OWNED #/jobs")
 
 
 def test_a_submission_from_inside_a_job_takes_nothing_of_that_job() -> None:
@@ -189,13 +162,13 @@ def test_a_dry_run_prints_every_script_and_does_nothing(tmp_path: Path) -> None:
 
 
 def test_runs_of_one_shape_share_arrays_of_the_size_that_the_cluster_takes(
-    run: PlannedRun, monkeypatch: pytest.MonkeyPatch
+    run: PlannedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher = SlurmLauncher(make_config(*TINY))
-    monkeypatch.setattr(launcher, "_array_size", 2)
+    monkeypatch.setattr(launcher, "at_once", 2)
     long = replace(run, seconds=1e5)
-    batches = launcher.batches([run, long, run, run, long])
-    assert batches == [[0, 2], [3], [1, 4]]
+    scripts = launcher.scripts([run, long, run, run, long], tmp_path)
+    assert [runs for runs, _ in scripts] == [[run, run], [run], [long, long]]
 
 
 def test_runs_under_max_parallel_share_arrays_that_have_room_for_the_longest(

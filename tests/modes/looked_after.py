@@ -3,7 +3,7 @@
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,8 @@ from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_
 from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
+from isosweep.store.attempts import Attempt, LauncherName, Status, begin, submit
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, RunStatus, claim_attempt
-from isosweep.store.submissions import (
-    Job,
-    Outcome,
-    Process,
-    Submission,
-    SubmissionState,
-    close,
-    started,
-    submit,
-)
 from tests.conftest import make_config
 
 PLAN = ("budget=1e11", "grid.num_generations=[2,4]", "grid.problems_per_batch=[4]")
@@ -40,57 +30,49 @@ def sweep_in(directory: Path, *overrides: str) -> StoredSweep:
     return read_sweep(paths.root)
 
 
-def submitted(
-    run: RunPaths, *, job: str | None = "1", process: Process | None = None
-) -> Submission:
-    """A submission of a Slurm job, or of a process of this machine."""
-    root = str(run.root.parent.parent / "somewhere")
-    submission = submit(run, "local" if process else "slurm", {}, root, "b")
-    assert submission is not None
-    if job is not None:
-        started(submission, Job(job_id=job, process=process))
-    return submission
+def submitted(run: RunPaths, launcher: LauncherName = "slurm") -> Attempt:
+    """An attempt that waits for its job."""
+    run.root.mkdir(parents=True, exist_ok=True)
+    attempt = submit(run, launcher, str(run.root.parent.parent / "somewhere"), {}, "b")
+    assert attempt is not None
+    return attempt
 
 
 def ended(
-    sweep: StoredSweep, place: int = 0, outcome: Outcome = "finished", share: float = 1.0
+    sweep: StoredSweep, place: int = 0, status: Status = Status.FINISHED, share: float = 1.0
 ) -> RunPaths:
     """The run in a place of the plan, whose job has ended, with `share` of it behind it."""
     planned = sweep.plan.runs[place]
     run = sweep.paths.run(planned.run_id)
-    close(submitted(run), outcome, "")
-    reported(run, "finished" if outcome == "finished" else "failed", share, planned)
+    reported(submitted(run), status, share, planned)
     return run
 
 
-def reported(run: RunPaths, status: RunStatus, share: float, planned: PlannedRun) -> None:
-    """What an attempt of the newest submission wrote last, `share` of the run behind it."""
-    attempt = claim_attempt(run, submission=1)
-    now, this = time.time(), Process.this()
-    state = RunState(
+def reported(attempt: Attempt, status: Status, share: float, planned: PlannedRun) -> Attempt:
+    """What the worker of an attempt, this process, wrote last, `share` of the run behind it."""
+    compute = Compute(
+        generations=10, training_flops=share * planned.milestones[-1], device_seconds=50.0
+    )
+    own = begin(attempt, "1") if attempt.worker is None else attempt
+    state = replace(
+        own,
         status=status,
-        attempt=attempt.number,
-        host=this.host,
-        pid=this.pid,
-        start=this.start,
         step=10,
-        compute=Compute(
-            generations=10, training_flops=share * planned.milestones[-1], device_seconds=50.0
-        ),
+        compute=compute,
+        finished=compute if status is Status.FINISHED else own.finished,
         reward=0.25,
-        reason="RuntimeError: planted" if status == "failed" else None,
-        updated=now,
-        submission=1,
-        progressed=now - 600,
+        reason="RuntimeError: planted" if status is Status.FAILED else "",
+        progressed=time.time() - 600,
         activity="evaluating",
     )
-    attempt.write(state)
+    state.write()
+    return state
 
 
 def logged(run: RunPaths, name: str, *lines: str) -> None:
-    """A log of the run's first submission."""
-    run.submission_logs(1).mkdir(parents=True, exist_ok=True)
-    (run.submission_logs(1) / name).write_text("".join(f"{line}\n" for line in lines))
+    """A log of the run's first attempt."""
+    run.attempt_logs(1).mkdir(parents=True, exist_ok=True)
+    (run.attempt_logs(1) / name).write_text("".join(f"{line}\n" for line in lines))
 
 
 @dataclass
@@ -102,17 +84,16 @@ class Scheduled(Jobs):
     stopped: list[tuple[str, bool]] = field(default_factory=list)
     asked: int = 0
 
-    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
         self.asked += 1
-        return [self.answers[s.submission.run.run_id] for s in submissions]
+        return [self.answers[each.run.run_id] for each in attempts]
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
-        for state in submissions:
-            run_id = state.submission.run.run_id
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
+        for run_id in (each.run.run_id for each in attempts):
             self.stopped.append((run_id, kill))
             if self.obeys:
                 self.answers[run_id] = Observed(
-                    status="gone", outcome="cancelled", reason="CANCELLED by 1000"
+                    status="gone", outcome=Status.CANCELLED, reason="CANCELLED by 1000"
                 )
         return None if self.obeys else "Unable to contact slurm controller"
 

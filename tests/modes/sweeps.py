@@ -13,16 +13,8 @@ from isosweep.store.records import (
     append_attempt,
     append_record,
 )
-from isosweep.store.submissions import SubmissionState, newest_submission
 
 QUIET = ("tracking=none",)
-
-
-def newest(run: RunPaths) -> SubmissionState:
-    """The run's newest submission; there is one."""
-    state = newest_submission(run)
-    assert state is not None
-    return state
 
 
 def recorded(

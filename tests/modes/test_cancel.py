@@ -13,8 +13,8 @@ from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Jobs
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Process, Status, newest
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Process, close
 from tests.modes.looked_after import (
     Scheduled,
     printed,
@@ -23,7 +23,6 @@ from tests.modes.looked_after import (
     sweep_in,
     terminal,
 )
-from tests.modes.sweeps import newest
 from tests.runs import wait_for
 
 # Ends by SIGTERM, or only by SIGKILL, once it has said that it listens.
@@ -79,8 +78,8 @@ def test_processes_of_this_machine_are_asked_and_then_killed(
     monkeypatch.setenv("SLURM_JOB_ID", "77")
     sweep = patient(sweep_in(tmp_path), 1.0)
     for run, planned, process in zip(runs_of(sweep), sweep.plan.runs, processes, strict=False):
-        submitted(run, job=str(process.pid), process=Process.of(process.pid))
-        reported(run, "running", 0.5, planned)
+        attempt = reported(submitted(run, "local"), Status.RUNNING, 0.5, planned)
+        replace(attempt, worker=Process.of(process.pid), job_id=str(process.pid)).write()
     assert cancelled(sweep).startswith("0: 2 cancelled: 2 running")
     wait_for(lambda: all(process.poll() is not None for process in processes))
     assert [process.returncode for process in processes] == [-15, -9]
@@ -98,21 +97,23 @@ def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
     said = cancelled(sweep, jobs)
     assert said.startswith("1: 0 cancelled; 1 not confirmed")
     assert "Unable to contact slurm controller" in said
-    assert f"{run.run_id}: was pending, job 1 of slurm" in said
+    assert f"{run.run_id}: was pending, job not known of slurm" in said
     # The request stays; nobody says that the job is over.
-    assert newest(run).cancel is not None
-    assert newest(run).end is None
+    left = newest(run)
+    assert left is not None
+    assert left.cancel is not None
+    assert left.live
     assert jobs.stopped == [(run.run_id, False), (run.run_id, True)]
 
 
 def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     run = runs_of(sweep)[0]
-    submission = submitted(run)
+    attempt = submitted(run)
 
     class Finishing(Scheduled):
-        def stop(self, submissions: object, *, kill: bool = False) -> None:
-            close(submission, "finished", "")
+        def stop(self, attempts: object, *, kill: bool = False) -> None:
+            attempt.end(Status.FINISHED, "")
 
     jobs = Finishing({run.run_id: Observed(status="running")})
     assert cancelled(sweep, jobs).startswith("0: 0 cancelled; 1 had finished")

@@ -8,8 +8,8 @@ from isosweep.modes.clean import clean_sweeps
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.stored import described_losses
 from isosweep.plan.study import resolve
+from isosweep.store.attempts import Status
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import close
 from isosweep.training.progress import find_resume_point
 from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
@@ -19,7 +19,7 @@ def made(run: RunPaths) -> RunPaths:
     """A run that was trained."""
     run.root.mkdir(parents=True, exist_ok=True)
     run.spec.write_text("{}")
-    close(submitted(run), "finished", "")
+    submitted(run).end(Status.INTERRUPTED, "")
     return run
 
 
@@ -43,7 +43,7 @@ def test_a_run_that_is_taken_up_while_it_is_moved_comes_back(
     monkeypatch.setattr(Path, "rename", taken_up)
     status, said = cleaned(tmp_path)
     assert (status, gone.spec.exists()) == (1, True)
-    assert f"{gone.root} stays: it has a live submission" in said
+    assert f"{gone.root} stays: somebody is, or may be, at it" in said
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_a_run_whose_checkpoints_were_deleted_begins_again_which_is_said_before(
 ) -> None:
     sweep = sweep_in(tmp_path)
     run = made(sweep.paths.run(sweep.plan.runs[0].run_id))
-    reported(run, "finished", 1.0, sweep.plan.runs[0])
-    assert find_resume_point(run, 2).losses == (
+    reported(submitted(run), Status.FINISHED, 1.0, sweep.plan.runs[0])
+    assert find_resume_point(run, 3).losses == (
         "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, or "
         "deleted); training goes on from step 0",
     )

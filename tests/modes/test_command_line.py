@@ -14,6 +14,7 @@ import pytest
 from isosweep import __version__
 from isosweep.config.sweep import Mode
 from isosweep.modes.signals import Output
+from isosweep.store.attempts import Status
 from tests.commands import in_process
 from tests.conftest import SMALL, in_ci, isosweep, missing, refused
 from tests.modes.looked_after import ended, sweep_in
@@ -99,7 +100,7 @@ def test_a_bad_last_job_of_a_multirun_keeps_the_first_from_starting(tmp_path: Pa
 
 def test_a_multirun_ends_with_the_status_of_its_worst_job(tmp_path: Path) -> None:
     first, _ = (sweep_in(tmp_path / "sweeps", f"grid.seeds=[{i}]", f"name=s{i}") for i in (0, 1))
-    ended(first, outcome="failed")
+    ended(first, status=Status.FAILED)
     done = in_process(("-m", "mode=status", "sweep_dir=s0,s1"), tmp_path)
     assert done.returncode == 1
     assert "s1: 2 runs: 2 not begun" in done.stdout

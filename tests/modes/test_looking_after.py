@@ -18,9 +18,9 @@ from isosweep.launchers.launcher import Observed
 from isosweep.modes import cancel, status
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Status
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import close, request_cancel
 from tests.commands import in_process
 from tests.modes.looked_after import Scheduled, ended, logged, reported, submitted, sweep_in
 
@@ -69,11 +69,12 @@ def deleted(sweep: StoredSweep) -> None:
 
 def failed_and_running(sweep: StoredSweep) -> Answers:
     failed, running = run_of(sweep, 0), run_of(sweep, 1)
-    close(submitted(failed), "failed", "RuntimeError: planted")
+    submitted(failed).end(Status.FAILED, "RuntimeError: planted")
     logged(failed, "1.out", "nothing of interest")
     logged(failed, "1.err", *(f"line {n}" for n in range(500)), "module: command not found")
-    request_cancel(submitted(running), "somebody")
-    reported(running, "running", 0.5, sweep.plan.runs[1])
+    attempt = submitted(running)
+    attempt.request_cancel("somebody")
+    reported(attempt, Status.RUNNING, 0.5, sweep.plan.runs[1])
     return {running.run_id: RUNNING}
 
 
@@ -92,7 +93,7 @@ def many(sweep: StoredSweep) -> Answers:
 
 def at_work(sweep: StoredSweep) -> Answers:
     submitted(run_of(sweep, 0))
-    submitted(run_of(sweep, 1), job="2")
+    submitted(run_of(sweep, 1))
     return {run_of(sweep, 0).run_id: PENDING, run_of(sweep, 1).run_id: RUNNING}
 
 
@@ -106,7 +107,7 @@ def no_sweeps_run(sweep: StoredSweep) -> None:
     for run in (RunPaths(sweep.paths.runs / "of-no-sweep"), run_of(sweep, 0)):
         run.root.mkdir(parents=True)
         run.spec.write_text("{}")
-        close(submitted(run), "finished", "")
+        submitted(run).end(Status.INTERRUPTED, "")
 
 
 def old_plan(sweep: StoredSweep) -> None:

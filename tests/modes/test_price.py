@@ -18,10 +18,11 @@ from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.price import NotConfirmedError, confirm, left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
+from isosweep.store.attempts import Status
 from isosweep.store.records import Record, write_records
 from tests.commands import in_process
 from tests.conftest import SMALL, make_config
-from tests.modes.looked_after import ended, printed, reported, sweep_in
+from tests.modes.looked_after import ended, printed, reported, submitted, sweep_in
 from tests.modes.looked_after import terminal as console
 
 DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
@@ -91,7 +92,7 @@ def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
     whole = hours_left(one)
     paths = sweep_paths(one).run(first.run_id)
     paths.root.mkdir(parents=True)
-    reported(paths, "interrupted", 0.25, first)
+    reported(submitted(paths), Status.INTERRUPTED, 0.25, first)
     spared = predicted(first.seconds) / 3600 * 0.25
     assert hours_left(one) == pytest.approx(whole - spared)
 

@@ -9,8 +9,7 @@ import pytest
 from isosweep.modes import display_progress
 from isosweep.modes.display_progress import Estimate, Progress
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.store.state import view_run
-from isosweep.store.submissions import Submission, close
+from isosweep.store.attempts import Attempt, Status, newest
 from isosweep.words.numbers import amount
 from tests.modes.looked_after import ended, printed, reported, submitted, sweep_in, terminal
 
@@ -42,18 +41,14 @@ class Watched:
     def progress(self, *runs: PlannedRun) -> Progress:
         return Progress(self.plan(*runs), self.sweep.paths, [], self.console, **self.how)
 
-    def goes(
-        self, progress: Progress, share: float, planned: PlannedRun | None = None
-    ) -> Submission:
+    def goes(self, progress: Progress, share: float, planned: PlannedRun | None = None) -> Attempt:
         """It is submitted, at work with so much behind it, and seen."""
-        submission = submitted(self.run)
-        reported(self.run, "running", share, self.first)
-        progress.update([(planned or self.first, view_run(self.run))], {})
-        return submission
+        attempt = reported(submitted(self.run), Status.RUNNING, share, self.first)
+        progress.update([(planned or self.first, attempt)], {})
+        return attempt
 
-    def ends(self, submission: Submission, share: float) -> None:
-        reported(self.run, "finished", share, self.first)
-        close(submission, "finished", "")
+    def ends(self, attempt: Attempt, share: float) -> None:
+        reported(attempt, Status.FINISHED, share, self.first)
 
     @property
     def text(self) -> str:
@@ -63,10 +58,9 @@ class Watched:
 def test_a_terminal_shows_the_running_and_counts_the_others(tmp_path: Path) -> None:
     watched = Watched(tmp_path, screen=True)
     ended(watched.sweep, 1)
-    submitted(watched.run)
-    reported(watched.run, "running", 0.25, watched.first)
+    reported(submitted(watched.run), Status.RUNNING, 0.25, watched.first)
     with watched.progress() as progress:
-        progress.update([(watched.first, view_run(watched.run))], {})
+        progress.update([(watched.first, newest(watched.run))], {})
     assert "n=2 B=4 seed=0" in watched.text
     assert "reward 0.250" in watched.text
     total = watched.total
@@ -82,12 +76,10 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
         progress.update([], {})
         progress.update([], {})
         other = watched.sweep.paths.run(second.run_id)
-        submission = submitted(other)
-        reported(other, "running", 0.1, second)
-        progress.update([(second, view_run(other))], {})
+        attempt = reported(submitted(other), Status.RUNNING, 0.1, second)
+        progress.update([(second, attempt)], {})
         assert watched.text.count("\n") == 1
-        reported(other, "failed", 0.4, second)
-        close(submission, "failed", "RuntimeError: planted")
+        reported(attempt, Status.FAILED, 0.4, second)
         failed = {second.run_id: "planted (tried 3 times)"}
         progress.update([], failed)
         progress.update([], failed)

@@ -9,8 +9,8 @@ from isosweep.modes.follow import Driven
 from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.run import failed_for_good
 from isosweep.plan.study import resolve
+from isosweep.store.attempts import Status
 from isosweep.store.paths import SweepPaths
-from isosweep.store.submissions import Outcome, close
 from tests.conftest import SMALL, make_config
 from tests.launchers.fake import FakeLauncher, finishes
 from tests.modes.looked_after import submitted, sweep_in, terminal
@@ -65,9 +65,9 @@ def test_a_sweep_whose_files_are_away_is_named(tmp_path: Path) -> None:
 def test_runs_that_failed_for_good_are_left_by_a_queue(tmp_path: Path) -> None:
     stored = sweep_in(tmp_path, "grid.seeds=[0,1,2]")
     study = stored.study()
-    outcomes: tuple[Outcome, ...] = ("failed", "refused", "stuck", "lost", "interrupted")
-    for outcome, run in zip(outcomes, study.plan.runs, strict=False):
-        close(submitted(stored.paths.run(run.run_id)), outcome, f"because: {outcome}")
+    ends = (Status.FAILED, Status.REFUSED, Status.STUCK, Status.LOST, Status.INTERRUPTED)
+    for status, run in zip(ends, study.plan.runs, strict=False):
+        submitted(stored.paths.run(run.run_id)).end(status, f"because: {status}")
     left = failed_for_good(study, stored.paths)
     given_up = {run.run_id for run in study.plan.runs[:3]}
     assert set(left) == given_up

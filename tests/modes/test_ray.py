@@ -104,7 +104,8 @@ def _end(head: "subprocess.Popen[bytes]") -> None:
 
 
 def job_of(run: Run) -> str:
-    return str(document_of(run.root / "submissions" / f"{run.jobs}.job.json")["job_id"])
+    attempt = run.state
+    return f"isosweep-{attempt['batch']}-{attempt['index']}"
 
 
 def _start(cwd: Path, *overrides: str) -> "subprocess.Popen[bytes]":
@@ -163,4 +164,4 @@ def test_a_job_that_ray_stops_leaves_a_checkpoint_and_goes_on(
     output = driver.communicate(timeout=600)[0].decode()
     assert driver.returncode == 0, output
     assert records_of(tmp_path) == records_of(straight)
-    assert document_of(run.root / "submissions" / "1.end.json")["outcome"] == "interrupted"
+    assert document_of(run.root / "attempts" / "1.json")["status"] == "interrupted"

@@ -11,8 +11,8 @@ from isosweep.modes.run import plan_sweep
 from isosweep.modes.stored import store_runs
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
+from isosweep.store.attempts import claim
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import claim_attempt
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import printed, terminal
 from tests.modes.sweeps import QUIET
@@ -33,7 +33,7 @@ def launched(root: Path, *sets: str, begun: bool = True) -> SweepPaths:
     paths = SweepPaths(root / "sweeps" / "s", root / "sweeps" / "runs")
     store_runs(study, paths)
     if begun:
-        claim_attempt(paths.run(study.plan.runs[0].run_id))
+        claim(paths.run(study.plan.runs[0].run_id))
     return paths
 
 

@@ -12,7 +12,7 @@ from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import list_sweeps, listed_sweep, show_status, status_document
 from isosweep.plan.tally import Standing
-from isosweep.store.submissions import close
+from isosweep.store.attempts import Status
 from tests.commands import in_process
 from tests.conftest import make_config
 from tests.modes.looked_after import (
@@ -28,8 +28,8 @@ from tests.modes.looked_after import (
 REFERENCE = Path(__file__).parents[2] / "docs" / "looking_after.md"
 PENDING = Observed(status="pending", reason="Priority")
 RUNNING = Observed(status="running")
-LOST = Observed(status="gone", reason="NODE_FAIL", outcome="lost")
-KILLED = Observed(status="gone", reason="CANCELLED by 0", outcome="cancelled")
+LOST = Observed(status="gone", reason="NODE_FAIL", outcome=Status.LOST)
+KILLED = Observed(status="gone", reason="CANCELLED by 0", outcome=Status.CANCELLED)
 SILENT = Observed(status="unknown", reason="squeue: Unable to contact slurm controller")
 
 # What the newest attempt says (None: there is none), share of the run behind it, what the scheduler
@@ -39,27 +39,29 @@ TABLE = [
     (None, 0.0, RUNNING, Standing.RUNNING, "starting"),
     (None, 0.0, LOST, Standing.INTERRUPTED, "its job is gone: NODE_FAIL"),
     (None, 0.0, SILENT, Standing.QUEUED, "queued by its files"),
-    ("running", 0.5, RUNNING, Standing.RUNNING, "evaluating for 10 min"),
-    ("running", 0.5, PENDING, Standing.QUEUED, "requeued: Priority"),
-    ("running", 0.5, LOST, Standing.INTERRUPTED, "its job is gone: NODE_FAIL"),
-    ("running", 0.5, KILLED, Standing.CANCELLED, "CANCELLED by 0"),
-    ("running", 0.5, SILENT, Standing.RUNNING, "evaluating for 10 min by its files"),
-    # Done, but its job is alive: nothing is final before that has ended.
-    ("finished", 1.0, RUNNING, Standing.RUNNING, "ending"),
-    ("finished", 1.0, LOST, Standing.DONE, ""),
+    (Status.RUNNING, 0.5, RUNNING, Standing.RUNNING, "evaluating for 10 min"),
+    (Status.RUNNING, 0.5, PENDING, Standing.QUEUED, "requeued: Priority"),
+    (Status.RUNNING, 0.5, LOST, Standing.INTERRUPTED, "its job is gone: NODE_FAIL"),
+    (Status.RUNNING, 0.5, KILLED, Standing.CANCELLED, "CANCELLED by 0"),
+    (Status.RUNNING, 0.5, SILENT, Standing.RUNNING, "evaluating for 10 min by its files"),
 ]
 
 
 @pytest.mark.parametrize(("said", "share", "answer", "standing", "told"), TABLE)
-def test_a_live_submission_stands_as_its_scheduler_says(
-    said: str | None, share: float, answer: Observed, standing: Standing, told: str, tmp_path: Path
+def test_a_live_attempt_stands_as_its_scheduler_says(
+    said: Status | None,
+    share: float,
+    answer: Observed,
+    standing: Standing,
+    told: str,
+    tmp_path: Path,
 ) -> None:
     sweep = sweep_in(tmp_path)
     planned = sweep.plan.runs[0]
     run = sweep.paths.run(planned.run_id)
-    submitted(run)
+    attempt = submitted(run)
     if said is not None:
-        reported(run, said, share, planned)  # type: ignore[arg-type]
+        reported(attempt, said, share, planned)
     jobs = Scheduled({run.run_id: answer})
     sights = look(sweep, jobs)
     assert sights[0].standing is standing
@@ -73,12 +75,11 @@ def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     planned = sweep.plan.runs[0]
     run = sweep.paths.run(planned.run_id)
-    submission = submitted(run)
-    reported(run, "running", 0.5, planned)
+    attempt = reported(submitted(run), Status.RUNNING, 0.5, planned)
 
     class Ending(Scheduled):
-        def observe(self, submissions: object) -> list[Observed]:
-            close(submission, "failed", "ValueError: said at the end")
+        def observe(self, attempts: object) -> list[Observed]:
+            attempt.end(Status.FAILED, "ValueError: said at the end")
             return [LOST]
 
     sight = look(sweep, Ending())[0]
@@ -89,7 +90,7 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
     planned = sweep.plan.runs[0]
     run = sweep.paths.run(planned.run_id)
-    close(submitted(run), "refused", "Invalid account")
+    submitted(run).end(Status.REFUSED, "Invalid account")
     done = in_process(("mode=status", "runs=seed:0", "format=json"), tmp_path)
     assert done.returncode == 1
     document = json.loads(done.stdout)
@@ -109,7 +110,7 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     first, second, *others = sweep.plan.runs
     for place, run in enumerate(sweep.plan.runs):
-        ended(sweep, place, "failed" if run is second else "finished")
+        ended(sweep, place, Status.FAILED if run is second else Status.FINISHED)
     sweep.paths.analysis.mkdir()
     # A run that failed has not collapsed beside that.
     fallen = [first.run_id, second.run_id]

@@ -13,6 +13,7 @@ from isosweep.files import write_json
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.status import show_status
 from isosweep.modes.terminal import Terminal, printable, typed
+from isosweep.store.attempts import Status
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, submitted, sweep_in
 
@@ -60,13 +61,12 @@ def test_a_console_shows_it_however_it_is_printed(markup: bool) -> None:
 def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     run = sweep.paths.run(sweep.plan.runs[0].run_id)
-    submitted(run)
+    submitted(run).end(Status.FAILED, HOSTILE)
     by = {"host": f"node{HOSTILE}", "pid": 1, "start": 1}
-    driver = {"version": 1, "user": HOSTILE, "by": by, "unix_time": time.time(), "left": None}
+    driver = {"user": HOSTILE, "by": by, "unix_time": time.time(), "left": None}
     sweep.paths.drivers.mkdir()
     write_json(sweep.paths.drivers / "1.json", driver)
-    write_json(run.submission(1, "end"), {"outcome": "failed", "reason": HOSTILE, "unix_time": 1.0})
-    logs = run.submission_logs(1)
+    logs = run.attempt_logs(1)
     logs.mkdir(parents=True)
     (logs / "worker.err").write_text(HOSTILE)
     console = screen()

@@ -29,14 +29,14 @@ def slower_steps(module: ModuleType, seconds: float) -> None:
 
 
 def shorter_polls(module: ModuleType, seconds: float) -> None:
-    """Change `isosweep.launchers.slurm_jobs`."""
+    """Change `isosweep.launchers.slurm`."""
     assert {"_POLL_S", "_PATIENCE_S"} <= vars(module).keys()
     vars(module).update(_POLL_S=seconds, _PATIENCE_S=2 * seconds)
 
 
 CHANGES: dict[str, tuple[str, Change]] = {
     "isosweep.training.loop": ("ISOSWEEP_TEST_STEP_S", slower_steps),
-    "isosweep.launchers.slurm_jobs": ("ISOSWEEP_TEST_POLL_S", shorter_polls),
+    "isosweep.launchers.slurm": ("ISOSWEEP_TEST_POLL_S", shorter_polls),
 }
 
 

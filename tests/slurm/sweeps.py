@@ -14,10 +14,9 @@ from isosweep.modes.directory import stored_sweep
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import look
 from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Attempt, Status, highest, newest, read
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.store.state import view_run
-from isosweep.store.submissions import read_submission
 from tests.conftest import SMALL, make_config
 from tests.runs import reproducible, wait_for
 from tests.slurm.cluster import SlurmCluster
@@ -147,18 +146,21 @@ class SlurmSweep:
         return [RunPaths(path) for path in sorted(self.cwd.glob("sweeps/runs/*"))]
 
     def jobs(self, run: RunPaths) -> list[str]:
-        """The jobs of all submissions of the run that had one, oldest first."""
-        states = [read_submission(run, number) for number in self.submissions(run)]
-        return [state.job.job_id for state in states if state.job is not None]
+        """The jobs that the run was submitted as, oldest first; Slurm names one that waits."""
+        attempts = [read(run, number + 1) for number in range(self.attempts(run))]
+        named = {(each.batch, each.index): each for each in attempts}
+        jobs = [each.job_id or self._waiting(each) for each in named.values()]
+        return [job for job in jobs if job]
 
-    def submissions(self, run: RunPaths) -> list[int]:
-        """The numbers of the run's submissions."""
-        stems = (path.stem for path in run.submissions.glob("*.json"))
-        return sorted(int(stem) for stem in stems if stem.isdecimal())
+    def _waiting(self, attempt: Attempt) -> str:
+        name = f"isosweep-{attempt.batch}"
+        shown = self.cluster.run("squeue", "-h", "-r", "-o", "%i", f"--name={name}")
+        tasks = {job.partition("_")[2]: job for job in shown.split()}
+        return tasks.get(str(attempt.index), "")
 
     def attempts(self, run: RunPaths) -> int:
         """How many attempts there were at the run."""
-        return len(list(run.attempts.glob("*.json")))
+        return highest(run)
 
     def standings(self) -> set[Standing]:
         """How its runs stand, as `mode=status` finds it."""
@@ -187,9 +189,9 @@ class SlurmSweep:
     def assert_recorded_once(self) -> None:
         """Every run is done, and no attempt has taken a record twice."""
         for run in self.runs:
-            state = view_run(run).state
-            assert state is not None
-            assert state.status == "finished", (run.run_id, state)
+            attempt = newest(run)
+            assert attempt is not None
+            assert attempt.status is Status.FINISHED, (run.run_id, attempt)
             steps = [record.step for record in read_records(run.records).records]
             assert steps == sorted(set(steps))
             assert not any("again" in problem for problem in read_records(run.records).problems)

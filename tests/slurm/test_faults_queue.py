@@ -12,6 +12,7 @@ import pytest
 
 from isosweep.plan.tally import Standing
 from tests.slurm.cluster import SlurmCluster
+from tests.slurm.faults import ended
 from tests.slurm.sweeps import HELD, TRIVIAL, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -19,6 +20,17 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 def in_queue(cluster: SlurmCluster) -> str:
     return cluster.run("squeue", "-h", "-r", "-o", "%i %T %r")
+
+
+def test_what_a_controller_that_is_down_refuses_is_submitted_when_it_is_back(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1)) as sweep:
+        with ended(slurm_cluster, "slurmctld"):
+            driver = sweep.drive()
+            sweep.wait_for(lambda: "Unable to contact slurm controller" in sweep.output)
+        assert sweep.ended(driver) == 0, sweep.output
+        sweep.assert_one_job_each()
 
 
 def test_a_bad_partition_is_refused_in_slurms_words_and_another_one_resumes(

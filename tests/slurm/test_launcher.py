@@ -1,20 +1,15 @@
 """Slurm's launcher against a real Slurm: arrays, logs, cancelling, answers that were lost."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.slurm import SlurmLauncher
+from isosweep.store.attempts import Attempt, Status, submit
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import (
-    Job,
-    SubmissionState,
-    read_submission,
-    started,
-    submit,
-)
 from tests.conftest import make_config, plan_of
 from tests.runs import wait_for
 
@@ -40,24 +35,22 @@ def orders_of(tmp_path: Path, count: int, batch: str = "B") -> list[Order]:
     for index in range(count):
         paths = RunPaths(root / "runs" / f"{batch}{index}")
         paths.root.mkdir(parents=True, exist_ok=True)
-        submission = submit(paths, "slurm", {}, str(root / "sweep"), batch, index)
-        assert submission is not None
-        logs = paths.submission_logs(1)
+        attempt = submit(paths, "slurm", str(root / "sweep"), {}, batch, index)
+        assert attempt is not None
+        logs = paths.attempt_logs(1)
         logs.mkdir(parents=True)
-        orders.append(Order(submission=submission, run=run, logs=logs, slot=0))
+        orders.append(Order(attempt=attempt, run=run, logs=logs))
     return orders
 
 
-def submitted(launcher: SlurmLauncher, orders: list[Order]) -> list[SubmissionState]:
-    for order, job in zip(orders, launcher.submit(orders), strict=True):
-        assert isinstance(job, Job), job
-        started(order.submission, job)
-    return [read_submission(order.submission.run, 1) for order in orders]
+def submitted(launcher: SlurmLauncher, orders: list[Order]) -> list[Attempt]:
+    assert launcher.submit(orders) == [None] * len(orders)
+    return [order.attempt for order in orders]
 
 
-def all_are(launcher: SlurmLauncher, states: list[SubmissionState], status: str) -> list[Observed]:
-    wait_for(lambda: {s.status for s in launcher.observe(states)} == {status}, TIMEOUT_S, 0.5)
-    return launcher.observe(states)
+def all_are(launcher: SlurmLauncher, attempts: list[Attempt], status: str) -> list[Observed]:
+    wait_for(lambda: {s.status for s in launcher.observe(attempts)} == {status}, TIMEOUT_S, 0.5)
+    return launcher.observe(attempts)
 
 
 def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path: Path) -> None:
@@ -67,7 +60,7 @@ def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path:
     launcher = launcher_of(tmp_path, shell, "launcher.max_parallel=2")
     orders = orders_of(tmp_path, 4)
     seen = all_are(launcher, submitted(launcher, orders), "gone")
-    assert {each.outcome for each in seen} == {"lost"}  # this worker says nothing of its end
+    assert {each.outcome for each in seen} == {Status.LOST}  # this worker says nothing of its end
     for index, order in enumerate(orders):
         (out,) = order.logs.glob("*.out")
         task, alive = out.read_text().splitlines()
@@ -75,10 +68,17 @@ def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path:
         assert int(alive) <= 2
 
 
-def test_an_array_that_was_submitted_with_another_begins_after_it(tmp_path: Path) -> None:
+def test_an_array_that_was_submitted_with_another_begins_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wait = f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done"
     launcher = launcher_of(tmp_path, wait, "launcher.max_parallel=2")
-    states = submitted(launcher, [*orders_of(tmp_path, 2, "A"), *orders_of(tmp_path, 2, "B")])
+    orders = orders_of(tmp_path, 4)
+    # The last two ask for another number of GPUs, and go as an array of their own.
+    monkeypatch.setattr(launcher, "_alike", lambda run: (run.num_steps,))
+    longer = replace(orders[0].run, num_steps=orders[0].run.num_steps + 1)
+    orders[2:] = [replace(order, run=longer) for order in orders[2:]]
+    states = submitted(launcher, orders)
     all_are(launcher, states[:2], "running")
     assert {seen.status for seen in launcher.observe(states[2:])} == {"pending"}
     assert launcher.stop(states[:2], kill=True) is None
@@ -91,7 +91,8 @@ def test_runs_beyond_the_largest_array_go_as_another(tmp_path: Path) -> None:
     launcher = launcher_of(tmp_path, "true")
     run = plan_of(make_config(*SETTINGS)).runs[0]
     # MaxArraySize of the cluster is 101.
-    assert [len(batch) for batch in launcher.batches([run] * 150)] == [101, 49]
+    scripts = launcher.scripts([run] * 150, tmp_path)
+    assert [len(runs) for runs, _ in scripts] == [101, 49]
     states = submitted(launcher, orders_of(tmp_path, 101))
     assert launcher.stop(states, kill=True) is None
     all_are(launcher, states, "gone")
@@ -99,9 +100,9 @@ def test_runs_beyond_the_largest_array_go_as_another(tmp_path: Path) -> None:
 
 def test_a_failing_line_of_setup_is_told_in_its_own_words(tmp_path: Path) -> None:
     setup = "launcher.slurm.setup=['. /no/such/environment']"
-    launcher = launcher_of(tmp_path, "exit 1", setup, "launcher.slurm.use_srun=false")
+    launcher = launcher_of(tmp_path, "exit 1", setup)
     (seen,) = all_are(launcher, submitted(launcher, orders_of(tmp_path, 1)), "gone")
-    assert seen.outcome == "failed"
+    assert seen.outcome is Status.FAILED
     assert "/no/such/environment: No such file or directory" in seen.reason
 
 
@@ -116,7 +117,7 @@ def test_stopping_tells_workers_and_cancels_what_waits_but_for_others(tmp_path: 
     stopped, left = states[:3], states[3:]
     assert launcher.stop(stopped) is None
     seen = all_are(launcher, stopped[:1], "gone")
-    assert seen[0].outcome == "lost"
+    assert seen[0].outcome is Status.LOST
     (out,) = orders[0].logs.glob("*.out")
     assert "told" in out.read_text()
     # Of waiting tasks that were cancelled Slurm has no trace: they are missed for a while.

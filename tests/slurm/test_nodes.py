@@ -69,7 +69,7 @@ def test_two_nodes_train_one_run_and_a_larger_budget_extends_it(
         assert larger.ended(larger.drive()) == 0, larger.output
         sweep.assert_equal_to(undisturbed)
         assert (len(sweep.jobs(run)), sweep.attempts(run)) == (2, 2)
-        names = {path.name[-10:] for path in run.submission_logs(1).iterdir()}
+        names = {path.name[-10:] for path in run.attempt_logs(1).iterdir()}
         assert names == {f"_{node}_log.{end}" for node in (0, 1) for end in ("err", "out")}
         for node in (0, 1):
             assert f"(node {node}) <==" in sweep.command("status", "runs=seed:0", "lines=1").stdout

@@ -1,7 +1,6 @@
 """Sweeps whose runs the tests write themselves, for the tests of tracking."""
 
 import os
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.attempts import Attempt, Process, Status
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import (
     AttemptStart,
@@ -21,7 +21,6 @@ from isosweep.store.records import (
     append_metrics,
     append_record,
 )
-from isosweep.store.state import Attempt, RunState, RunStatus
 from isosweep.tracking.mlflow import MlflowBackend
 from isosweep.tracking.tracker import Overview, Tracker
 from isosweep.tracking.wandb import WandbBackend
@@ -218,27 +217,24 @@ def start(run: RunPaths, attempt: int = 1, parent: int | None = None, resumed: i
 
 
 def set_state(
-    run: RunPaths,
-    status: RunStatus,
-    step: int,
-    *,
-    attempt: int = 1,
-    reason: str | None = None,
-) -> RunState:
-    state = RunState(
-        status=status,
-        attempt=attempt,
-        host=socket.gethostname(),
-        pid=os.getpid(),
+    run: RunPaths, status: str, step: int, *, attempt: int = 1, reason: str = ""
+) -> Attempt:
+    """What attempt `attempt`, of this process, wrote last."""
+    compute = record(step).compute
+    state = Attempt(
+        run=run,
+        number=attempt,
+        status=Status(status),
+        worker=Process.this(),
         step=step,
-        compute=record(step).compute,
-        reward=None,
+        compute=compute,
+        finished=compute if status == "finished" else Compute(),
         reason=reason,
         updated=START + 1000 + step,
         diverged_by=HEALTH.stop[0] if status == "diverged" else None,
     )
     run.attempts.mkdir(exist_ok=True)
-    Attempt(run, attempt).write(state)
+    state.write()
     return state
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from isosweep.pricing import Pricing
 from isosweep.store.records import Evaluation, append_warning
-from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.backend import StoreError, fault
 from isosweep.tracking.points import (
@@ -101,7 +100,7 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
     assert [value for _, _, value in histories["parent", "sweep/best_run_reward"]] == [20 / 160]
 
 
-STATUSES: tuple[tuple[RunStatus, int, str, str], ...] = (
+STATUSES: tuple[tuple[str, int, str, str], ...] = (
     ("running", 20, "RUNNING", "running"),
     ("finished", 40, "FINISHED", "done"),
     ("finished", 20, "SCHEDULED", "to extend"),

@@ -15,11 +15,9 @@ from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.store.claims import highest
+from isosweep.store.attempts import Attempt, LauncherName, Status, highest, newest, submit
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
-from isosweep.store.state import RunState, read_state
-from isosweep.store.submissions import LauncherName, Submission, newest_submission, submit
 from isosweep.training.protocols import Decision
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
@@ -133,7 +131,7 @@ def attempted(
     """Take the run to the milestones, in `unit`."""
     health = make_config().health
     job = TrainRun(str(run.root), tuple(milestones), unit, health, saving or CheckpointConfig())
-    assert job() == "finished"
+    assert job() is Status.FINISHED
 
 
 OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
@@ -144,11 +142,11 @@ def submitted(
     milestones: Sequence[float],
     launcher: LauncherName = "local",
     **changed: object,
-) -> Submission:
-    """A submission of the run, to so many FLOPs; the one before is over."""
+) -> Attempt:
+    """An attempt at the run, to so many FLOPs; the one before is over."""
     job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json() | changed
     del job["run_dir"]
-    made = submit(run, launcher, job, "sweeps/s", "b")
+    made = submit(run, launcher, "sweeps/s", job, f"b{highest(run)}")
     assert made is not None
     return made
 
@@ -157,10 +155,10 @@ def by_a_worker(run: RunPaths, milestones: Sequence[float], sent: signal.Signals
     """Have a worker take the run to the milestones, in FLOPs, until it is `sent` a signal at its
     first checkpoint."""
     # A worker that is killed ends nothing: who follows the sweep does.
-    live = newest_submission(run)
-    if live is None or not live.live:
-        submitted(run, milestones)
-    own = run.attempt_checkpoints(highest(run.attempts) + 1)
+    before = newest(run)
+    if before is not None and before.live:
+        before.end(Status.LOST, "killed")
+    own = run.attempt_checkpoints(submitted(run, milestones).number)
     worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
     wait_for(partial(complete_checkpoints, own), 300)
     worker.send_signal(sent)
@@ -174,9 +172,9 @@ def metrics(run: RunPaths) -> list[dict[str, Any]]:
     return [{k: v for k, v in x.items() if k not in timed and "seconds" not in k} for x in lines]
 
 
-def state_of(run: RunPaths) -> RunState:
+def state_of(run: RunPaths) -> Attempt:
     """The state of a run that has one."""
-    state = read_state(run)
+    state = newest(run)
     assert state is not None
     return state
 

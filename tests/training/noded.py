@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from isosweep.store.attempts import Attempt, Status
 from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.submissions import Submission, close
 from tests.runs import wait_for
 from tests.training.builders import submitted
 
@@ -17,10 +17,10 @@ _LONG_S = 900.0
 
 
 def begun(
-    submission: Submission, nodes: int, more: Mapping[int, Mapping[str, str]]
+    attempt: Attempt, nodes: int, more: Mapping[int, Mapping[str, str]]
 ) -> list[subprocess.Popen[bytes]]:
     """The worker of each node, with `more` in the environment of some."""
-    words = [sys.executable, "-P", "-m", "isosweep.training", str(submission.path)]
+    words = [sys.executable, "-P", "-m", "isosweep.training", str(attempt.path)]
     workers = []
     for node in range(nodes):
         place = {"SLURM_PROCID": str(node), "SLURM_STEP_NUM_TASKS": str(nodes)}
@@ -40,11 +40,11 @@ def worked(
 ) -> list[int]:
     """How the workers of a job of so many nodes end, which takes the run to the milestones, in
     FLOPs, or is killed at its first checkpoint."""
-    submission = submitted(run, milestones, "slurm")
-    workers = begun(submission, nodes, more or {})
+    attempt = submitted(run, milestones, "slurm")
+    workers = begun(attempt, nodes, more or {})
     try:
         if killed:
-            own = run.attempt_checkpoints(submission.number)
+            own = run.attempt_checkpoints(attempt.number)
             wait_for(partial(complete_checkpoints, own), _LONG_S)
             for worker in workers:
                 worker.send_signal(signal.SIGKILL)
@@ -54,4 +54,4 @@ def worked(
             worker.kill()
             worker.wait()
         # Nobody else says so where the first node is killed.
-        close(submission, "failed", "killed")
+        attempt.end(Status.FAILED, "killed")

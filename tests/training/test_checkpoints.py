@@ -13,9 +13,9 @@ import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig, Keep
 from isosweep.config.health import HealthConfig
+from isosweep.store.attempts import Status
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_warnings
-from isosweep.store.state import Attempt
 from isosweep.training.progress import find_resume_point
 from isosweep.training.saving import Saver
 from isosweep.training.worker import TrainRun
@@ -112,7 +112,7 @@ def test_a_run_goes_on_from_the_checkpoint_before(
     assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
     state = state_of(run)
     (warning,) = read_warnings(run.warnings, run.records)
-    assert (state.status, state.warnings) == ("finished", ("checkpoint",))
+    assert (state.status, state.warnings) == (Status.FINISHED, ("checkpoint",))
     assert (warning.rule, before.name) == ("checkpoint", f"checkpoint-{warning.step}")
     assert f"{newest} is broken: optimizer.pt " in warning.message
 
@@ -146,7 +146,7 @@ def test_what_is_kept_of_a_run_that_has_ended(
 ) -> None:
     run = copy_of(stopped, tmp_path)
     before, newest = last_two(run)
-    Saver(CheckpointConfig(keep=keep), Attempt(run, 1), newest).end(lambda checkpoint: None)
+    Saver(CheckpointConfig(keep=keep), state_of(run), newest).end(lambda checkpoint: None)
     left = {*run.checkpoints.glob("*/*/")}
     start = find_resume_point(run, 2)
     wanted = {"all": {before, newest}, "none": set[Path]()}

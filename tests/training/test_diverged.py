@@ -50,7 +50,7 @@ def copy(diverged: Path, tmp_path: Path) -> Path:
 def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: Path) -> None:
     run = only_run(diverged)
     state = state_of(run)
-    assert (state.status, state.diverged_by, state.attempt) == ("diverged", "collapse", 1)
+    assert (state.status, state.diverged_by, state.number) == ("diverged", "collapse", 1)
     assert state.reason is not None
     assert state.reason.startswith(f"collapse at step {state.step}: reward 0")
     assert "collapse" in state.warnings
@@ -92,7 +92,7 @@ def test_it_goes_on_once_its_rule_no_longer_ends_runs(copy: Path) -> None:
     assert "1 to extend" in isosweep("mode=plan", *others, cwd=copy).stdout
     isosweep(*others, cwd=copy)
     run, after = only_run(copy), state_of(only_run(copy))
-    assert (after.status, after.diverged_by, after.attempt) == ("finished", None, 2)
+    assert (after.status, after.diverged_by, after.number) == ("finished", None, 2)
     assert after.compute.flops > 3.9e10
     steps = [line["step"] for line in read_metrics(run.metrics, run.records)]
     assert steps == list(range(1, after.step + 1))
@@ -108,7 +108,7 @@ def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_p
     assert "lost what it had gained" not in said
     run = only_run(tmp_path)
     state = state_of(run)
-    assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)
+    assert (state.status, state.diverged_by, state.number) == ("diverged", "non_finite", 1)
     (line,) = log_lines(run.warnings)
     assert (line["rule"], line["value"], line["threshold"]) == ("non_finite", None, None)
     # The first update has a rate: after it nothing can be sampled.

@@ -13,8 +13,7 @@ from isosweep.errors import RecordError
 from isosweep.job import Place
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.store.state import Attempt, claim_attempt
-from isosweep.store.submissions import read_submission
+from isosweep.store.attempts import Attempt, Status, claim
 from isosweep.training import nodes
 from isosweep.training.nodes import Nodes, NodesError, PlaceTakenError, Said
 from isosweep.training.stopping import StopRequest
@@ -43,7 +42,7 @@ def test_a_node_that_is_killed_ends_the_other(tmp_path: Path) -> None:
             worker.kill()
             worker.wait()
     # Slurm starts the job again on other nodes.
-    assert read_submission(run, 1).end is None
+    assert state_of(run).status is Status.QUEUED
     assert state_of(run).reason == f"node 1 ({socket.gethostname()}) is gone"
 
 
@@ -79,7 +78,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    return claim_attempt(prepared(of_two(), tmp_path))
+    return claim(prepared(of_two(), tmp_path))
 
 
 def opened(attempt: Attempt, count: int = 2) -> Nodes:

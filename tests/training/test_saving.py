@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.store.attempts import OvertakenError, claim
 from isosweep.store.checkpoints import fault, keep_only
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
-from isosweep.store.state import OvertakenError, claim_attempt
 from isosweep.training.saving import Saver, SavingError
 
 
 def saver_in(root: Path, config: CheckpointConfig) -> Saver:
-    return Saver(config, claim_attempt(RunPaths(root)), None)
+    return Saver(config, claim(RunPaths(root)), None)
 
 
 def save(saver: Saver, root: Path, step: int, write: Callable[[], object] = dict) -> None:
@@ -78,14 +78,14 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
 def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(keep="none"))
     save(saver, tmp_path, 1)
-    claim_attempt(RunPaths(tmp_path))
+    claim(RunPaths(tmp_path))
     with pytest.raises(OvertakenError):
         saver.end(lambda checkpoint: None)
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
 
 
 def test_what_is_no_checkpoint_ends_no_run(tmp_path: Path) -> None:
-    attempt = claim_attempt(RunPaths(tmp_path))
+    attempt = claim(RunPaths(tmp_path))
     own = attempt.run.attempt_checkpoints(1)
     (own / "checkpoint-1" / CHECKPOINT_FILES).mkdir(parents=True)
     (own / "checkpoint-2").write_text("a file")

@@ -1,4 +1,4 @@
-"""What a job executes, from its submission's file to its end."""
+"""What a job executes, from its attempt's file to its end."""
 
 import json
 import os
@@ -12,14 +12,12 @@ import pytest
 
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.state import RunState, read_state
-from isosweep.store.submissions import (
+from isosweep.store.attempts import (
+    Attempt,
     LauncherName,
-    Submission,
-    newest_submission,
-    request_cancel,
+    Status,
 )
+from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.training import heartbeat
 from isosweep.training.__main__ import main
 from isosweep.training.worker import TrainRun, trusts
@@ -37,22 +35,16 @@ def spec() -> RunSpec:
 
 def submitted(
     root: Path, budget: float = 1e9, launcher: LauncherName = "local", **changed: object
-) -> Submission:
+) -> Attempt:
     run = RunPaths(root / "runs" / spec().run_id)
     if not run.root.exists():
         prepared(spec(), root)
     return builders.submitted(run, [budget], launcher, **changed)
 
 
-def file_of(submission: Submission) -> str:
-    return str(submission.run.submission(submission.number))
-
-
-def ended(submission: Submission) -> tuple[str, str]:
-    state = newest_submission(submission.run)
-    assert state is not None
-    assert state.end is not None
-    return state.end.outcome, state.end.reason
+def ended(attempt: Attempt) -> tuple[Status, str]:
+    last = state_of(attempt.run)
+    return last.status, last.reason
 
 
 def forked(*argv: str) -> int:
@@ -68,26 +60,26 @@ def test_a_worker_that_is_not_wanted_leaves_at_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = submitted(tmp_path)
-    request_cancel(first, "ada on login1")
-    assert main([file_of(first)]) == 0
-    assert ended(first) == ("cancelled", "cancelled by ada on login1")
-    assert main([file_of(first)]) == 0
+    first.request_cancel("ada on login1")
+    assert main([str(first.path)]) == 0
+    assert ended(first) == (Status.CANCELLED, "cancelled by ada on login1")
+    assert main([str(first.path)]) == 0
     second = submitted(tmp_path)
-    assert main([file_of(first)]) == 0
-    request_cancel(second, "bob")
+    assert main([str(first.path)]) == 0
+    second.request_cancel("bob")
     assert main([str(first.run.root)]) == 0
     said = capfd.readouterr().out.splitlines()
     assert [line.split(": ", 2)[2] for line in said] == [
         "cancelled by ada on login1: nothing to do",
         "it is over (cancelled): nothing to do",
-        "it is over (cancelled): nothing to do",
+        "attempt 2 owns the run now: nothing to do",
         "cancelled by bob: nothing to do",
     ]
-    assert not first.run.attempts.exists()
+    assert not log_lines(first.run.records)
 
 
 @pytest.mark.parametrize("argv", [[], ["1.json", "2"], ["none.json"], ["1.json"], ["."]])
-def test_what_is_no_submission_is_named(
+def test_what_is_no_attempt_is_named(
     argv: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -101,12 +93,12 @@ def test_what_is_no_submission_is_named(
     assert (argv[0] if len(argv) == 1 else "isosweep.training") in said
 
 
-def amid_a_step(submission: Submission) -> int:
+def amid_a_step(attempt: Attempt) -> int:
     """A worker whose third step does not end before `go` is in the run's directory."""
     from isosweep.training.trainer import CountedGRPOTrainer
 
     quick = CountedGRPOTrainer.make_batch
-    go, amid = submission.run.root / "go", submission.run.root / "amid"
+    go, amid = attempt.run.root / "go", attempt.run.root / "amid"
     tester = os.getpid()
 
     def slow(self: CountedGRPOTrainer, count: int) -> Any:
@@ -121,15 +113,15 @@ def amid_a_step(submission: Submission) -> int:
     def work() -> None:
         heartbeat.HEARTBEAT_S = 0.2  # type: ignore[attr-defined]
         CountedGRPOTrainer.make_batch = slow  # type: ignore[method-assign]
-        os._exit(main([file_of(submission)]))
+        os._exit(main([str(attempt.path)]))
 
     process = in_a_process(work)
     wait_for(amid.exists)
-    wait_for(lambda: 2 in complete_checkpoints(submission.run.attempt_checkpoints(1)))
+    wait_for(lambda: 2 in complete_checkpoints(attempt.run.attempt_checkpoints(1)))
     return process
 
 
-def next_state(run: RunPaths) -> RunState:
+def next_state(run: RunPaths) -> Attempt:
     """The state that the worker writes next."""
     seen = state_of(run)
     wait_for(lambda: state_of(run).updated > seen.updated)
@@ -137,25 +129,24 @@ def next_state(run: RunPaths) -> RunState:
 
 
 def test_a_worker_amid_a_long_step_lives_and_obeys_a_cancel(tmp_path: Path) -> None:
-    submission = submitted(tmp_path, 1e12)
-    process = amid_a_step(submission)
+    attempt = submitted(tmp_path, 1e12)
+    process = amid_a_step(attempt)
     # What the step before wrote may come last.
-    before = next_state(submission.run)
-    beat = next_state(submission.run)
-    after = next_state(submission.run)
-    assert (before.status, after.status, after.activity) == ("running", "running", "step 3")
+    before = next_state(attempt.run)
+    beat = next_state(attempt.run)
+    after = next_state(attempt.run)
+    assert (before.status, after.status) == (Status.RUNNING, Status.RUNNING)
+    assert after.activity == "step 3"
     assert after.progressed == beat.progressed < after.updated
     # The terminal that it was started from is closed.
     os.kill(process, signal.SIGHUP)
-    request_cancel(submission, "ada")
+    attempt.request_cancel("ada")
     # A cancelled job is sent a signal, too.
     os.kill(process, signal.SIGTERM)
-    (submission.run.root / "go").touch()
+    (attempt.run.root / "go").touch()
     assert exit_status(process) == 0
-    assert ended(submission) == ("cancelled", "cancelled by ada")
-    state = state_of(submission.run)
-    assert (state.status, state.reason) == ("cancelled", "cancelled by ada")
-    assert state.step in complete_checkpoints(submission.run.attempt_checkpoints(1))
+    assert ended(attempt) == (Status.CANCELLED, "cancelled by ada")
+    assert state_of(attempt.run).step in complete_checkpoints(attempt.run.attempt_checkpoints(1))
 
 
 SCONTROL = """#!/bin/sh
@@ -176,35 +167,36 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return command
 
 
+REFUSED = "and not requeued: scontrol requeue 17: Requested operation is presently disabled"
+
+
 @pytest.mark.parametrize("requeue", [False, True])
-def test_a_warning_that_leads_to_no_requeue_ends_the_submission(
+def test_a_warning_that_leads_to_no_requeue_ends_the_attempt(
     requeue: bool, scontrol: Path, tmp_path: Path
 ) -> None:
     Path(f"{scontrol}.refuses").touch()
-    submission = submitted(tmp_path, 1e12, "slurm", requeue=requeue)
-    process = forked(file_of(submission))
-    wait_for(lambda: trains(submission.run))
+    attempt = submitted(tmp_path, 1e12, "slurm", requeue=requeue)
+    process = forked(str(attempt.path))
+    wait_for(lambda: trains(attempt.run))
     os.kill(process, signal.SIGUSR2)
     assert exit_status(process) == 0
     asked = Path(f"{scontrol}.calls")
     assert (asked.read_text() if asked.exists() else "") == "requeue 17\n" * (2 * requeue)
-    reason = f"{'requeued: ' if requeue else ''}stopped by SIGUSR2"
-    refused = ", and not requeued: scontrol requeue 17: Requested operation is presently disabled"
-    assert state_of(submission.run).reason == reason
-    assert ended(submission) == ("interrupted", reason + refused * requeue)
+    reason = f"requeued: stopped by SIGUSR2, {REFUSED}" if requeue else "stopped by SIGUSR2"
+    assert ended(attempt) == (Status.INTERRUPTED, reason)
 
 
 def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
     scontrol: Path, tmp_path: Path
 ) -> None:
-    submission = submitted(tmp_path, 1e12, "slurm", requeue=True)
-    process = forked(file_of(submission))
-    wait_for(lambda: read_state(submission.run), pause=0.001)
+    attempt = submitted(tmp_path, 1e12, "slurm", requeue=True)
+    process = forked(str(attempt.path))
+    wait_for(lambda: state_of(attempt.run).worker, pause=0.001)
     os.kill(process, signal.SIGUSR2)
     assert exit_status(process) == 0
     assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n"
     # Each such job comes a step forward, however short its time limit is.
-    assert complete_checkpoints(submission.run.attempt_checkpoints(1)).keys() == {1}
+    assert complete_checkpoints(attempt.run.attempt_checkpoints(1)).keys() == {1}
 
 
 def test_what_torch_says_of_numbers_that_are_finite_is_a_failure(
@@ -219,26 +211,26 @@ def test_what_torch_says_of_numbers_that_are_finite_is_a_failure(
     run = prepared(spec(), tmp_path)
     with pytest.raises(RuntimeError, match="probability tensor"):
         TrainRun(str(run.root), (1e9,), "flops", make_config().health)()
-    assert state_of(run).status == "failed"
+    assert state_of(run).status is Status.FAILED
 
 
 def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
-    submission = submitted(tmp_path)
+    attempt = submitted(tmp_path)
     other = replace(spec(), learning_rate=2 * spec().learning_rate)
-    write_json(submission.run.spec, {"spec": other.to_json()})
-    assert main([file_of(submission)]) == 1
-    outcome, reason = ended(submission)
-    assert outcome == "failed"
+    write_json(attempt.run.spec, {"spec": other.to_json()})
+    assert main([str(attempt.path)]) == 1
+    status, reason = ended(attempt)
+    assert status is Status.FAILED
     assert f"holds the spec of {other.run_id}, and this run is {spec().run_id}" in reason
-    assert read_state(submission.run) is None
+    assert not log_lines(attempt.run.records)
 
 
-def test_trust_counts_in_a_submission_that_nobody_else_may_write(tmp_path: Path) -> None:
-    submission = submitted(tmp_path)
-    document = json.loads(submission.path.read_text())
-    assert not trusts(submission)
+def test_trust_counts_in_an_attempt_that_nobody_else_may_write(tmp_path: Path) -> None:
+    attempt = submitted(tmp_path)
+    document = json.loads(attempt.path.read_text())
+    assert not trusts(attempt)
     document["job"]["trust"] = True
-    write_json(submission.path, document)
-    assert trusts(submission)
-    submission.path.chmod(0o666)
-    assert not trusts(submission)
+    write_json(attempt.path, document)
+    assert trusts(attempt)
+    attempt.path.chmod(0o666)
+    assert not trusts(attempt)
