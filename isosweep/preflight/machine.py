@@ -13,6 +13,7 @@ from isosweep.devices import Devices, visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_node, memory_gb
+from isosweep.models.prompts import require_prompts
 from isosweep.models.stops import require_stops
 from isosweep.models.weights import missing_weights
 from isosweep.plan.evaluation import evaluations
@@ -95,7 +96,11 @@ def _preflight_training(
         require_stops(variant.config.generation, variant.config.model)
         try_loss(variant.config)
         # What is wrong with the problems is reported once, not by every worker.
-        problems_of_sets(variant.config, variant.problems.training)
+        training = variant.problems.training
+        sets = problems_of_sets(variant.config, training)
+        firsts = {getattr(problem, "part", None): problem for problem in training}
+        firsts |= {name: problems[0] for name, problems in sets.items()}
+        require_prompts(variant.config.model, firsts.values())
 
 
 def missing_devices(config: SweepConfig) -> Missing:

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
+from isosweep.models.prompts import prompt_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.beside import Beside
 from isosweep.training.changed import without_routing
-from isosweep.training.grpo import prompt_tokens
 from isosweep.training.protocols import Policy, Tokenizer
 from isosweep.training.sampling import Sampler, streams
 from isosweep.training.vllm import VllmSampler

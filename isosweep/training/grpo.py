@@ -15,10 +15,10 @@ from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.config.evaluation_sets import on_sets
-from isosweep.config.model import ModelConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.models.checkpoints import load_difference
+from isosweep.models.prompts import prompt_tokens
 from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
@@ -104,22 +104,6 @@ def keep_soft_cap(model: Any) -> None:
     caps = getattr(model.config, "attn_logit_softcapping", None) is not None
     if caps and model.config._attn_implementation == "sdpa":
         model.set_attn_implementation("eager")
-
-
-def prompt_tokens(tokenizer: Tokenizer, problem: Problem, model: ModelConfig) -> list[int]:
-    """The problem as the model reads it: through its chat template where it has one."""
-    if tokenizer.chat_template is None:
-        return list(tokenizer(problem.prompt)["input_ids"])
-    messages = [{"role": "user", "content": problem.prompt}]
-    if model.system_prompt is not None:
-        messages.insert(0, {"role": "system", "content": model.system_prompt})
-    read = tokenizer.apply_chat_template(
-        messages,
-        add_generation_prompt=True,
-        return_dict=True,
-        **(model.chat_template_kwargs or {}),
-    )
-    return list(read["input_ids"])
 
 
 class Verification:

@@ -1,5 +1,6 @@
 """What the chat template is given reaches the model, and is part of a run's identity."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import pytest
 
 from isosweep.config.model import ModelConfig
+from isosweep.errors import SettingError
+from isosweep.models.prompts import prompt_tokens, require_prompts
 from isosweep.models.weights import content_identity, missing_weights
 from isosweep.plan.spec import run_spec
 from isosweep.tasks import Problem
-from tests.conftest import make_config
+from tests.conftest import make_config, refused
 from tests.models.checkpoints import save_family
 
 pytestmark = pytest.mark.train
@@ -37,8 +40,6 @@ def model_at(directory: Path, **more: Any) -> ModelConfig:
 
 def test_the_template_is_given_arguments_and_a_system_prompt(saved: Path) -> None:
     from transformers import AutoTokenizer
-
-    from isosweep.training.grpo import prompt_tokens
 
     tokenizer = AutoTokenizer.from_pretrained(saved)
     tokenizer.chat_template = THINKING
@@ -87,3 +88,43 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
     for each in (model, pinned, replace(model, revision="0123abc")):
         assert weights(each) == str(snapshot)
         assert missing_weights(each) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "more", "rule"),
+    [
+        (
+            "{% for m in messages %}{% if m.role == 'system' %}"
+            "{{ raise_exception('System role not supported') }}{% endif %}{% endfor %}",
+            ("model.system_prompt=Sort.",),
+            "fails on a message of system and user: TemplateError: System role not supported",
+        ),
+        ("{% for m in messages %}", (), "fails on a message of user: TemplateSyntaxError"),
+        ("{{ messages[0].content + 1 }}", (), "fails on a message of user: TypeError"),
+        ("{{ messages[0].content }}{{ eos_token }}", (), "its prompts end with <|im_end|>"),
+        ("{{ strftime_now('%Y') }}", (), "puts the time into the prompt (strftime_now)"),
+    ],
+)
+def test_a_template_that_no_run_can_be_trained_with_is_refused_before_launch(
+    template: str, more: tuple[str, ...], rule: str, saved: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(saved, tmp_path / "model")
+    (model / "chat_template.jinja").write_text(template)
+    local = ("model=local", f"model.path={model}", "generation=transformers", "hardware=cpu")
+    sizes = ("recipe=tiny", "grid=tiny", "task=sort", "budget=[384]", "budget_unit=rollouts")
+    said = refused(*local, *sizes, *more, cwd=tmp_path)
+    assert f"model.path={model}: its" in said
+    assert rule in said
+
+
+def test_a_date_that_is_given_to_a_template_is_no_clock(saved: Path, tmp_path: Path) -> None:
+    saved = shutil.copytree(saved, tmp_path / "model")
+    model = model_at(saved, chat_template_kwargs={"date_string": "26 Jul 2024"})
+    problem = Problem(problem_id="p", prompt="1 + 1", answer="2")
+    dated = (
+        "{% if date_string is not defined %}{% set date_string = strftime_now('%d') %}{% endif %}"
+    )
+    (saved / "chat_template.jinja").write_text(dated + "{{ date_string }}{{ messages[0].content }}")
+    require_prompts(model, [problem])
+    with pytest.raises(SettingError, match="date_string: '26 Jul 2024'"):
+        require_prompts(model_at(saved), [problem])

@@ -112,7 +112,7 @@ class Bench:
     def __init__(self, spec: RunSpec, checkpoints: Path) -> None:
         import torch
 
-        from isosweep.training.grpo import prompt_tokens
+        from isosweep.models.prompts import prompt_tokens
         from isosweep.training.vllm import make_sampler
 
         self.trainer = trainer_of(spec, checkpoints)
