@@ -72,7 +72,7 @@ class OwnFunction:
             sys.path.insert(0 if self.directory else len(sys.path), directory)
         try:
             module = importlib.import_module(self.module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.refused(f"cannot be imported: {type(error).__name__}: {error}") from None
         function = getattr(module, self.name, None)
         if not callable(function):

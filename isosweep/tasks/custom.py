@@ -9,7 +9,8 @@ has an example.
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from numbers import Real
 from typing import Any, NamedTuple
@@ -68,7 +69,8 @@ def judge(
     text or None."""
     config = _custom(task)
     own, wrong = _load(config), own_function(config).refused
-    returned = list(own.score(problems, completions))
+    with _exits_refused(config, "its score"):
+        returned = list(own.score(problems, completions))
     if len(returned) != len(completions):
         raise wrong(f"its score returned {len(returned)} numbers for {len(completions)}")
     for value in returned:
@@ -77,7 +79,8 @@ def judge(
             raise wrong(f"its score returned {value!r}, which is no number in [0, 1]")
     answers: list[Any] = [None] * len(returned)
     if own.answer is not None:
-        answers = list(map(own.answer, problems, completions))
+        with _exits_refused(config, "its answer"):
+            answers = list(map(own.answer, problems, completions))
     for answer in answers:
         if not isinstance(answer, str | None):
             raise wrong(f"its answer returned {answer!r}, which is neither text nor None")
@@ -107,13 +110,23 @@ def _load(config: CustomConfig) -> _Returned:
     return _loaded[key]
 
 
+@contextmanager
+def _exits_refused(config: CustomConfig, what: str) -> Iterator[None]:
+    """Raise SettingError where the user's code ends the process, which would say nothing."""
+    try:
+        yield
+    except SystemExit as error:
+        raise own_function(config).refused(f"{what} called sys.exit({error.code})") from None
+
+
 def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
     parameters, wrong = config.parameters or {}, own_function(config).refused
     try:
         inspect.signature(function).bind(**parameters)
     except TypeError as error:
         raise wrong(f"does not take task.custom.parameters: {error}") from None
-    returned = function(**parameters)
+    with _exits_refused(config, "it"):
+        returned = function(**parameters)
     if not (isinstance(returned, tuple) and len(returned) in (2, 3)):
         raise wrong(f"returned {type(returned).__name__}, not a pair (problems, score)")
     own = _Returned(*returned)

@@ -1,5 +1,6 @@
 """Problems of a task's rows: a JSON lines or Parquet file, or a Hugging Face dataset."""
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -172,10 +173,8 @@ def _read_rows(config: RowsConfig) -> Iterator[tuple[int, Row]]:
     setting = f"{config.group}.path"
     if config.path.endswith(".parquet"):
         yield from enumerate(_parquet(setting, config.path), start=1)
-    elif config.path.endswith(".json"):
-        yield from enumerate(_json_list(setting, config.path), start=1)
     else:
-        yield from _json_lines(setting, config.path)
+        yield from _json(setting, config.path)
 
 
 def first_row(config: RowsConfig) -> Row:
@@ -185,48 +184,30 @@ def first_row(config: RowsConfig) -> Row:
     raise SettingError(f"{config.group}.path", source(config), "has no rows")
 
 
-def _json_list(setting: str, path: str) -> list[Row]:
-    data = Path(path).read_bytes()
-    try:
-        rows = json.loads(data.decode("utf-8-sig"))
-        if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
-            raise ValueError("not a list of JSON objects; a row on each line is a .jsonl file")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise SettingError(setting, path, f"line {number} is not UTF-8", _AS_UTF8) from None
-    except ValueError as error:
-        raise SettingError(setting, path, f"cannot be read: {error}") from None
-    for number, row in enumerate(rows, start=1):
-        _require_characters(setting, path, number, row)
-    return rows
-
-
-def _json_lines(setting: str, path: str) -> Iterator[tuple[int, Row]]:
+def _json(setting: str, path: str) -> Iterator[tuple[int, Row]]:
+    """Rows of a JSON list, or of one JSON object a line, whatever the file is called."""
     with Path(path).open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
+        listed = file.read(1 << 10).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+        file.seek(0)
+        for number, text in enumerate([file.read()] if listed else file, start=1):
+            if not text.strip():
                 continue
             try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                if not isinstance(row, dict):
-                    raise ValueError("not a JSON object")
-            except UnicodeDecodeError:
-                raise SettingError(setting, path, f"row {number} is not UTF-8", _AS_UTF8) from None
+                read = json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except UnicodeDecodeError as error:
+                line = text.count(b"\n", 0, error.start) + number
+                rule = f"{'line' if listed else 'row'} {line} is not UTF-8"
+                raise SettingError(setting, path, rule, "the same file saved as UTF-8") from None
             except ValueError as error:
-                rule = f"row {number} cannot be read: {error}"
+                rule = f"{'the list' if listed else f'row {number}'} cannot be read: {error}"
                 raise SettingError(setting, path, rule) from None
-            _require_characters(setting, path, number, row)
-            yield number, row
-
-
-_AS_UTF8 = "the same file saved as UTF-8"
-
-
-def _require_characters(setting: str, path: str, number: int, row: Row) -> None:
-    """Raise SettingError for a row with text that no file and no tokenizer takes."""
-    if has_half_character(json.dumps(row, ensure_ascii=False)):
-        rule = f"row {number} has half of a character (a lone surrogate)"
-        raise SettingError(setting, path, rule, "a file without that row")
+            for at, row in enumerate(read if listed else [read], start=number):
+                if not isinstance(row, dict):
+                    raise SettingError(setting, path, f"row {at} is not a JSON object")
+                if has_half_character(json.dumps(row, ensure_ascii=False)):
+                    rule = f"row {at} has half of a character (a lone surrogate)"
+                    raise SettingError(setting, path, rule, "a file without that row")
+                yield at, row
 
 
 def _parquet(setting: str, path: str) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from tests.conftest import make_config
 from tests.tasks.scoring import scores
 
 _MODULE = """
+import sys
 from isosweep.tasks import Problem
 
 def letters(count=26):
@@ -34,6 +35,8 @@ def alone(): return letters()[0]
 def unscored(): return letters()[0], "score"
 def high(): return letters()[0], lambda problems, completions: [2.0 for _ in problems]
 def short(): return letters()[0], lambda problems, completions: []
+def leaving(): return letters()[0], lambda problems, completions: sys.exit(3)
+def gone(): sys.exit("bye")
 def untyped(): return [Problem(problem_id=1, prompt="?", answer="!")], lambda p, c: [1.0]
 def single():
     import numpy
@@ -46,6 +49,7 @@ value = 3
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_tasks.py").write_text(_MODULE)
+    (folder / "leaving.py").write_text("raise SystemExit(4)")
     return folder
 
 
@@ -88,6 +92,9 @@ def test_a_third_function_tells_the_answers_that_are_voted_on(directory: Path) -
         ("own_tasks:wordy", (), "its answer returned 1, which is neither text nor None"),
         ("own_tasks:high", (), "returned 2.0, which is no number in"),
         ("own_tasks:short", (), "returned 0 numbers for 1"),
+        ("own_tasks:leaving", (), r"its score called sys.exit\(3\)"),
+        ("own_tasks:gone", (), r"it called sys.exit\(bye\)"),
+        ("leaving:letters", (), "cannot be imported: SystemExit: 4"),
         ("own_tasks:untyped", (), "problem_id=1"),
         ("own_tasks:letters", ("task.custom.parameters={many:3}",), "does not take .*many"),
     ],

@@ -57,9 +57,10 @@ def hendrycks(path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-LAYOUTS = {"a.jsonl": gsm8k, "b.parquet": verl, "c.json": deepscaler, "d.jsonl": hendrycks}
+# A list is told from lines by what the file holds, not by its name.
+LAYOUTS = {"a.json": gsm8k, "b.parquet": verl, "c.json": deepscaler, "d.jsonl": hendrycks}
 SAID = {
-    "a.jsonl": "GSM8K: task.math.problem_column=question task.math.answer_column=answer "
+    "a.json": "GSM8K: task.math.problem_column=question task.math.answer_column=answer "
     "task.math.answer_after=####",
     "b.parquet": "verl: task.math.problem_column=prompt "
     "task.math.answer_column=reward_model.ground_truth",
@@ -107,8 +108,8 @@ TALK = [{"role": "user", "content": "2 + 2?"}]
     ("name", "write", "setting", "rule"),
     [
         ("a.jsonl", text("\n\n"), "task.math.path", "has no rows"),
-        ("a.json", lines(GOOD), "task.math.path", "a row on each line is a .jsonl file"),
-        ("a.json", text("[1, 2]"), "task.math.path", "not a list of JSON objects"),
+        ("a.json", text("[1, 2]"), "task.math.path", "row 1 is not a JSON object"),
+        ("a.json", text('[{"problem": 1}'), "task.math.path", "the list cannot be read"),
         ("a.jsonl", text("problem,answer\n"), "task.math.path", "row 1 cannot be read"),
         ("a.jsonl", lines({"text": "2 + 2 = 4"}), "task.math.problem_column", "has text, and none"),
         ("a.jsonl", lines(GOOD, {"problem": "1?"}), "task.math.answer_column", "row 2 of"),
