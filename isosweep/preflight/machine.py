@@ -225,7 +225,7 @@ def _missing_sandbox() -> Missing:
     if why is None:
         return []
     remedy = (
-        "run on Linux (x86-64 or ARM64) with seccomp filters, which a container must not forbid; "
+        "run on Linux with libseccomp and seccomp filters, which a container must not forbid; "
         "task=code has no other way to run programs"
     )
     return [(f"a sandbox for programs (task=code): {why}", remedy)]

@@ -9,65 +9,50 @@ copies: what a function changes in them is not seen.
 
 import builtins
 import json
-import os
-import struct
 import symtable
 from collections import deque
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from decimal import Decimal
 from fractions import Fraction
+from multiprocessing.connection import Connection
 from typing import Any
 
 # Bytes of one call or result.
 _LONGEST = 64 << 20
-# JSON readers that hold numbers in 64 bits are not asked for more.
-_PLAIN_INT = 2**53
-
-
-class Link:
-    """Documents to and from the process at the other end of a socket."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def send(self, document: Any) -> None:
-        """Write one document."""
-        text = json.dumps(document).encode()
-        message = memoryview(struct.pack("Q", len(text)) + text)
-        while message:
-            message = message[os.write(self._file, message) :]
-
-    def receive(self) -> Any:
-        """The next document. Raises EOFError where the other end is gone."""
-        (length,) = struct.unpack("Q", self._read(8))
-        if length > _LONGEST:
-            raise EOFError
-        return json.loads(self._read(length))
-
-    def _read(self, wanted: int) -> bytes:
-        content = bytearray()
-        while len(content) < wanted:
-            part = os.read(self._file, min(wanted - len(content), 1 << 20))
-            if not part:
-                raise EOFError
-            content += part
-        return bytes(content)
+# What goes over the link beside JSON's own values: the name of its kind there, its types, what it
+# is taken apart to (a text, or parts of any kind), and what makes it of that again.
+_KINDS: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    # No limit on digits, as decimal numbers have it.
+    "int": (int, hex, lambda text: int(text, 16)),
+    "complex": (complex, str, complex),
+    "fraction": (Fraction, str, Fraction),
+    "decimal": (Decimal, str, Decimal),
+    "bytes": ((bytes, bytearray), lambda value: value.hex(), bytes.fromhex),
+    "dict": (dict, dict.items, dict),
+    "list": ((list, KeysView, ValuesView, ItemsView), iter, list),
+    "tuple": (tuple, iter, tuple),
+    "set": (set, iter, set),
+    "frozenset": (frozenset, iter, frozenset),
+    "deque": (deque, iter, deque),
+    "iterator": ((Iterator, range), iter, iter),
+}
 
 
 class Remote:
     """A function or an object of the program, in the program's process."""
 
-    def __init__(self, number: int, ask: Callable[[list[Any]], Any]) -> None:
-        self._number, self._ask = number, ask
+    def __init__(self, number: int, request: Callable[..., Any]) -> None:
+        self._number, self._request = number, request
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         """What the program's function returns."""
-        return self._ask(["call", self._number, pack(values, _number), pack(named, _number)])
+        given = (pack(values, _number), pack(named, _number))
+        return self._request("call", self._number, *given)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._ask(["attribute", self._number, name])
+        return self._request("attribute", self._number, name)
 
 
 def _number(value: Any) -> int:
@@ -78,29 +63,12 @@ def _number(value: Any) -> int:
 
 def pack(value: Any, keep: Callable[[Any], int]) -> Any:
     """`value` for JSON; `keep` gives the number of what is no plain data."""
-    match value:
-        case None | bool() | float() | str():
-            return value
-        case int():
-            return value if abs(value) < _PLAIN_INT else ["int", hex(value)]
-        case Fraction() | Decimal():
-            return ["fraction" if isinstance(value, Fraction) else "decimal", str(value)]
-        case complex():
-            return ["complex", [value.real, value.imag]]
-        case bytes() | bytearray():
-            return ["bytes", value.hex()]
-        case dict():
-            return ["dict", [[pack(k, keep), pack(v, keep)] for k, v in value.items()]]
-        case list() | tuple() | set() | frozenset() | deque():
-            kinds = (list, tuple, set, frozenset, deque)
-            kind = next(kind for kind in kinds if isinstance(value, kind))
-            return [kind.__name__, [pack(item, keep) for item in value]]
-        case type():
-            return ["remote", keep(value)]
-        case KeysView() | ValuesView() | ItemsView():
-            return ["list", [pack(item, keep) for item in value]]
-        case Iterator() | range():
-            return ["iterator", [pack(item, keep) for item in value]]
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    for kind, (types, parts_of, _) in _KINDS.items():
+        if isinstance(value, types):
+            parts = parts_of(value)
+            return [kind, parts if isinstance(parts, str) else [pack(p, keep) for p in parts]]
     return ["remote", keep(value)]
 
 
@@ -108,34 +76,14 @@ def unpack(document: Any, remote: Callable[[int], Any]) -> Any:
     """The value that `pack` was given; `remote` says what stands for a number."""
     if not isinstance(document, list):
         return document
-    kind, content = document
-    match kind:
-        case "int":
-            return int(content, 16)
-        case "complex":
-            return complex(*content)
-        case "fraction":
-            return Fraction(content)
-        case "decimal":
-            return Decimal(content)
-        case "bytes":
-            return bytes.fromhex(content)
-        case "remote":
-            return remote(content)
-        case "dict":
-            return {unpack(k, remote): unpack(v, remote) for k, v in content}
-    makers: dict[str, Callable[[Iterable[Any]], Any]] = {
-        "list": list,
-        "tuple": tuple,
-        "set": set,
-        "frozenset": frozenset,
-        "iterator": iter,
-        "deque": deque,
-    }
-    return makers[kind]([unpack(item, remote) for item in content])
+    kind, parts = document
+    if kind == "remote":
+        return remote(parts)
+    _, _, made_of = _KINDS[kind]
+    return made_of([unpack(p, remote) for p in parts] if isinstance(parts, list) else parts)
 
 
-def serve(names: dict[str, Any], link: Link) -> None:
+def serve(names: dict[str, Any], link: Connection) -> None:
     """Answer calls of what the program defined, until the tests are over."""
     kept: list[Any] = []
 
@@ -145,7 +93,7 @@ def serve(names: dict[str, Any], link: Link) -> None:
 
     while True:
         try:
-            kind, *request = link.receive()
+            kind, *request = json.loads(link.recv_bytes())
         except EOFError:
             return
         try:
@@ -160,22 +108,22 @@ def serve(names: dict[str, Any], link: Link) -> None:
             reply = {"value": pack(value, keep)}
         except BaseException as error:
             reply = {"error": type(error).__name__}
-        link.send(reply)
+        link.send_bytes(json.dumps(reply).encode())
 
 
-def run_tests(source: str, link: Link) -> None:
+def run_tests(source: str, link: Connection) -> None:
     """Run the tests; whatever they raise says that they are not passed."""
 
-    def ask(request: list[Any]) -> Any:
-        link.send(request)
-        reply = link.receive()
+    def request(*parts: Any) -> Any:
+        link.send_bytes(json.dumps(parts).encode())
+        reply = json.loads(link.recv_bytes(_LONGEST))
         if "error" in reply:
             raise _error(reply["error"])
-        return unpack(reply["value"], lambda number: Remote(number, ask))
+        return unpack(reply["value"], lambda number: Remote(number, request))
 
     names: dict[str, Any] = {"__name__": "tests"}
     for name in names_of_program(source):
-        names[name] = ask(["name", name])
+        names[name] = request("name", name)
     exec(compile(source, "tests.py", "exec"), names)
 
 
@@ -194,19 +142,16 @@ def names_of_program(source: str) -> list[str]:
     A builtin is the program's where the tests use one only and no other name: a program that
     defines `abs` has no say in what its tests compute with it.
     """
-    table = symtable.symtable(source, "tests.py", "exec")
-    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
+    module = symtable.symtable(source, "tests.py", "exec")
+    tables = [module]
+    for table in tables:
+        tables += table.get_children()
+    bound = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_local()}
     used = {
         symbol.get_name()
-        for part in _tables(table)
-        for symbol in part.get_symbols()
+        for table in tables
+        for symbol in table.get_symbols()
         if symbol.is_global() and symbol.is_referenced() and symbol.get_name() not in bound
     }
     own = {name for name in used if not hasattr(builtins, name)}
     return sorted(own or (used if len(used) == 1 else ()))
-
-
-def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from _tables(child)

@@ -3,18 +3,18 @@
 import json
 import math
 import os
-import select
 import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from isosweep.sandbox.program import CONFINED, PASSED
+from isosweep.sandbox.program import PASSED
+from isosweep.sandbox.server import READY
 
-_SERVER = Path(__file__).with_name("server.py")
+_SERVER = "import sys; sys.path.append({!r}); from isosweep.sandbox import server; server.main()"
 _START_LIMIT_S = 60.0
 # Bytes that a program may write besides as many as are expected of it.
 _SPARE_OUTPUT = 1 << 20
@@ -35,22 +35,25 @@ class Limits:
 
 
 class Sandbox:
-    """A server of programs; it ends with this process."""
+    """A server of programs; it ends with this process. Raises SandboxError."""
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        start = _SERVER.format(str(Path(__file__).parents[2]))
         with theirs:
             self._server = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", str(_SERVER)],
+                [sys.executable, "-I", "-S", "-B", "-c", start],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={"PYTHONHASHSEED": "0"},
             )
         self._control.settimeout(_START_LIMIT_S)
         try:
-            self._answer()
-        except OSError:
-            raise SandboxError(f"{_SERVER} does not start; see its message above") from None
+            said = self._control.recv(1024)
+        except OSError as error:
+            said = str(error).encode()
+        if said != READY:
+            raise SandboxError(said.decode() or "its server does not start; see its message above")
 
     @property
     def pid(self) -> int:
@@ -63,10 +66,19 @@ class Sandbox:
         self._server.wait()
 
     def passes(self, program: str, tests: dict[str, Any], limits: Limits) -> bool:
-        """Whether the program passes all tests. Raises SandboxError."""
+        """Whether the program passes all tests. Raises ConnectionError where the sandbox ends."""
         deadline = time.monotonic() + limits.seconds
         if "asserts" in tests:
-            return self._passes_asserts(program, tests["asserts"], limits, deadline)
+            testing = replace(limits, memory_bytes=_TESTS_MEMORY_BYTES)
+            callee, caller = socket.socketpair()
+            with (
+                callee,
+                caller,
+                _order("library", program, limits) as library,
+                _order("tests", tests["asserts"], testing) as asserts,
+            ):
+                files = (library.fileno(), callee.fileno(), asserts.fileno(), caller.fileno())
+                return self._run(deadline, files) == PASSED
         return all(
             self._prints(program, given, wanted, limits, deadline)
             for given, wanted in tests["pairs"]
@@ -75,91 +87,47 @@ class Sandbox:
     def _prints(
         self, program: str, given: str, wanted: str, limits: Limits, deadline: float
     ) -> bool:
-        order = {"role": "script", "program": program, "input": given}
-        with _Pipe() as pipe:
-            self._fork(order, limits, pipe.writer)
-            output = pipe.read(deadline, len(wanted.encode()) + _SPARE_OUTPUT)
-        # Also a program that has closed its output may go on, but no longer than its time.
-        codes = self._end(0 if output is None else deadline)
-        return codes == [0] and output is not None and _same(output, wanted)
+        most = len(wanted.encode()) + _SPARE_OUTPUT
+        order = _order("script", program, limits, input=given, output_bytes=most)
+        with order, _memory_file() as output:
+            if self._run(deadline, (order.fileno(), output.fileno())) != 0:
+                return False
+            output.seek(0)
+            return _lines(output.read().decode("utf-8", "replace")) == _lines(wanted)
 
-    def _passes_asserts(self, program: str, source: str, limits: Limits, deadline: float) -> bool:
-        library = {"role": "library", "program": program}
-        testing = replace(limits, memory_bytes=_TESTS_MEMORY_BYTES)
-        callee, caller = socket.socketpair()
-        with callee, caller, _Pipe() as pipe:
-            # Its output goes nowhere, and it never has the pipe of the verdict.
-            self._fork(library, limits, callee.fileno(), callee.fileno())
-            self._fork({"role": "tests", "tests": source}, testing, pipe.writer, caller.fileno())
-            callee.close()
-            caller.close()
-            verdict = pipe.read(deadline, len(PASSED))
-        self._end(0)
-        return verdict == PASSED
+    def _run(self, deadline: float, files: tuple[int, ...]) -> int:
+        """Run the processes whose orders and outputs are in `files`, side by side.
 
-    def _fork(self, order: dict[str, Any], limits: Limits, *files: int) -> None:
-        """Start a process that does what the order says. Raises SandboxError."""
-        cpu_s = math.ceil(limits.seconds) + 1
-        order |= {"memory_bytes": limits.memory_bytes, "cpu_s": cpu_s}
-        mine, theirs = socket.socketpair()
-        with mine, theirs:
-            socket.send_fds(self._control, [b"fork"], [theirs.fileno(), *files])
-            theirs.close()
-            mine.sendall(json.dumps(order).encode())
-            mine.shutdown(socket.SHUT_WR)
-            reply = mine.recv(1024)
-        if not reply:
-            raise ConnectionError("a process of the sandbox ended before its program began")
-        if reply != CONFINED:
-            raise SandboxError(reply.decode())
-
-    def _end(self, deadline: float) -> list[int]:
-        """Exit codes of the programs, each of which may go on until the deadline."""
+        Returns the exit code of the last, at whose end the others are killed. It is killed itself
+        at the deadline.
+        """
         left = max(0.0, deadline - time.monotonic())
         self._control.settimeout(left + _START_LIMIT_S)
-        self._control.send(f"end {left}".encode())
-        codes: list[int] = json.loads(self._answer())
-        return codes
-
-    def _answer(self) -> bytes:
-        answer = self._control.recv(1024)
-        if not answer:
+        socket.send_fds(self._control, [str(left).encode()], files)
+        code = self._control.recv(64)
+        if not code:
             raise ConnectionError("the sandbox has ended")
-        return answer
+        return int(code)
 
 
-class _Pipe:
-    """What a program writes; `writer` is for the program."""
-
-    def __enter__(self) -> "_Pipe":
-        self._reader, self.writer = os.pipe()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._reader)
-        if self.writer >= 0:
-            os.close(self.writer)
-
-    def read(self, deadline: float, most: int) -> bytes | None:
-        """All that is written until the program closes it; None for more, or where time is over."""
-        os.close(self.writer)
-        self.writer = -1
-        content = bytearray()
-        while len(content) <= most:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._reader], [], [], left)[0]:
-                return None
-            part = os.read(self._reader, 1 << 16)
-            if not part:
-                return bytes(content)
-            content += part
-        return None
+def _order(role: str, source: str, limits: Limits, output_bytes: int = 0, **more: str) -> BinaryIO:
+    """What a process of the sandbox is to do (program.py), in memory."""
+    confined = {
+        "memory_bytes": limits.memory_bytes,
+        "cpu_s": math.ceil(limits.seconds) + 1,
+        "output_bytes": output_bytes,
+    }
+    return _memory_file({"role": role, "source": source, "limits": confined, **more})
 
 
-def _same(output: bytes, wanted: str) -> bool:
-    """Whether the lines are equal, but for white space at their ends and after the last."""
-    return _lines(output.decode("utf-8", "replace")) == _lines(wanted)
+def _memory_file(document: dict[str, Any] | None = None) -> BinaryIO:
+    file = open(os.memfd_create("sandbox"), "w+b")  # noqa: PTH123, SIM115
+    if document is not None:
+        file.write(json.dumps(document).encode())
+        file.seek(0)
+    return file
 
 
 def _lines(text: str) -> list[str]:
+    """The lines, but for white space at their ends and after the last."""
     return [line.rstrip() for line in text.rstrip().split("\n")]

@@ -1,7 +1,7 @@
-"""What a child of the server does: take its order, give up its rights, run what it was given.
+"""What a child of the server does: read its order, give up its rights, run what it was given.
 
 An order is JSON with a `role`: a `script` has an input and an output; of a `library` functions are
-called over a link, by `tests` at its other end, whose output is `PASSED` or nothing.
+called over a link, by `tests` at its other end.
 """
 
 import atexit
@@ -9,47 +9,45 @@ import builtins
 import contextlib
 import json
 import os
-import socket
+import signal
 import sys
 import threading
 import types
+from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from isosweep.sandbox.calls import Link, run_tests, serve
+from isosweep.sandbox.calls import run_tests, serve
 from isosweep.sandbox.confinement import confine
 
-CONFINED, PASSED = b"confined", b"passed"
-# Where the link to the other process is; the server has nothing above it.
+# The exit code of tests that are passed: with 0 they may exit by themselves.
+PASSED = 99
+# Where the link to the other process is.
 _LINK = 3
 _MOST_FILES = 1024
 
 
-def run(server: int, order_file: int, output: int, link: int | None = None) -> NoReturn:
+def run(server: int, order_file: int, file: int) -> NoReturn:
     """Do what the order says in this process, a child of `server`, which ends with it.
 
-    The reply to an order is `CONFINED`; anything else says why the process could not be.
+    `file` is the output of a script, the link of the others.
     """
-    with socket.socket(fileno=os.dup(order_file)) as orders:
-        order = json.loads(_received(orders))
+    with open(order_file, "rb") as content:
+        order = json.load(content)
     # The server's stdout leads nowhere, and so do a program's stderr and what a library prints.
     os.dup2(1, 2)
     os.dup2(_input(order.get("input", "")), 0)
-    if order["role"] != "library":
-        os.dup2(output, 1)
-    if link is not None:
-        os.dup2(link, _LINK)
-    first = _LINK if link is None else _LINK + 1
-    os.closerange(first, order_file)
-    os.closerange(order_file + 1, _MOST_FILES)
-    _fresh_interpreter(order["role"])
+    linked = order["role"] != "script"
+    os.dup2(file, _LINK if linked else 1)
+    os.closerange(_LINK + linked, _MOST_FILES)
+    _fresh_interpreter()
     try:
-        confine(server, order["memory_bytes"], order["cpu_s"])
-    except OSError as error:
-        os.write(order_file, str(error).encode())
+        confine(server, **order["limits"])
+    except OSError:
+        # The server that takes its place says why, if it goes on.
+        if os.getppid() == server:
+            os.kill(server, signal.SIGKILL)
         os._exit(1)
-    os.write(order_file, CONFINED)
-    os.close(order_file)
-    code = _exit_code(order)
+    code = _exit_code(order["role"], order["source"])
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     try:
@@ -60,23 +58,15 @@ def run(server: int, order_file: int, output: int, link: int | None = None) -> N
     os._exit(code)
 
 
-def _received(orders: socket.socket) -> bytes:
-    parts = []
-    while part := orders.recv(1 << 20):
-        parts.append(part)
-    return b"".join(parts)
-
-
 def _input(text: str) -> int:
     """A file in memory that holds the input: nobody has to feed a program that reads slowly."""
     number = os.memfd_create("input")
     with open(number, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "replace"))
-    os.lseek(number, 0, os.SEEK_SET)
-    return number
+    return os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
 
 
-def _fresh_interpreter(role: str) -> None:
+def _fresh_interpreter() -> None:
     """What a program finds as if the interpreter had been started for it."""
     atexit._clear()
     # Of `site`, which is left out.
@@ -84,24 +74,23 @@ def _fresh_interpreter(role: str) -> None:
     sys.argv = ["program.py"]
     sys.path.clear()
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115
-    # Tests may print: their output is their verdict.
-    sys.stdout = sys.__stdout__ = open(2 if role == "tests" else 1, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: PTH123, SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115
     # There are no threads. The common use of one, for a deeper stack, does as well without.
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
     threading.Thread.join = lambda self, timeout=None: None  # type: ignore[method-assign]
 
 
-def _exit_code(order: dict[str, Any]) -> int:
-    """0 where the role was played to its end."""
+def _exit_code(role: str, source: str) -> int:
+    """Return 0 where a script or a library came to its end, PASSED where tests did."""
     try:
-        match order["role"]:
+        match role:
             case "script":
-                _execute(order["program"], "__main__")
+                _execute(source, "__main__")
             case "library":
-                serve(_execute(order["program"], "program"), Link(_LINK))
+                serve(_execute(source, "program"), Connection(_LINK))
             case _:
-                run_tests(order["tests"], Link(_LINK))
-                os.write(1, PASSED)
+                run_tests(source, Connection(_LINK))
+                return PASSED
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:

@@ -29,19 +29,18 @@ _BLOCK = re.compile(r"^([ \t]*)(`{3,})[^`\n]*\n(.*?)^\1\2`*[ \t]*$", re.MULTILIN
 _PLAIN_KINDS = ("stdin_stdout", "stdin", None)
 
 
-class _UnusableError(ValueError):
-    """Why the tests of a row cannot be used."""
-
-
 def pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems, chosen by the hash of their text; all where there are fewer.
 
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
     or tests that cannot be used (with their row).
     """
-    config = _code(task)
-    names = ("tests_column", "entry_point_column")
-    columns = {name: getattr(config, name) for name in names}
+    config = task.code
+    assert config is not None
+    columns = {
+        "tests_column": config.tests_column,
+        "entry_point_column": config.entry_point_column,
+    }
     rows = read_problems(config, columns, partial(_held, config))
     return usable_pool(task, config, wanted, rows, _with_tests, "skip_unusable")
 
@@ -51,20 +50,16 @@ def _with_tests(problems: Sequence[Problem]) -> Iterator[Problem | str]:
     for problem in problems:
         try:
             yield replace(problem, answer=json.dumps(_usable(*json.loads(problem.answer))))
-        except _UnusableError as error:
+        except ValueError as error:
             yield str(error)
-
-
-def _code(task: TaskConfig) -> CodeConfig:
-    assert task.code is not None
-    return task.code
 
 
 def judge(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> list[Judged]:
     """1 where the completion's program passes all tests of its problem, else 0."""
-    config = _code(task)
+    config = task.code
+    assert config is not None
     requests = [
         {
             "judge": "score_code",
@@ -105,53 +100,54 @@ def _held(config: CodeConfig, number: int, row: Row) -> str:
 
 
 def _usable(tests: Any, entry_point: str | None) -> dict[str, Any]:
-    """The tests as the sandbox takes them. Raises _UnusableError."""
+    """The tests as the sandbox takes them. Raises ValueError that says why they cannot be used."""
     if isinstance(tests, str):
         try:
             tests = json.loads(tests)
         except ValueError:
             tests = [tests]
     match tests:
-        case {"inputs": list(inputs), "outputs": list(outputs)} if len(inputs) == len(outputs):
-            if tests.get("fn_name"):
-                raise _UnusableError(f"calls the function {tests['fn_name']} by inputs and outputs")
-            return _pairs(list(zip(inputs, outputs, strict=True)))
         case [str(), *_] if all(isinstance(line, str) for line in tests):
-            return _asserts("\n".join(tests), entry_point)
-        case [dict(), *_] if all(
-            isinstance(test, dict) and {"input", "output"} <= test.keys() for test in tests
-        ):
-            for test in tests:
-                kind = test.get("type", test.get("testtype"))
-                if kind not in _PLAIN_KINDS or test.get("fn_name"):
-                    raise _UnusableError(f"has tests of the type {kind!r}")
-            return _pairs([(test["input"], test["output"]) for test in tests])
-    raise _UnusableError(f"has {str(tests)[:80]!r}, which docs/code_tasks.md knows no form for")
-
-
-def _pairs(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Inputs and outputs: text, or lists of lines."""
-    plain = [[_lines(given), _lines(wanted)] for given, wanted in pairs]
-    if not any(wanted.strip() for _, wanted in plain):
-        raise _UnusableError("expects no output, which every program that fails gives")
-    return {"pairs": plain}
+            return {"asserts": _asserts("\n".join(tests), entry_point)}
+        case {"inputs": list(inputs), "outputs": list(outputs)} if len(inputs) == len(outputs):
+            pairs = zip(inputs, outputs, strict=True)
+            name = tests.get("fn_name")
+            cases = [{"input": i, "output": o, "fn_name": name} for i, o in pairs]
+        case [dict(), *_] if all(isinstance(case, dict) for case in tests):
+            cases = tests
+        case _:
+            cases = []
+    if not cases or not all({"input", "output"} <= case.keys() for case in cases):
+        raise ValueError(f"has {str(tests)[:80]!r}, which docs/code_tasks.md knows no form for")
+    for case in cases:
+        kind = case.get("type", case.get("testtype"))
+        if name := case.get("fn_name"):
+            raise ValueError(f"calls the function {name} by inputs and outputs")
+        if kind not in _PLAIN_KINDS:
+            raise ValueError(f"has tests of the type {kind!r}")
+    texts = [[_lines(case["input"]), _lines(case["output"])] for case in cases]
+    if not any(wanted.strip() for _, wanted in texts):
+        raise ValueError("expects no output, which every program that fails gives")
+    return {"pairs": texts}
 
 
 def _lines(value: Any) -> str:
+    """An input or an output: text, or a list of lines. Raises ValueError."""
     lines = value if isinstance(value, list) else [value]
     if not all(isinstance(line, str) for line in lines):
-        raise _UnusableError("has an input or an output that is no text")
+        raise ValueError("has an input or an output that is no text")
     return "\n".join(lines)
 
 
-def _asserts(statements: str, entry_point: str | None) -> dict[str, Any]:
+def _asserts(statements: str, entry_point: str | None) -> str:
+    """Statements that assert something about the program. Raises ValueError for others."""
     if entry_point is not None:
         statements += f"\ncheck({entry_point})\n"
     try:
         tree, names = ast.parse(statements), names_of_program(statements)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _UnusableError(f"has {statements[:80]!r}: {error}") from None
+        raise ValueError(f"has {statements[:80]!r}: {error}") from None
     if not names or not any(isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(tree)):
         rule = f"has {statements[:80]!r}, which asserts nothing about a function of the program's"
-        raise _UnusableError(rule)
-    return {"asserts": statements}
+        raise ValueError(rule)
+    return statements

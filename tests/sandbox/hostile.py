@@ -102,14 +102,15 @@ CHEATS = {
     "no number": "def f(x): return float('nan')",
     "a forged reply": (
         "import os, struct\nreply = b'{\"value\": true}'\n"
-        "while True: os.write(3, struct.pack('Q', len(reply)) + reply)"
+        "while True: os.write(3, struct.pack('!i', len(reply)) + reply)"
     ),
     "a reply without end": (
-        "import os, struct\nos.write(3, struct.pack('Q', 2**60))\n"
+        "import os, struct\nos.write(3, struct.pack('!iQ', -1, 2**60))\n"
         "while True: os.write(3, b'x' * 999)"
     ),
     "a reply too deep": (
-        "import os, struct\nreply = b'[' * 10**6\nos.write(3, struct.pack('Q', len(reply)) + reply)"
+        "import os, struct\nreply = b'[' * 10**6\n"
+        "os.write(3, struct.pack('!i', len(reply)) + reply)"
     ),
     "a patched checker": (
         "import isosweep.sandbox.calls as calls, json, os\n"
