@@ -120,7 +120,7 @@ def _write_logs(files: RunPaths, run: PlannedRun, share: float) -> None:
     _write(files.records / "1.jsonl", *lines)
     points = [{"attempt": 1, "step": k, "loss": 0.1} for k in range(POINTS)]
     _write(files.metrics / "1.jsonl", start, *points)
-    marker = {"version": 1, "files": {"model.safetensors": {"bytes": 10**6, "crc32": "0"}}}
+    marker = {"version": 2, "files": {"model.safetensors": 10**6}, "progress": {}}
     _write(files.attempt_checkpoints(1) / "checkpoint-9" / CHECKPOINT_FILES, marker)
     logs = files.attempt_logs(1)
     logs.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ from isosweep.devices import visible_devices
 from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
-from isosweep.store.checkpoints import complete, size_of
+from isosweep.store.checkpoints import complete
 
 GOALS = {
     # What a plan lets through must fit the device.
@@ -264,7 +264,7 @@ def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:
 
 def save(trainer: Any, measured: Measured) -> None:
     """Write a checkpoint as a worker does: the trainer's files, and all of it."""
-    from isosweep.training.trl_checkpoints import checkpoint_directory
+    from isosweep.training.checkpoints import checkpoint_directory
 
     began = now()
     trainer._save_checkpoint(trainer.model, None)
@@ -273,7 +273,8 @@ def save(trainer: Any, measured: Measured) -> None:
     if trainer.process == 0:
         complete(directory)
     measured.written = now() - began
-    measured.checkpoint = float(size_of(directory))
+    files = (path for path in directory.rglob("*") if path.is_file())
+    measured.checkpoint = float(sum(path.stat().st_size for path in files))
 
 
 def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, float]:

@@ -1,49 +1,52 @@
-"""A checkpoint's files: synced before the marker that lists them, checked against it, removed."""
+"""Checkpoints of a run: completed, found again, and removed.
 
-import fnmatch
+The trainer writes its own files. `isosweep-files.json` is written last, once they are on the disk:
+it names every file with its bytes, and says how far the run was. Without it a checkpoint does not
+count.
+"""
+
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from isosweep.files import names, read_json, write_json
-from isosweep.store.paths import (
-    CHECKPOINT,
-    CHECKPOINT_FILES,
-    CHECKPOINT_PROGRESS,
-    RunPaths,
-    complete_checkpoints,
-)
+from pydantic import TypeAdapter
 
-MARKER_VERSION = 1
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject, highest_of, names, read_json, write_json
+from isosweep.store.attempts import Status
+from isosweep.store.attempts import read as read_attempt
+from isosweep.store.paths import CHECKPOINT, CHECKPOINT_FILES, RunPaths, complete_checkpoints
+from isosweep.store.records import read_records
+
+VERSION = 2
 # What only a resumed run reads: of transformers' and accelerate's trainers, and ours.
 _STATES = (
     *("optimizer*", "scheduler.pt", "rng_state*.pth", "scaler.pt", "trainer_state.json"),
-    *("training_args.bin", "pytorch_model_fsdp_0"),
-    *("isosweep*.json", "waiting-*.safetensors"),
+    *("training_args.bin", "pytorch_model_fsdp_0", "waiting-*.safetensors", CHECKPOINT_FILES),
 )
 # Which the trainer writes beside its checkpoints.
 _CARD = "README.md"
 
 
-def complete(checkpoint: Path) -> None:
-    """Force every file of `checkpoint`, and every directory from the run's on, to the disk, then
-    write its marker, which is on the disk when this returns: the one before may go.
+def complete(checkpoint: Path, **progress: object) -> None:
+    """Force all files of `checkpoint` to the disk, then write how far it is: `progress`.
 
-    The marker lists each file with its bytes. Whoever may look into the directory may read them,
-    and nobody else may write them. Raises OSError.
+    Whoever may look into the directory may read its files, and nobody else may write them. Raises
+    OSError.
     """
-    files = sorted(_files(checkpoint))
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     # Libraries write some for their user alone (safetensors), and some for the group to change.
     for path in files:
         with suppress(OSError):
             path.chmod(checkpoint.stat().st_mode & 0o644)
     sync(checkpoint)
-    listed = {str(path.relative_to(checkpoint)): {"bytes": path.stat().st_size} for path in files}
-    marker = {"version": MARKER_VERSION, "files": listed}
-    write_json(checkpoint / CHECKPOINT_FILES, marker)
+    sizes = {str(path.relative_to(checkpoint)): path.stat().st_size for path in files}
+    write_json(
+        checkpoint / CHECKPOINT_FILES, {"version": VERSION, "files": sizes, "progress": progress}
+    )
     _sync(checkpoint)
 
 
@@ -54,47 +57,108 @@ def sync(checkpoint: Path) -> None:
         _sync(path)
 
 
-def fault(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint that was completed: which file, and how; None if nothing.
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
-    Every file is compared in size with what the marker says.
+
+def fault(checkpoint: Path) -> str | None:
+    """Return what is wrong with a checkpoint that was completed, or None.
+
+    Each file's size is compared with what it was written with.
     """
     try:
         document = read_json(checkpoint / CHECKPOINT_FILES) or {}
-        if document.get("version") != MARKER_VERSION:
+        if document.get("version") != VERSION:
             return f"{CHECKPOINT_FILES} has version {document.get('version')}"
-        listed = {name: int(file["bytes"]) for name, file in document["files"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
+        document["progress"].items()
+        for name, size in document["files"].items():
+            path = checkpoint / name
+            if not path.is_file():
+                return f"{name} is missing"
+            if path.stat().st_size != size:
+                return f"{name} has {path.stat().st_size} bytes and was written with {size}"
+        # What a command of the user's has written lies where that wrote it.
+        foreign = document["progress"].get("foreign")
+        if foreign is not None and not Path(foreign).exists():
+            return f"its command has removed {foreign}"
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         return f"{CHECKPOINT_FILES} cannot be read ({type(error).__name__})"
-    if CHECKPOINT_PROGRESS not in listed:
-        return f"{CHECKPOINT_FILES} does not list {CHECKPOINT_PROGRESS}"
-    for name, size in listed.items():
-        path = checkpoint / name
-        if not path.is_file():
-            return f"{name} is missing"
-        if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size} bytes and was written with {size}"
     return None
 
 
-def size_of(checkpoint: Path) -> int:
-    """Bytes of all files of a checkpoint."""
-    return sum(path.stat().st_size for path in _files(checkpoint))
+@dataclass(frozen=True)
+class ResumePoint:
+    """Where an attempt starts: a checkpoint of attempt `parent`, or step 0.
+
+    `losses`: what should have been there to start from and is not, a sentence each.
+    """
+
+    step: int
+    parent: int | None
+    checkpoint: Path | None
+    losses: tuple[str, ...] = ()
+
+    @property
+    def progress(self) -> JsonObject:
+        """What `complete` was given; empty at the start of a run."""
+        document = read_json(self.checkpoint / CHECKPOINT_FILES) if self.checkpoint else None
+        return document["progress"] if document else {}
+
+    def to_json(self) -> JsonObject:
+        """The point, for the processes that share a run."""
+        document: JsonObject = TypeAdapter(ResumePoint).dump_python(self, mode="json")
+        return document
+
+    @staticmethod
+    def from_json(document: JsonObject) -> "ResumePoint":
+        """The point that `to_json` wrote."""
+        return TypeAdapter(ResumePoint).validate_python(document)
+
+
+def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
+    """Return the newest whole checkpoint on the chain of attempts before `attempt`."""
+    losses: list[str] = []
+    for parent, last in read_records(run.records, before=attempt).chain.items():
+        checkpoints = complete_checkpoints(run.attempt_checkpoints(parent))
+        for step in sorted((step for step in checkpoints if step <= last), reverse=True):
+            wrong = fault(checkpoints[step])
+            if wrong is None:
+                return ResumePoint(step, parent, checkpoints[step], _sentences(losses, step))
+            losses.append(
+                f"the checkpoint of step {step} in {checkpoints[step]} is broken: {wrong}"
+            )
+    if not losses and _had_ended(run, attempt):
+        losses.append(
+            "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, or "
+            "deleted)"
+        )
+    return ResumePoint(0, None, None, _sentences(losses, 0))
+
+
+def _sentences(losses: list[str], step: int) -> tuple[str, ...]:
+    return tuple(f"{loss}; training goes on from step {step}" for loss in losses)
+
+
+def _had_ended(run: RunPaths, attempt: int) -> bool:
+    """Whether the one before `attempt` ended as it should, and so left a checkpoint."""
+    before = highest_of(name for name in names(run.attempts) if highest_of([name]) < attempt)
+    try:
+        return read_attempt(run, before).status in (Status.FINISHED, Status.DIVERGED)
+    except RecordError:
+        return False
 
 
 def complete_bytes(run: RunPaths) -> int:
     """Bytes of all complete checkpoints of a run, as their own lists of files say."""
     total = 0
-    # As text: of a Path each takes longer.
-    checkpoints = str(run.checkpoints)
-    for attempt in names(checkpoints):
-        for name in names(f"{checkpoints}/{attempt}"):
-            try:
-                marker: Any = read_json(f"{checkpoints}/{attempt}/{name}/{CHECKPOINT_FILES}")
-                total += sum(int(known["bytes"]) for known in marker["files"].values())
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                # Not complete, or damaged: `fault` says so to who resumes it.
-                continue
+    for marker in run.checkpoints.glob(f"*/*/{CHECKPOINT_FILES}"):
+        # One that is damaged: `fault` says so to who resumes it.
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            total += sum((read_json(marker) or {})["files"].values())
     return total
 
 
@@ -103,81 +167,42 @@ def can_go_on(run: RunPaths) -> bool:
     return any(complete_checkpoints(attempt) for attempt in run.checkpoints.glob("*"))
 
 
-def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:
-    """The completed checkpoints that `attempt` has to go back to, the newest first.
-
-    Its own, then `start`, which it went on from.
-    """
-    own = complete_checkpoints(run.attempt_checkpoints(attempt))
-    return [own[step] for step in sorted(own, reverse=True)] + ([start] if start else [])
-
-
 def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
     """Remove the checkpoints of `attempt` and of earlier ones, but for `kept`; not a later's.
 
     Nothing behind a link, and nothing of another name than a checkpoint's or the trainer's card.
     """
     for name in names(run.checkpoints):
-        if not name.isdecimal() or int(name) > attempt:
-            continue
         directory = run.checkpoints / name
-        # What is a link is not ours, and somebody else's may not be removed by everybody.
-        if directory.is_symlink():
+        if not name.isdecimal() or int(name) > attempt or directory.is_symlink():
             continue
         with suppress(OSError):
-            own = [path for path in directory.iterdir() if CHECKPOINT.fullmatch(path.name)]
-            for checkpoint in own:
-                if checkpoint not in kept:
-                    remove(checkpoint)
-            if any(checkpoint in kept for checkpoint in own):
-                continue
-            (directory / _CARD).unlink(missing_ok=True)
-            # Only where nothing is left in it.
-            directory.rmdir()
+            for path in directory.iterdir():
+                if CHECKPOINT.fullmatch(path.name) and path not in kept:
+                    remove(path)
+            if all(path.parent != directory for path in kept):
+                (directory / _CARD).unlink(missing_ok=True)
+                # Only where nothing is left in it.
+                directory.rmdir()
 
 
 def remove(checkpoint: Path) -> None:
-    """Remove a checkpoint; its marker first, for a kill in between leaves none that is broken.
+    """Remove a checkpoint, its list of files first: a kill in between leaves none that is broken.
 
-    Of what cannot be removed, or is a link, nothing is: that ends no training.
+    What cannot be removed stays, and ends no training; so does a link.
     """
-    if checkpoint.is_symlink():
-        return
-    with suppress(OSError):
-        (checkpoint / CHECKPOINT_FILES).unlink()
-    with suppress(OSError):
-        shutil.rmtree(checkpoint)
-
-
-def states_of(checkpoint: Path) -> list[Path]:
-    """What of a checkpoint only a run that goes on reads: its optimiser's states, mostly."""
-    return [
-        checkpoint / name
-        for name in names(checkpoint)
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES)
-    ]
+    if not checkpoint.is_symlink():
+        with suppress(OSError):
+            (checkpoint / CHECKPOINT_FILES).unlink()
+        with suppress(OSError):
+            shutil.rmtree(checkpoint)
 
 
 def keep_weights(checkpoint: Path) -> None:
     """Leave of a checkpoint what a model is loaded from; no run goes on from it any more."""
-    (checkpoint / CHECKPOINT_FILES).unlink(missing_ok=True)
-    for path in states_of(checkpoint):
+    states = [path for pattern in reversed(_STATES) for path in checkpoint.glob(pattern)]
+    for path in states:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _files(checkpoint: Path) -> Iterator[Path]:
-    """Every file of a checkpoint but its marker."""
-    for path in checkpoint.rglob("*"):
-        if path.is_file() and path != checkpoint / CHECKPOINT_FILES:
-            yield path
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

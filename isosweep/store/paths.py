@@ -99,13 +99,9 @@ def node_of_log(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
-# Written last into a checkpoint, so its presence means that the checkpoint was complete; lists
-# every other file with its size.
+# Written last into a checkpoint, so its presence means that the checkpoint was complete
+# (`store.checkpoints.complete`).
 CHECKPOINT_FILES = "isosweep-files.json"
-CHECKPOINT_PROGRESS = "isosweep.json"
-CHECKPOINT_HEALTH = "isosweep-health.json"
-# Where the files lie of a checkpoint that a command of the user's has written.
-CHECKPOINT_FOREIGN = "isosweep-foreign.json"
 # What the trainer calls a checkpoint: by its step.
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 

@@ -22,11 +22,11 @@ from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.base_evaluation import base_identity
 from isosweep.training.beside import Beside
+from isosweep.training.checkpoints import Progress
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
-from isosweep.training.progress import Progress
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.trainer import CountedGRPOTrainer
 from isosweep.training.vllm import VllmSampler, make_sampler
@@ -45,7 +45,7 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
         hold_problems(run, spec.task, further)
     progress = Progress(Ledger(spec), make_stream(spec), session.monitor)
     if session.start.checkpoint is not None:
-        progress.restore(session.start.checkpoint)
+        progress.restore(session.start.progress)
     recorded = session.reporter.started(session.start)
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, directory)

@@ -20,12 +20,10 @@ from isosweep.compute import Compute
 from isosweep.config.trainer import RESUME_FROM, STEP
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError, TrainerError
-from isosweep.files import read_json, write_json
 from isosweep.importing.runs import ForeignRun
 from isosweep.models.weights import weights
 from isosweep.store.attempts import BEGINNING, OvertakenError, Status
 from isosweep.store.checkpoints import complete
-from isosweep.store.paths import CHECKPOINT_FOREIGN, CHECKPOINT_HEALTH, CHECKPOINT_PROGRESS
 from isosweep.store.records import Evaluation, Record
 from isosweep.training import tied
 from isosweep.training.commanded_log import Spent, Told, read_log
@@ -53,12 +51,10 @@ class Commanded:
         self._told: Told | None = None
         self._unread: SettingError | None = None
         self._began = time.monotonic()
-        checkpoint = session.start.checkpoint
-        self._from: str | None = None
-        if checkpoint is not None:
-            progress = read_json(checkpoint / CHECKPOINT_PROGRESS) or {}
+        progress = session.start.progress
+        self._from: str | None = progress.get("foreign")
+        if progress:
             self._before = Compute(**progress["compute"])
-            self._from = (read_json(checkpoint / CHECKPOINT_FOREIGN) or {})["path"]
 
     def run(self) -> None:
         """Train until the budget is reached, a stop is asked for, or the command ends.
@@ -236,15 +232,8 @@ class Commanded:
             if checkpoint.exists() or not self._resumed < step <= self._told.last_step:
                 continue
             checkpoint.mkdir(parents=True, exist_ok=True)
-            progress = {"compute": asdict(self._spent(step))}
-            health = self._session.monitor.to_json()
-            for name, document in (
-                (CHECKPOINT_PROGRESS, progress),
-                (CHECKPOINT_HEALTH, health),
-                (CHECKPOINT_FOREIGN, {"path": str(path)}),
-            ):
-                write_json(checkpoint / name, document)
-            complete(checkpoint)
+            compute, health = asdict(self._spent(step)), self._session.monitor.to_json()
+            complete(checkpoint, compute=compute, health=health, foreign=str(path))
 
     def _judge(self, status: int | None) -> None:
         """Raise TrainerError where the command has ended, and has not done what it was to do."""

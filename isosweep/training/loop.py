@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -16,10 +15,9 @@ from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import read_evaluation, store_evaluation
+from isosweep.training.checkpoints import Progress, Saver
 from isosweep.training.evaluate import Evaluator, pooled
-from isosweep.training.progress import Progress
 from isosweep.training.protocols import Decision, Policy
-from isosweep.training.saving import Saver
 from isosweep.training.trainer import CountedGRPOTrainer
 from isosweep.training.worker import Session
 
@@ -52,7 +50,7 @@ class TrainingLoop:
         self._previous = self.spent
         session = self.session
         self._still = "startup", session.began
-        self._saver = Saver(session.job.saving, session.attempt, session.start.checkpoint)
+        self._saver = Saver(session.job.saving, session.attempt)
 
     @property
     def spent(self) -> Compute:
@@ -113,12 +111,12 @@ class TrainingLoop:
         if ended.rule == "non_finite":
             # Nothing can go on from numbers that are not finite.
             return Decision(stop=True)
-        self._saver.decided()
+        self._saver.begin()
         return Decision(save=True, stop=True)
 
     def complete(self, checkpoint: Path) -> None:
         """Add the progress to a checkpoint, and complete it."""
-        self._saver.complete(checkpoint, partial(self.progress.save, checkpoint))
+        self._saver.complete(checkpoint, self.progress.to_json())
 
     def saved(self, seconds: float) -> None:
         """Count the wall seconds that training stood still for a checkpoint."""
@@ -156,7 +154,7 @@ class TrainingLoop:
             # Where the run's directory is away, it would be made anew for the checkpoint.
             reporter.wait()
             reporter.check()
-            self._saver.decided()
+            self._saver.begin()
         return decision
 
     def _save_or_stop(self, step: int, spent: Compute) -> Decision:

@@ -10,7 +10,7 @@ from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.store.attempts import STARTING, Attempt, Process, Status
-from isosweep.store.checkpoints import complete_bytes
+from isosweep.store.checkpoints import ResumePoint, complete_bytes
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -22,7 +22,6 @@ from isosweep.store.records import (
 )
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from isosweep.training.health import HealthMonitor
-from isosweep.training.progress import ResumePoint
 from isosweep.training.ranks import Rank
 
 # Between two looks at a directory that is away.

@@ -15,6 +15,7 @@ from trl.trainer import utils as trl_utils
 from isosweep.config.recipe import RecipeConfig
 from isosweep.training.arguments import ENDLESS
 from isosweep.training.changed import changed, without_routing
+from isosweep.training.checkpoints import CheckpointedTrainer
 from isosweep.training.draws import Draws
 from isosweep.training.loss import Loss, LossInputs
 from isosweep.training.microbatches import (
@@ -29,7 +30,6 @@ from isosweep.training.protocols import Policy
 from isosweep.training.rollouts import Batch, Completions
 from isosweep.training.sampling import Sampler
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
-from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_fsdp import compute_as_replicated
 
 if TYPE_CHECKING:

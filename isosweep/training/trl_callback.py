@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from isosweep.training.trl_checkpoints import checkpoint_directory, sync_all_nodes
+from isosweep.training.checkpoints import checkpoint_directory, sync_all_nodes
 
 if TYPE_CHECKING:
     from isosweep.training.loop import TrainingLoop

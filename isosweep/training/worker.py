@@ -35,14 +35,13 @@ from isosweep.store.attempts import (
 from isosweep.store.attempts import (
     read as read_attempt,
 )
-from isosweep.store.checkpoints import keep_only
+from isosweep.store.checkpoints import ResumePoint, find_resume_point, keep_only
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.training.changed import changed
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
 from isosweep.training.nodes import NodeGoneError, Nodes, NodesError, reachable
-from isosweep.training.progress import ResumePoint, find_resume_point
 from isosweep.training.ranks import Group, Rank, Ranks, end_with
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
@@ -131,7 +130,9 @@ class Session:
     @cached_property
     def monitor(self) -> HealthMonitor:
         """The run's health, as it was where the attempt starts."""
-        return HealthMonitor(self.job.health, self.spec.problems_per_batch, self.start.health)
+        return HealthMonitor(
+            self.job.health, self.spec.problems_per_batch, self.start.progress.get("health")
+        )
 
     @cached_property
     def reporter(self) -> Reporter:

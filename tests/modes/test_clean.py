@@ -9,8 +9,8 @@ from isosweep.modes.directory import sweep_paths
 from isosweep.modes.stored import described_losses
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Status
+from isosweep.store.checkpoints import find_resume_point
 from isosweep.store.paths import RunPaths
-from isosweep.training.progress import find_resume_point
 from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
 

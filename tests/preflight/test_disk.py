@@ -71,7 +71,7 @@ def with_checkpoint(run: RunPaths, size: float) -> None:
     complete(checkpoint)
     document = read_json(checkpoint / CHECKPOINT_FILES)
     assert document is not None
-    files = {"model.safetensors": {"bytes": int(size)}}
+    files = {"model.safetensors": int(size)}
     write_json(checkpoint / CHECKPOINT_FILES, {**document, "files": files})
 
 

@@ -141,7 +141,7 @@ def test_processes_of_one_engine_sample_at_the_places_of_all_of_them(tmp_path: P
 def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
     import torch
 
-    import isosweep.training.trl_checkpoints  # noqa: F401  # teaches torch the name
+    import isosweep.training.checkpoints  # noqa: F401  # teaches torch the name
 
     torch.save({"exp_avg": torch.arange(3.0)}, tmp_path / "optimizer.pt")
     # As transformers loads an optimiser in each of several processes.
