@@ -156,8 +156,8 @@ def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measur
     import torch
     from transformers import TrainerCallback
 
-    from isosweep.training.grpo import load_policy, make_stream, make_trainer
-    from isosweep.training.ledger import Ledger
+    from isosweep.training.assembly import make_trainer
+    from isosweep.training.policy import load_policy
 
     measured = Measured()
 
@@ -166,18 +166,17 @@ def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measur
             ended = now()
             if state.global_step > 1:
                 measured.step.append(ended - self.began)
-                spent, before = ledger.spent, self.before
+                spent, before = trainer.ledger.spent, self.before
                 # The books are of all devices.
                 generation = spent.generation_seconds - before.generation_seconds
                 training = spent.training_seconds - before.training_seconds
                 measured.generation.append(generation / spec.devices)
                 measured.training.append(training / spec.devices)
-            self.began, self.before = ended, ledger.spent
+            self.began, self.before = ended, trainer.ledger.spent
 
-    ledger = Ledger(spec)
     with device_memory(measured):
         policy = load_policy(spec, str(weights))
-        trainer = make_trainer(spec, *policy, ledger, make_stream(spec), checkpoints)
+        trainer = make_trainer(spec, policy, checkpoints)
         if trainer.use_vllm != (spec.generation.name == "vllm"):
             sys.exit(f"the trainer does not generate through {spec.generation.name}")
         trainer.args.max_steps = steps + 1
@@ -185,7 +184,8 @@ def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measur
         completions_of(trainer, spec.task.completion_limit)
         trainer.add_callback(Clock())
         trainer.train()
-        measured.tokens = ledger.spent.completion_tokens / ledger.spent.rollouts
+        spent = trainer.ledger.spent
+        measured.tokens = spent.completion_tokens / spent.rollouts
         sample(trainer, spec, measured)
         save(trainer, measured)
     if torch.cuda.is_available():
@@ -244,7 +244,7 @@ def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:
     """
     import torch
 
-    prompts = [list(question.tokens) for question in trainer._questions[:B]]
+    prompts = trainer.prompts[:B]
     rows = [prompt for prompt in prompts for _ in range(N)]
     for limit in (1, spec.task.completion_limit):
         completions_of(trainer, limit)
@@ -254,7 +254,7 @@ def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:
                 trainer.vllm_generation.llm.reset_prefix_cache()
             began = now()
             with torch.no_grad(), trainer.limited(limit):
-                trainer.trl_sample(rows, N)
+                trainer.sample(rows, N)
             seconds.append(now() - began)
         if limit == 1:
             measured.prefill = min(seconds[1:])

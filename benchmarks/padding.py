@@ -25,9 +25,9 @@ from trl import GRPOTrainer
 from isosweep.config.hydra import config_of
 from isosweep.models.weights import weights
 from isosweep.plan.spec import run_spec
-from isosweep.training.grpo import load_policy, make_stream, make_trainer
-from isosweep.training.ledger import Ledger
-from isosweep.training.trl_adapter import TRLTrainer
+from isosweep.training.assembly import make_trainer
+from isosweep.training.policy import load_policy
+from isosweep.training.trainer import SweepTrainer
 
 GOALS = {
     "time": Goal("seconds of an update, cut over TRL's own", "at most", 0.85),
@@ -48,7 +48,7 @@ def measure(options: Namespace) -> dict[str, float]:
     """Time both sides in turn, and print what they take."""
     with tempfile.TemporaryDirectory() as directory:
         trainer = _trainer(Path(directory), options)
-        sides = {"TRL's own": GRPOTrainer, "cut": TRLTrainer}
+        sides = {"TRL's own": GRPOTrainer, "cut": SweepTrainer}
         seconds: dict[str, list[float]] = {name: [] for name in sides}
         positions = {}
         for _ in range(options.updates + 1):
@@ -72,8 +72,7 @@ def _trainer(directory: Path, options: Namespace) -> Any:
         config, num_generations=N, problems_per_batch=B, seed=0, micro_batch=options.micro_batch
     )
     torch.manual_seed(0)
-    model, tokenizer = load_policy(spec, weights(spec.model))
-    trainer = make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
+    trainer = make_trainer(spec, load_policy(spec, weights(spec.model)), directory)
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     lengths = [options.short * (4 if i % 2 else 1) for i in range(N * B)]

@@ -56,10 +56,10 @@ def work(job: tuple[str, tuple[float, ...]]) -> str:
 
 def train(study: Study, paths: SweepPaths) -> None:
     """All runs of the study, longest first, two at once."""
-    from isosweep.training import assembly, ledger, loop, trl_callback, worker
+    from isosweep.training import assembly, ledger, loop, worker
 
     clock = ProcessorTime("time")
-    for module in (ledger, loop, trl_callback, worker):
+    for module in (ledger, loop, worker):
         module.time = clock  # type: ignore[attr-defined]
     assert assembly
     jobs = []

@@ -78,8 +78,8 @@ with lean_imports():
     from trl import GRPOConfig, GRPOTrainer
     stamp("trl")
     import isosweep.training.evaluate
-    import isosweep.training.grpo as grpo
-    stamp("grpo.py, evaluate.py")
+    import isosweep.training.assembly as assembly
+    stamp("assembly.py, evaluate.py")
 
 class Stamps(TrainerCallback):
     def on_init_end(self, args, state, control, **_):
@@ -94,8 +94,8 @@ class Stamps(TrainerCallback):
         os._exit(0)
 
 DEFAULT_CALLBACKS.append(Stamps())
-load = grpo.load_policy
-grpo.load_policy = lambda *given: stamp("model, tokenizer", load(*given))
+load = assembly.load_policy
+assembly.load_policy = lambda *given: stamp("model, tokenizer", load(*given))
 TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig())()
 """
 BARE = "from trl import GRPOConfig, GRPOTrainer"

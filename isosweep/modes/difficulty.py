@@ -129,7 +129,7 @@ def _measure_rest(
     import torch
 
     from isosweep.training.evaluate import Evaluator
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     spec = _spec(config)
     if spec.device == "cpu":

@@ -1,35 +1,46 @@
-"""Puts an attempt's loop together: problems, books, policy, trainer, evaluator.
+"""Puts an attempt's loop together: problems, policy, trainer, books, evaluators.
 
 Importing this module imports the training stack.
 """
 
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from accelerate.utils import gather_object
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOConfig
 
-from isosweep.config.evaluation_sets import on_all
+from isosweep.config.evaluation_sets import on_all, on_sets
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError
+from isosweep.models.prompts import prompt_tokens
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, heldout_problems, problems_digest, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
+from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.base_evaluation import base_identity
 from isosweep.training.beside import Beside
 from isosweep.training.checkpoints import Progress
 from isosweep.training.evaluate import Evaluator
-from isosweep.training.grpo import load_policy, make_stream, make_trainer
-from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
-from isosweep.training.protocols import Tokenizer
-from isosweep.training.trainer import CountedGRPOTrainer
-from isosweep.training.vllm import VllmSampler, make_sampler
+from isosweep.training.policy import further_ends, keep_soft_cap, load_policy
+from isosweep.training.sampling import Policy, Tokenizer
+from isosweep.training.trainer import SweepTrainer
+from isosweep.training.trl_fsdp import sharded_reference
+from isosweep.training.vllm import (
+    VllmSampler,
+    compute_as_with_engine,
+    make_sampler,
+    vllm_engine,
+)
 from isosweep.training.worker import Session
 
 
@@ -43,26 +54,23 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     further = _prepared(spec, run)
     if rank.leads:
         hold_problems(run, spec.task, further)
-    progress = Progress(Ledger(spec), make_stream(spec), session.monitor)
-    if session.start.checkpoint is not None:
-        progress.restore(session.start.progress)
     recorded = session.reporter.started(session.start)
     torch.manual_seed(spec.seed)
-    model, tokenizer = load_policy(spec, directory)
+    policy = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
-    trainer = make_trainer(
-        spec,
-        model,
-        tokenizer,
-        progress.ledger,
-        progress.stream,
-        checkpoints,
-        further,
-        beside,
-    )
+    trainer = make_trainer(spec, policy, checkpoints, further, beside)
+    progress = Progress(trainer.ledger, trainer.stream, session.monitor)
+    if session.start.checkpoint is not None:
+        progress.restore(session.start.progress)
     if rank.count > rank.local:
         require_same_inputs(spec, directory, further)
-    sampler = _heldout_sampler(spec, trainer, tokenizer, beside)
+    _, tokenizer = policy
+    # None where transformers samples, in this process.
+    sampler: VllmSampler | Beside | None = beside
+    if beside is None:
+        sampler = make_sampler(spec, trainer, tokenizer)
+    elif spec.generation.name != "vllm":
+        sampler = None
 
     def evaluator(on: RunSpec, problems: Sequence[Problem] | None = None) -> Evaluator:
         return Evaluator(
@@ -81,28 +89,71 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     return TrainingLoop(session, progress, trainer, evaluator(spec), recorded, sets)
 
 
-def _heldout_sampler(
-    spec: RunSpec, trainer: CountedGRPOTrainer, tokenizer: Tokenizer, beside: Beside | None
-) -> VllmSampler | Beside | None:
-    """What samples held-out answers through an engine; None where transformers does, here."""
-    if beside is None:
-        return make_sampler(spec, trainer, tokenizer)
-    return beside if spec.generation.name == "vllm" else None
-
-
 def make_generator(
     spec: RunSpec, run: RunPaths, directory: str
-) -> tuple[CountedGRPOTrainer, VllmSampler | None]:
+) -> tuple[SweepTrainer, VllmSampler | None]:
     """A trainer that samples for others, with the policy in `directory`, and vLLM's sampler of
     held-out answers where that samples."""
     spec = replace(spec, devices=1)
     further = _prepared(spec, run)
     torch.manual_seed(spec.seed)
-    model, tokenizer = load_policy(spec, directory)
-    ledger, stream = Ledger(spec, generates=True), make_stream(spec)
-    trainer = make_trainer(spec, model, tokenizer, ledger, stream, run.root, further)
+    policy = load_policy(spec, directory)
+    trainer = make_trainer(spec, policy, run.root, further, generates=True)
     trainer.sample_only()
-    return trainer, make_sampler(spec, trainer, tokenizer)
+    return trainer, make_sampler(spec, trainer, policy[1])
+
+
+def make_trainer(
+    spec: RunSpec,
+    policy: tuple[Policy, Tokenizer],
+    checkpoints: Path,
+    further: Mapping[str, Sequence[Problem]] | None = None,
+    beside: Beside | None = None,
+    *,
+    generates: bool = False,
+) -> SweepTrainer:
+    """The trainer of a run's `policy`, which writes `checkpoints`.
+
+    `further`: the problems of the run's further evaluation sets, which an engine has to have room
+    for. `beside` samples for the trainer, with the run's engine; one that `generates` is there.
+    """
+    model, tokenizer = policy
+    problems = training_problems(spec.task)
+
+    def read(asked: Sequence[Problem]) -> list[list[int]]:
+        return [prompt_tokens(tokenizer, problem, spec.model) for problem in asked]
+
+    prompts = read(problems)
+    limit = spec.task.completion_limit
+    context = max(map(len, [*prompts, *read(heldout_problems(spec.task))])) + limit
+    for name, asked in (further or {}).items():
+        on, longest = on_sets(spec)[name], max(map(len, read(asked)))
+        context = max(context, longest + on.task.completion_limit)
+    if beside is not None and spec.generation.name == "vllm":
+        compute_as_with_engine(spec)
+    engine = vllm_engine(spec) if beside is None else nullcontext()
+    arguments = trl_arguments(spec, context, further_ends(spec, tokenizer), engine=beside is None)
+    with engine, sharded_reference():
+        trainer = SweepTrainer(
+            spec,
+            problems,
+            prompts,
+            generates=generates,
+            model=model,
+            args=GRPOConfig(**arguments),
+            # TRL asks for a dataset; which problems come next is the stream's to say.
+            train_dataset=Dataset.from_dict({"prompt": [""]}),
+            processing_class=tokenizer,
+            peft_config=adapters(spec),
+        )
+    if beside is not None:
+        trainer.sample_beside(beside)
+    if trainer.ref_model is not None:
+        keep_soft_cap(trainer.ref_model)
+    trainer.args.output_dir = str(checkpoints)
+    # metrics.jsonl has every step's metrics.
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 def _prepared(spec: RunSpec, run: RunPaths) -> dict[str, list[Problem]]:

@@ -25,13 +25,12 @@ import torch
 
 from isosweep.files import JsonObject
 from isosweep.training.environment import forget_ranks_and_precision
-from isosweep.training.microbatches import cut, rows_of
-from isosweep.training.protocols import Sampled
+from isosweep.training.microbatches import Batch, cut, rows_of
 from isosweep.training.ranks import Rank
-from isosweep.training.rollouts import Batch
+from isosweep.training.sampling import Sampled
 
 if TYPE_CHECKING:
-    from isosweep.training.trl_adapter import TRLTrainer
+    from isosweep.training.trainer import SweepTrainer
 
 # Loading a model from a cold network disk takes minutes.
 LOADING_S = 1800.0
@@ -96,7 +95,7 @@ class Beside:
         """Start the generator, on rank 0. `work`: its job; `environment`: variables, such as
         its devices; `patience_s`: the longest a generation may take."""
         self._rank, self._patience = rank, patience_s
-        self._trainer: TRLTrainer
+        self._trainer: SweepTrainer
         self._loaded = self.asked = False
         self._process: subprocess.Popen[bytes] | None = None
         if not rank.leads:
@@ -115,7 +114,7 @@ class Beside:
         )
         its.close()
 
-    def serve(self, trainer: "TRLTrainer") -> None:
+    def serve(self, trainer: "SweepTrainer") -> None:
         """Sample by the policy of `trainer` from now on."""
         self._trainer = trainer
         if self._process is not None:
@@ -124,7 +123,7 @@ class Beside:
     def ask(self, count: int, state: JsonObject) -> None:
         """Begin sampling `count` rollouts for each training rank with the current policy.
 
-        `state`: the sampling state of `CountedGRPOTrainer`.
+        `state`: the sampling state of `SweepTrainer`.
         """
         self._begin({"count": count * self._rank.count, "state": state})
         self.asked = True

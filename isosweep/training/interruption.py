@@ -4,8 +4,22 @@ Answers that have not ended are continued with a phrase and at most `answer` mor
 phrase bears no loss.
 """
 
-from isosweep.training.rollouts import Completions
-from isosweep.training.trl_adapter import TRLTrainer
+from typing import TYPE_CHECKING
+
+from isosweep.plan.spec import RunSpec
+from isosweep.training.sampling import Completions, Tokenizer
+
+if TYPE_CHECKING:
+    from isosweep.training.trainer import SweepTrainer
+
+
+def make_interruption(spec: RunSpec, tokenizer: Tokenizer) -> "Interruption | None":
+    """What interrupts the run's rollouts; None where its recipe has none interrupted."""
+    recipe = spec.recipe
+    if recipe.interruption is None:
+        return None
+    phrase = list(tokenizer(recipe.interruption, add_special_tokens=False)["input_ids"])
+    return Interruption(phrase, recipe.interruption_tokens, spec.task.completion_limit)
 
 
 class Interruption:
@@ -35,11 +49,11 @@ class Interruption:
         self.later: list[int] = []
 
     def sample(
-        self, trainer: TRLTrainer, prompt_ids: list[list[int]], num_generations: int
+        self, trainer: "SweepTrainer", prompt_ids: list[list[int]], num_generations: int
     ) -> Completions:
         """Completions of `prompt_ids` that end in time, or were interrupted."""
         with trainer.limited(self._first_limit):
-            first, logprobs = trainer.trl_sample(prompt_ids, num_generations)
+            first, logprobs = trainer.sample(prompt_ids, num_generations)
         completions = [list(ids) for ids in first]
         self.masks = [[1] * len(ids) for ids in completions]
         self.later = [0] * len(completions)
@@ -54,7 +68,7 @@ class Interruption:
         if trainer.draws is not None:
             trainer.draws.go_on(cut)
         with trainer.limited(self._answer):
-            more, more_logprobs = trainer.trl_sample(again, 1)
+            more, more_logprobs = trainer.sample(again, 1)
         for position, i in enumerate(cut):
             completions[i] += [*self._phrase, *more[position]]
             sampled = len(more[position])

@@ -15,7 +15,7 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from isosweep.training.rollouts import Batch
+from isosweep.training.microbatches import Batch
 
 
 class Waiting:

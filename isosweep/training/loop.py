@@ -1,56 +1,85 @@
 """The loop around a trainer's steps: what is recorded, checkpointed and reported, and when it ends.
 
-TRL's trainer runs the steps; after each it asks the loop, which answers with a Decision.
+transformers' Trainer runs the steps, and calls the loop back after each.
 """
 
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import Any
+
+from transformers import TrainerCallback
 
 from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import read_evaluation, store_evaluation
-from isosweep.training.checkpoints import Progress, Saver
+from isosweep.training.checkpoints import (
+    Progress,
+    Saver,
+    checkpoint_directory,
+    sync_all_nodes,
+)
 from isosweep.training.evaluate import Evaluator, pooled
-from isosweep.training.protocols import Decision, Policy
-from isosweep.training.trainer import CountedGRPOTrainer
+from isosweep.training.sampling import Policy
+from isosweep.training.trainer import LOSS_METRIC, PART_METRICS, SweepTrainer
 from isosweep.training.worker import Session
+
+# Names in TRL's log and ours. The reward is the task's score, without what a recipe adds. TRL's own
+# `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so the share of
+# groups without spread is logged beside it.
+METRICS = {
+    "rewards/correctness/mean": "reward",
+    "rewards/correctness/std": "reward_std",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "entropy": "entropy",
+    "kl": "kl",
+    "learning_rate": "learning_rate",
+    "completions/mean_length": "completion_tokens",
+    "completions/clipped_ratio": "truncated_share",
+    # The loss decides which of the two is logged.
+    "clip_ratio/region_mean": "clipped_share",
+    "cispo_clip_ratio": "clipped_share",
+    "zero_variance_share": "zero_variance_share",
+    "sampling/sampling_logp_difference/mean": "logp_difference",
+    "sampling/sampling_logp_difference/max": "logp_difference_max",
+}
+
+
+def named_metrics(logs: Mapping[str, float]) -> dict[str, float]:
+    """The metrics of a step under their names in records, of what TRL logs of it."""
+    values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
+    return values | {n: logs[n] for n in logs if n.startswith((*PART_METRICS, LOSS_METRIC))}
 
 
 class StoppedError(Exception):
     """The attempt was asked to stop before its first step: there is nothing to save."""
 
 
-@dataclass
-class TrainingLoop:
+class TrainingLoop(TrainerCallback):  # type: ignore[misc]
     """Trains a session's run until its schedule, a health rule or a stop request ends it.
 
-    Its `learner` asks it after each step. All processes of a run have one; where they could
-    disagree, the first decides. `recorded`: steps that have a record. `sets`: what else every
-    record is taken of.
+    All processes of a run have one; where they could disagree, the first decides.
     """
 
-    session: Session
-    progress: Progress
-    learner: CountedGRPOTrainer
-    evaluator: Evaluator
-    recorded: set[int]
-    sets: Mapping[str, Evaluator] = field(default_factory=dict)
-    _previous: Compute = field(init=False)
-    # When training stood still last, and what for.
-    _still: tuple[Literal["startup", "checkpoint"], float] = field(init=False)
-    _saver: Saver = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        session: Session,
+        progress: Progress,
+        trainer: SweepTrainer,
+        evaluator: Evaluator,
+        recorded: set[int],
+        sets: Mapping[str, Evaluator],
+    ) -> None:
+        """`recorded`: steps that have a record; `sets`: what else every record is taken of."""
+        self.session, self.progress, self.trainer = session, progress, trainer
+        self.evaluator, self.recorded, self.sets = evaluator, recorded, sets
         self._previous = self.spent
-        session = self.session
-        self._still = "startup", session.began
         self._saver = Saver(session.job.saving, session.attempt)
+        # When the present step began, and when the last one was logged.
+        self._began = self._logged = 0.0
 
     @property
     def spent(self) -> Compute:
@@ -60,14 +89,12 @@ class TrainingLoop:
     def run(self) -> None:
         """Train, unless the run is at its end already."""
         self.session.reporter.spent = self.spent
-        if self.progress.monitor.verdict is None and not self.session.schedule.is_over(self.spent):
-            self._train()
-
-    def _train(self) -> None:
-        self.learner.follow(self)
+        if self.progress.monitor.verdict is not None or self.session.schedule.is_over(self.spent):
+            return
+        self.trainer.add_callback(self)
         checkpoint = self.session.start.checkpoint
         try:
-            self.learner.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except StoppedError:
             pass
         except RuntimeError:
@@ -79,49 +106,58 @@ class TrainingLoop:
     def tidy(self) -> None:
         """Leave of the checkpoints what is to be kept, now that the run is over."""
         if self.session.rank.leads:
-            self._saver.end(self.learner.write_whole)
+            self._saver.end(self.trainer.write_whole)
 
-    # What the trainer asks.
+    # What transformers calls.
 
-    def begin(self, step: int) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Record the base model, if that is due, and report the run as running.
 
         Raises StoppedError where the run is not to begin.
         """
         self._leave_if_asked()
-        kind, since = self._still
-        self.progress.ledger.took(kind, time.monotonic() - since)
-        self._decide(step)
-        # The trainer asks for no decision before its first step has ended.
+        self.progress.ledger.took("startup", time.monotonic() - self.session.began)
+        self._decide(state.global_step)
+        # No decision is asked for before the first step has ended.
         self._leave_if_asked()
         self.session.reporter.state(Status.RUNNING)
+        self._began = time.perf_counter()
 
-    def step_ended(self, step: int, seconds: float) -> Decision:
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step's wall seconds; whether to save, and whether to stop."""
-        self.progress.ledger.took("device", seconds)
-        return self._decide(step)
+        self.trainer.settle()
+        self.progress.ledger.took("device", time.perf_counter() - self._began)
+        control.should_save, control.should_training_stop = self._decide(state.global_step)
+        self._began = time.perf_counter()
 
-    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
-        """Report the metrics and judge them; a decision only where they end the run."""
-        self.session.reporter.metrics(step, values)
-        ended = self._judge(step, values)
-        if ended is None or self._amid_a_generation(step):
-            return None
-        self._take_record(step, self.spent)
-        if ended.rule == "non_finite":
-            # Nothing can go on from numbers that are not finite.
-            return Decision(stop=True)
-        self._saver.begin()
-        return Decision(save=True, stop=True)
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Report the metrics, and end the run where a health rule does."""
+        # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
+        state.log_history.clear()
+        step, values = state.global_step, named_metrics(logs)
+        if values:
+            self.session.reporter.metrics(step, values)
+            ended = self._judge(step, values)
+            if ended is not None and not self._amid_a_generation(step):
+                self._take_record(step, self.spent)
+                # Nothing can go on from numbers that are not finite.
+                control.should_save = ended.rule != "non_finite"
+                control.should_training_stop = True
+                if control.should_save:
+                    self._saver.begin()
+        self._logged = time.perf_counter()
 
-    def complete(self, checkpoint: Path) -> None:
-        """Add the progress to a checkpoint, and complete it."""
-        self._saver.complete(checkpoint, self.progress.to_json())
-
-    def saved(self, seconds: float) -> None:
-        """Count the wall seconds that training stood still for a checkpoint."""
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Complete the checkpoint once every process has written."""
+        checkpoint = checkpoint_directory(args, state)
+        sync_all_nodes(checkpoint)
+        if state.is_world_process_zero:
+            self._saver.complete(checkpoint, self.progress.to_json())
+        # Every step is logged, and saved right after that; neither is a part of the next.
+        seconds = time.perf_counter() - self._logged
         self.progress.ledger.took("checkpoint", seconds)
         self.session.reporter.progress()
+        self._began += seconds
 
     # Decisions.
 
@@ -136,32 +172,30 @@ class TrainingLoop:
         if self.session.rank.agree(self.session.stop.at_once):
             raise StoppedError
 
-    def _decide(self, step: int) -> Decision:
+    def _decide(self, step: int) -> tuple[bool, bool]:
+        """Take a record if one is due; whether to save after this step, and whether to stop."""
         stop, reporter = self.session.stop, self.session.reporter
         if stop.overtaken is not None:
             raise OvertakenError(stop.overtaken)
         reporter.doing(f"step {step + 1}")
         if self._amid_a_generation(step):
-            return Decision()
+            return False, False
         spent = self.spent
         reporter.step, reporter.spent = step, spent
         due = step == 0 or self.session.schedule.record_due(self._previous, spent)
         if self.session.rank.agree(due):
             self._take_record(step, spent)
         self._previous = spent
-        decision = self.session.rank.agree(self._save_or_stop(step, spent))
-        if decision.save:
+        stops = self.session.schedule.is_over(spent) or stop.reason is not None
+        # The step that training starts from has a checkpoint, or is the model itself.
+        saves = (stops or self._saver.due) and step > self.session.start.step
+        saves, stops = self.session.rank.agree((saves, stops))
+        if saves:
             # Where the run's directory is away, it would be made anew for the checkpoint.
             reporter.wait()
             reporter.check()
             self._saver.begin()
-        return decision
-
-    def _save_or_stop(self, step: int, spent: Compute) -> Decision:
-        stop = self.session.schedule.is_over(spent) or self.session.stop.reason is not None
-        due = stop or self._saver.due
-        # The step that training starts from has a checkpoint, or is the model itself.
-        return Decision(save=due and step > self.session.start.step, stop=stop)
+        return saves, stops
 
     def _judge(self, step: int, values: dict[str, float]) -> HealthWarning | None:
         """Hand the health rules a step's metrics; the warning that ends the run, if one does."""
@@ -171,7 +205,7 @@ class TrainingLoop:
 
     def _ended_by_its_logits(self) -> bool:
         """Whether nothing can be sampled any more, and a rule ends the run for that."""
-        if self.session.rank.count > 1 or self.evaluator.can_answer(self.learner.model):
+        if self.session.rank.count > 1 or self.evaluator.can_answer(self.trainer.model):
             return False
         return self._judge(self.session.reporter.step + 1, {"logits": math.nan}) is not None
 
@@ -192,7 +226,7 @@ class TrainingLoop:
             return
         began = time.monotonic()
         self.session.reporter.doing(f"evaluation at step {step}")
-        with self.learner.whole_policy() as policy:
+        with self.trainer.whole_policy() as policy:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
             sets = {name: self._evaluated(step, policy, own) for name, own in self.sets.items()}

@@ -74,6 +74,14 @@ class LossOutputs:
 Loss = Callable[[LossInputs], LossOutputs]
 
 
+def token_means(given: LossInputs) -> dict[str, Tensor]:
+    """Of each token (R, L), what TRL logs the mean of under these names, whatever the loss is."""
+    if given.reference_log_probs is None:
+        return {"entropy": given.entropies}
+    gap = given.reference_log_probs - given.log_probs
+    return {"entropy": given.entropies, "kl": gap.exp() - gap - 1}
+
+
 class LossError(RuntimeError):
     """What the function raised in training, with the setting that names it."""
 

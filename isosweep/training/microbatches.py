@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from isosweep.training.rollouts import Batch
-
+# A generation's tensors by TRL's names, a row a rollout of this process.
+Batch = dict[str, Any]
 # A batch's tensors with a column for every position, by TRL's names; prompts are padded on the
 # left, completions on the right. A ratio of whole rollouts has one column, which stays.
 _PROMPT = frozenset({"prompt_ids", "prompt_mask"})

@@ -8,7 +8,7 @@ drawn by numbers of their own, so that no answer depends on what is sampled besi
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +16,20 @@ from numpy.typing import NDArray
 from transformers import DynamicCache, TopPLogitsWarper
 from transformers.integrations.fsdp import is_fsdp_managed_module
 
-from isosweep.training.protocols import Policy
-
+# A tokenizer and a language model of transformers.
+Tokenizer = Any
+Policy = Any
+# Tokens of completions, and the sampler's log-probabilities of them where it gives any.
+Completions = tuple[list[list[int]], list[list[float | None]] | None]
 # What decides an answer's tokens, one number a position: (answers,).
 Stream = NDArray[np.uint64]
+
+
+class Sampled(NamedTuple):
+    """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
+
+    texts: list[list[str]]
+    tokens: list[list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from isosweep.plan.spec import RunSpec
+
 
 class Retirement:
     """Judges problems by their scores over windows of `window` rollouts, one after the other.
@@ -168,3 +170,19 @@ class MixtureStream:
 
 
 Stream = ProblemStream | MixtureStream
+
+
+def make_stream(spec: RunSpec) -> Stream:
+    """The run's training problems, in the order of its seed."""
+    recipe, mixture = spec.recipe, spec.task.mixture
+
+    def stream(problems: int) -> ProblemStream:
+        retirement = None
+        if recipe.retire_at is not None:
+            retirement = Retirement(recipe.retire_at, recipe.retire_window)
+        return ProblemStream(problems, spec.seed, spec.problems_per_batch, retirement)
+
+    if mixture is None:
+        return stream(spec.task.num_train_problems)
+    streams = {name: stream(part.num_train_problems) for name, part in spec.task.parts.items()}
+    return MixtureStream(streams, mixture.share_of)

@@ -1,128 +1,134 @@
-"""TRL's GRPOTrainer with isosweep's order of problems, its books, and what recipes add.
+"""TRL's GRPOTrainer with isosweep's books and its order of problems, and what recipes add to it.
 
-What TRL calls is a small step around TRL's own: the updates and, unless the recipe names a
+Every override is a small step around `super()`: the updates and, unless the recipe names a
 function, the loss are TRL's.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import gather_object
+from torch.optim.lr_scheduler import LambdaLR
+from trl.models import unwrap_model_for_generation
+from trl.rewards import get_soft_overlong_punishment
+from trl.trainer import utils as trl_utils
 
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
+from isosweep.tasks import Judged, Problem, judge_later
+from isosweep.tasks.mixing import PartProblem
+from isosweep.training.arguments import ENDLESS
 from isosweep.training.beside import Beside
+from isosweep.training.changed import changed, without_routing
+from isosweep.training.checkpoints import CheckpointedTrainer
 from isosweep.training.draws import Draws
-from isosweep.training.interruption import Interruption
+from isosweep.training.interruption import make_interruption
 from isosweep.training.lag import Waiting
 from isosweep.training.ledger import Ledger
-from isosweep.training.loss import load_loss
-from isosweep.training.microbatches import Shape, bearing
-from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
-from isosweep.training.stream import Stream
-from isosweep.training.trl_adapter import TRLTrainer
-from isosweep.training.trl_callback import PART_METRICS
+from isosweep.training.loss import Loss, LossInputs, load_loss, token_means
+from isosweep.training.microbatches import (
+    TOKEN_MEANS,
+    Batch,
+    bearing,
+    repacked,
+    scored,
+    with_shares,
+)
+from isosweep.training.sampling import Completions, Policy, Sampler
+from isosweep.training.stream import make_stream
+from isosweep.training.trl_fsdp import compute_as_replicated
 from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
-
-@dataclass(frozen=True)
-class Question:
-    """A training problem as the trainer sees it: what the model reads, as text and as tokens, and
-    the part of a mixture that it is of."""
-
-    text: str
-    tokens: tuple[int, ...]
-    part: str | None = None
+# A rollout as TRL's data set would give it: `prompt`, and the columns that rewards are given.
+Row = dict[str, Any]
+# Metrics of a part of a mixture: its share of the rollouts, and their mean score.
+PART_METRICS = ("share_of_", "reward_of_")
+# Of a metric of a loss of one's own.
+LOSS_METRIC = "loss_"
 
 
-class _Group(NamedTuple):
-    """The n rollouts of one problem, of all processes, and their rewards (n, functions)."""
+class _Placeholders:
+    """In place of TRL's data loader, which only says how many rollouts each process makes.
 
-    problem: int
-    rollouts: list[tuple[Any, ...]]
-    rewards: Any
-    teaches: bool
-
-
-class _Chosen(NamedTuple):
-    """What dynamic sampling chose: this process's rollouts, and the rewards of everyone's."""
-
-    rollouts: Rollouts
-    rewards: Any
-
-
-class CountedGRPOTrainer(TRLTrainer):
-    """A trainer that draws problems from `stream`, books in `ledger`, and follows `spec.recipe`.
-
-    The first reward function's score says what is right; others only shape the reward. `verify` is
-    told of rollouts as soon as they are sampled: numbers of problems, and texts.
+    Which problems they are is the stream's to say. Nothing random is drawn and nothing is skipped
+    at a resume.
     """
+
+    def __init__(self, batch: int, batches: int) -> None:
+        self.dataset = range(batch * batches)
+        self._batch, self._batches = batch, batches
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(self._batches):
+            yield [0] * self._batch
+
+
+class SweepTrainer(CheckpointedTrainer):
+    """Trains one run: it draws from `stream`, books in `ledger`, and follows `spec.recipe`.
+
+    The first reward function's score says what is right; others only shape the reward.
+    """
+
+    lr_scheduler: Any
+    _buffered_inputs: Any
 
     def __init__(
         self,
         spec: RunSpec,
-        ledger: Ledger,
-        stream: Stream,
-        questions: Sequence[Question],
+        problems: Sequence[Problem],
+        prompts: Sequence[list[int]],
         *,
-        verify: Callable[[list[int], list[str]], None],
+        generates: bool = False,
         **options: Any,
     ) -> None:
-        self._spec, self._ledger, self._stream = spec, ledger, stream
-        self.recipe, self.own_loss = spec.recipe, load_loss(spec.recipe, spec.loss_sha256)
-        generation = spec.generation
-        self.shares_prompts = generation.name == "transformers" and generation.prefix_sharing
-        self._questions = questions
-        self._tokens_of = {question.text: list(question.tokens) for question in questions}
-        self._number_of = {question.text: number for number, question in enumerate(questions)}
-        self._verify = verify
-        self._waiting = Waiting(spec.recipe.rollout_lag)
+        """`problems` to train on, and the tokens of their `prompts`; `generates`: for the process
+        that samples beside the one that trains."""
+        recipe = spec.recipe
+        self.spec, self.problems, self.prompts = spec, problems, prompts
+        self.ledger, self.stream = Ledger(spec, generates=generates), make_stream(spec)
+        self.own_loss = load_loss(recipe, spec.loss_sha256)
+        self._waiting = Waiting(recipe.rollout_lag)
         self._beside: Beside | None = None
-        # Rollouts of the last generation that this process made or had made.
+        # What rollouts are drawn by; None where by torch's numbers, or by an engine's.
+        self.draws = Draws(spec.seed, lambda: self.steps_done) if recipe.rollout_lag else None
+        # Of the last generation: rollouts that this process made or had made, numbers of
+        # everyone's problems, this process's scores once judged, everyone's rewards (rollouts,
+        # functions), and tokens of prompt and completion of this process's rollouts.
         self._count = 0
-        if spec.recipe.rollout_lag:
-            self.draws = Draws(spec.seed, lambda: self.steps_done)
-        super().__init__(**options)
-        # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
-        self._chosen: _Chosen | None = None
-        # Rewards of everyone's rollouts that were scored last (rollouts, functions).
+        self._drawn: list[int] = []
+        self._judged: Callable[[], list[Judged]]
         self._rewards = torch.empty(0)
-        # Tokens of prompt and completion of this process's rollouts.
         self._lengths: list[tuple[int, int]] = []
-        self._interruption: Interruption | None = None
-        if spec.recipe.interruption is not None:
-            phrase = self.processing_class(spec.recipe.interruption, add_special_tokens=False)
-            self._interruption = Interruption(
-                list(phrase["input_ids"]),
-                spec.recipe.interruption_tokens,
-                spec.task.completion_limit,
-            )
+        # Rollouts, as `_generate` gives them, and rewards that dynamic sampling chose.
+        self._chosen: tuple[tuple[Any, ...], Any] | None = None
+        rewards: list[Callable[..., list[float]]] = [self.correctness]
+        if recipe.overlong_share is not None:
+            limit = spec.task.completion_limit
+            penalised = max(1, round(recipe.overlong_share * limit))
+            rewards.append(get_soft_overlong_punishment(limit, penalised))
+        super().__init__(reward_funcs=rewards, **options)
+        self._interruption = make_interruption(spec, self.processing_class)
 
-    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
-        """TRL's own, counted as seconds of training."""
-        with self._ledger.timing("training"):
-            return super().training_step(model, inputs, num_items_in_batch)
-
-    def computed(self, phase: Literal["scoring", "training"], shapes: Sequence[Shape]) -> None:
-        """Book what the micro-batches of all processes cost their devices."""
-        own = torch.tensor(shapes, device=self.own_device)
-        self._ledger.computed(phase, self.of_all(own).tolist())
+    def correctness(self, **_: Any) -> list[float]:
+        """The task's scores of the rollouts sampled last, in order: a reward function of TRL's."""
+        return [each.score for each in self._judged()]
 
     # A batch: which problems, sampled how, scored how, weighed how.
 
-    def sample_beside(self, beside: Beside) -> None:
-        """Have `beside` sample in place of this process."""
-        beside.serve(self)
-        # TRL asks this where the loss corrects for an engine's log-probabilities.
-        self.use_vllm = self._spec.generation.name == "vllm"
-        self._beside = beside
+    def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
+        return self.make_batch(len(inputs))
 
     def make_batch(self, count: int) -> Batch:
         """The next batch to train on, of `count` rollouts."""
-        if not self.recipe.rollout_lag:
+        if not self.spec.recipe.rollout_lag:
             batch = self.fresh_batch(count)
         else:
             oldest = self._waiting.oldest()
@@ -134,8 +140,405 @@ class CountedGRPOTrainer(TRLTrainer):
                 if oldest is None:
                     self._take(self._beside)
             batch = self._waiting.newest if oldest is None else oldest
-        self._ledger.trained(*self._all_lengths(batch))
+        self.ledger.trained(*self._all_lengths(batch))
         return batch
+
+    def fresh_batch(self, count: int) -> Batch:
+        """A batch of `count` rollouts by the policy as it is."""
+        recipe, score = self.spec.recipe, super()._generate_and_score_completions
+        with self.ledger.timing("scoring"):
+            rows = self._varied_rows(count) if recipe.zero_variance == "resample" else None
+            fresh: Batch = score(rows or self._draw(count))
+            self._chosen = None
+        if recipe.scale_advantages:
+            fresh["advantages"] = by_their_spread(fresh["advantages"], self.accelerator.gather)
+        self._weigh_groups(fresh)
+        fresh["lengths"] = torch.tensor(self._lengths, device=self.own_device)
+        self.ledger.scored(*self._all_lengths(fresh))
+        if recipe.rollout_lag and "old_per_token_logps" not in fresh:
+            # It will be trained on later, by another policy.
+            with self.ledger.timing("scoring"):
+                fresh["old_per_token_logps"] = self.log_probabilities(fresh)
+        return fresh
+
+    def _draw(self, count: int) -> list[Row]:
+        """Draw the next B problems: this process's `count` of their rollouts."""
+        self._drawn = self.stream.draw(self.spec.problems_per_batch)
+        return self._rows(self._drawn, count)
+
+    def _rows(self, problems: Sequence[int], count: int) -> list[Row]:
+        everyones = [problem for problem in problems for _ in range(self.spec.num_generations)]
+        start = self.process * count
+        return [
+            {"prompt": str(problem), "problem": problem}
+            for problem in everyones[start : start + count]
+        ]
+
+    def _varied_rows(self, count: int) -> list[Row]:
+        """Dynamic sampling (DAPO, arXiv 2503.14476): draw until B groups have varied scores.
+
+        After `recipe.max_draws` batches the rest is filled with groups that have not. Their
+        rollouts and rewards are used in place of sampling and scoring the rows again.
+        """
+        n, wanted = self.spec.num_generations, self.spec.problems_per_batch
+        good: list[tuple[int, list[Any], Any]] = []
+        spare: list[tuple[int, list[Any], Any]] = []
+        made: tuple[Any, ...] = ()
+        for _ in range(self.spec.recipe.max_draws):
+            rows = self._draw(count)
+            made = self._generate([row["prompt"] for row in rows])
+            rewards = self._calculate_rewards(rows, None, made[3], made[1])
+            # Ids of prompt and completion, mask of the loss, text, log-probabilities.
+            columns = [column or [None] * count for column in made[:5]]
+            everyones = gather_object(list(zip(*columns, strict=True)))
+            for at, teaches in enumerate(self._varied().tolist()):
+                group = slice(at * n, (at + 1) * n)
+                kept = good if teaches else spare
+                kept.append((self._drawn[at], everyones[group], rewards[group]))
+            if len(good) >= wanted:
+                break
+        problems, groups, scores = zip(*(good + spare)[:wanted], strict=True)
+        start = self.process * count
+        own = [rollout for group in groups for rollout in group][start : start + count]
+        chosen = [None if column[0] is None else [*column] for column in zip(*own, strict=True)]
+        self._lengths = [(len(prompt), len(completion)) for prompt, completion, *_ in own]
+        self._chosen = (*chosen, *made[5:]), torch.cat(scores)
+        return self._rows(problems, count)
+
+    def _varied(self) -> Any:
+        """Which of the groups scored last teach something: (groups,) bool."""
+        return varied(self._rewards[:, 0], self.spec.num_generations)
+
+    def _weigh_groups(self, batch: Batch) -> None:
+        """Puts the recipe's weights of groups and problems on the advantages."""
+        recipe = self.spec.recipe
+        by_problem = recipe.aggregation == "problem"
+        if recipe.zero_variance == "keep" and not by_problem:
+            return
+        tokens = self.accelerator.gather(bearing(batch).sum(1)).float()
+        kept = self._varied()
+        if recipe.zero_variance == "keep":
+            kept = torch.ones_like(kept)
+        weights = advantage_weights(kept, tokens, recipe.loss_type, by_problem)
+        count = len(batch["advantages"])
+        batch["advantages"] *= weights[self.process * count : (self.process + 1) * count]
+
+    def _all_lengths(self, batch: Batch) -> tuple[list[int], list[int]]:
+        """Tokens of prompts and of completions, of all processes."""
+        prompts, completions = self.accelerator.gather(batch["lengths"]).T.tolist()
+        return prompts, completions
+
+    # Sampling and scoring.
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        return [self.prompts[int(prompt)] for prompt in prompts], None, {}
+
+    def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
+        """TRL's own, booked and about to be judged; or what dynamic sampling chose."""
+        if self._chosen is not None:
+            return self._chosen[0]
+        if self._interruption is not None:
+            self._interruption.forget()
+        if self.draws is not None:
+            self.draws.begin(self._places(len(prompts)))
+        # An engine in this process draws torch's numbers too: training's go on as without it.
+        devices = [self.own_device] if self.own_device.type == "cuda" else []
+        apart = torch.random.fork_rng(devices, enabled=self.draws is not None)
+        with self.ledger.timing("generation"), apart:
+            ids, completions, mask, texts, *more = super()._generate(prompts)
+        asked = [self.problems[int(prompt)] for prompt in prompts]
+        self._judged = judge_later(self.spec.task, asked, texts)
+        self._lengths = [(len(p), len(c)) for p, c in zip(ids, completions, strict=True)]
+        self._book_sampled()
+        if self._interruption is not None:
+            mask = self._interruption.masks
+        return ids, completions, mask, texts, *more
+
+    def _places(self, count: int) -> range:
+        """Places in the generation of what is sampled here, of which `count` is this process's.
+
+        The processes of one engine sample everything of theirs together.
+        """
+        processes = self.spec.generation.tensor_parallel
+        start = self.process // processes * processes * count
+        return range(start, start + processes * count)
+
+    def _book_sampled(self) -> None:
+        """Books the rollouts just sampled, of all processes."""
+        interruption = self._interruption
+        later = interruption.later if interruption else [0] * len(self._lengths)
+        first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
+        prompts, completions = zip(*gather_object(first), strict=True)
+        self.ledger.sampled(prompts, completions)
+        if interruption and (continued := gather_object(interruption.continued)):
+            self.ledger.continued(*zip(*continued, strict=True))
+
+    def _generate_single_turn(
+        self, prompt_ids: list[list[int]], images: Any, fields: Any, n: int, *_: Any
+    ) -> Completions:
+        if self._interruption is not None:
+            return self._interruption.sample(self, prompt_ids, n)
+        return self.sample(prompt_ids, n)
+
+    def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
+        """Completions of `prompt_ids` by TRL's engine, or by transformers; one turn each."""
+        if self.use_vllm:
+            sampled: Completions = super()._generate_single_turn(
+                prompt_ids, None, {}, num_generations
+            )
+            return sampled
+        config, generation = self.generation_config, self.spec.generation
+        numbers = None
+        if self.draws is not None:
+            numbers = np.array(self.draws.seeds(), dtype=np.uint64)
+        sampler = Sampler(
+            limit=config.max_new_tokens,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            ends=config.eos_token_id,
+            padding=config.pad_token_id,
+            shared=generation.name == "transformers" and generation.prefix_sharing,
+        )
+        with without_routing(self.model.config), self.whole_policy() as policy:
+            return sampler.sample(policy, prompt_ids, numbers), None
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        """Everyone's rewards (rollouts, functions): TRL's own, or what dynamic sampling chose."""
+        if self._chosen is not None:
+            self._rewards = self._chosen[1]
+            return self._rewards
+        with self.ledger.timing("reward"):
+            prompts = [row["prompt"] for row in inputs]
+            self._rewards = super()._calculate_rewards(inputs, prompts, completions, ids)
+        scores = self._rewards[:, 0]
+        self.stream.scored(
+            zip(self._drawn, scores.view(len(self._drawn), -1).tolist(), strict=True)
+        )
+        self._log_mean("zero_variance_share", 1 - self._varied().float().mean().item())
+        if self.spec.task.parts:
+            self._log_parts(scores)
+        return self._rewards
+
+    def _log_parts(self, scores: Any) -> None:
+        """Log each part's share of the rollouts just scored, and the mean score of those."""
+        drawn = [self.problems[number] for number in self._drawn]
+        parts = [each.part for each in drawn if isinstance(each, PartProblem)]
+        for name in self.spec.task.parts:
+            own = torch.tensor([part == name for part in parts], device=scores.device)
+            own = own.repeat_interleave(self.spec.num_generations)
+            self._log_mean(f"{PART_METRICS[0]}{name}", own.float().mean().item())
+            if own.any():
+                self._log_mean(f"{PART_METRICS[1]}{name}", scores[own].mean().item())
+
+    # A step: its micro-batches, their log-probabilities, their loss.
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
+        """TRL's own, counted as seconds of training."""
+        with self.ledger.timing("training"):
+            return super().training_step(model, inputs, num_items_in_batch)
+
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        """TRL's own, whose micro-batches are packed anew when a generation is made."""
+        before = self._buffered_inputs
+        inputs: Batch = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is before:
+            return inputs
+        steps = self.args.steps_per_generation
+        # Micro-batches in succession that are sure to be of one update.
+        update = math.gcd(steps, self.args.gradient_accumulation_steps)
+        # A load-balancing loss is of a micro-batch as a whole.
+        made, shapes = repacked(self._buffered_inputs, update, reorder=not self.aux_loss_enabled)
+        self._book_computed("training", shapes)
+        self._buffered_inputs[:] = with_shares(made, update, self.accelerator.gather)
+        packed: Batch = self._buffered_inputs[self._step % steps]
+        return packed
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Any,
+        attention_mask: Any,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **more: Any,
+    ) -> tuple[Any, Any, Any]:
+        """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
+        given = (input_ids, attention_mask, logits_to_keep)
+        trls = super()._get_per_token_logps_and_entropies
+
+        def plain(ids: Any, mask: Any, width: int, **asked: Any) -> tuple[Any, Any, Any]:
+            result: tuple[Any, Any, Any] = trls(model, ids, mask, width, **more, **asked)
+            return result
+
+        with changed(
+            trl_utils,
+            _CHUNKED_LOGPROB_CHUNK_SIZE=self._words,
+            # On a CPU too the head scores only tokens that bear loss, not those of prompts.
+            _use_triton=lambda device: True,
+        ):
+            if batch_size is None or compute_entropy:
+                return plain(*given, batch_size=batch_size, compute_entropy=compute_entropy)
+            logs, shapes = scored(plain, *given, batch_size)
+        self._book_computed("scoring", shapes)
+        return logs, None, None
+
+    @property
+    def _words(self) -> int:
+        """Logits that are reserved for a token. TRL's 32,768 on a CPU would touch a page of memory
+        a token where the model's head tells fewer words apart."""
+        reserved: int = trl_utils._CHUNKED_LOGPROB_CHUNK_SIZE
+        if self.own_device.type != "cpu":
+            return reserved
+        named = int(self.model.config.get_text_config().vocab_size)
+        return min(reserved, max(named, len(self.model.get_output_embeddings().weight)))
+
+    def log_probabilities(self, batch: Batch) -> Any:
+        """Of every completion token, by the policy as it is: (rollouts, tokens)."""
+        size = self.args.per_device_train_batch_size
+        with torch.no_grad():
+            return self._score(self.model, batch, batch_size=size)[0]
+
+    def _score(self, model: Any, batch: Batch, **asked: Any) -> tuple[Any, Any, Any]:
+        """Log-probabilities of the completions' tokens by `model`, and what else is `asked`."""
+        return self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
+            torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+            batch["completion_ids"].size(1),
+            **asked,
+        )
+
+    def _book_computed(self, phase: Any, shapes: Any) -> None:
+        """Book what the micro-batches of all processes cost their devices."""
+        own = torch.tensor(shapes, device=self.own_device)
+        self.ledger.computed(phase, self.accelerator.gather(own).tolist())
+
+    def _compute_loss(self, model: Any, inputs: Batch) -> Any:
+        """TRL's own, or that of the recipe's function; means over tokens are an update's."""
+        if self.own_loss is None:
+            bonus = self.entropy_coef * inputs.get("entropy_share", 1.0)
+            with changed(self, entropy_coef=bonus):
+                loss = super()._compute_loss(model, inputs)
+        else:
+            loss = self._loss_of_ones_own(self.own_loss, model, inputs)
+        for name in TOKEN_MEANS:
+            if name in self._metrics["train"]:
+                self._metrics["train"][name][-1] *= inputs.get("token_share", 1.0)
+        return loss
+
+    def _loss_of_ones_own(self, function: Loss, model: Any, inputs: Batch) -> Any:
+        """What `function` makes of the micro-batch, and a mixture's load-balancing loss."""
+        log_probs, entropies, aux_loss = self._score(
+            model, inputs, compute_entropy=True, compute_aux_loss=self.aux_loss_enabled
+        )
+        parts = self.current_gradient_accumulation_steps
+        # TRL counts the tokens of a generation on all devices.
+        share = parts / self.args.steps_per_generation / self.accelerator.num_processes
+        given = LossInputs(
+            log_probs=log_probs,
+            old_log_probs=inputs.get("old_per_token_logps", log_probs.detach()),
+            sampler_log_probs=inputs.get("sampling_per_token_logps"),
+            sampler_ratio=inputs.get("importance_sampling_ratio"),
+            reference_log_probs=inputs.get("ref_per_token_logps"),
+            entropies=entropies,
+            advantages=inputs["advantages"],
+            mask=bearing(inputs),
+            update_rollouts=len(log_probs) * parts,
+            update_tokens=inputs["num_items_in_batch"].clamp(min=1) * share,
+            step=self.steps_done,
+            recipe=self.spec.recipe,
+        )
+        made = function(given)
+        for name, values in token_means(given).items():
+            sums = torch.stack([(values.detach() * given.mask).sum(), given.mask.sum()])
+            total, tokens = self.accelerator.reduce(sums, "sum")
+            self._log_mean(name, (total / tokens.clamp(min=1)).item())
+        for name, value in made.metrics.items():
+            own = torch.as_tensor(value, device=self.own_device).detach().view(1)
+            mean = self.accelerator.gather(own).float().mean().item()
+            self._log_mean(f"{LOSS_METRIC}{name}", mean)
+        if aux_loss is None:
+            return made.loss
+        return made.loss + self.router_aux_loss_coef * aux_loss / parts
+
+    def _log_mean(self, name: str, value: float) -> None:
+        """Add to what the next log gives the mean of as `name`."""
+        self._metrics["train"][name].append(value)
+
+    # How transformers trains.
+
+    def get_train_dataloader(self) -> Any:
+        """Placeholders without end: the stream of problems says what a batch is."""
+        batch = self._train_batch_size * self.args.steps_per_generation
+        return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """TRL's own, whose devices compute what one does."""
+        super().create_accelerator_and_postprocess()
+        if self.is_fsdp_enabled:
+            compute_as_replicated(self.accelerator)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Constant after warm-up, whose first update has a rate: transformers' own gives it 0.
+
+        How long the run will be does not matter, so a larger budget changes no step before it.
+        """
+        if self.lr_scheduler is None:
+            steps: int = max(self.args.warmup_steps, 1)
+
+            def share(done: int) -> float:
+                return min(1.0, (done + 1) / steps)
+
+            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
+        return self.lr_scheduler
+
+    # The policy and its backends.
+
+    @property
+    def steps_done(self) -> int:
+        """Optimiser steps of the run."""
+        return int(self.state.global_step)
+
+    @property
+    def process(self) -> int:
+        """This process's number."""
+        return int(self.accelerator.process_index)
+
+    @property
+    def own_device(self) -> Any:
+        """This process's device."""
+        return self.accelerator.device
+
+    @contextmanager
+    def whole_policy(self) -> Iterator[Policy]:
+        """The policy with all its weights on every process, to sample from or to look at.
+
+        Where an engine samples each process keeps its part: looked at, it is gathered in passing.
+        """
+        if self.use_vllm or not self.is_fsdp_enabled:
+            yield self.model
+            return
+        with (
+            unwrap_model_for_generation(self.model_wrapped, self.accelerator) as policy,
+            self._dist.summon_full_params(self.model_wrapped, recurse=False),
+        ):
+            yield policy
+
+    def limited(self, tokens: int) -> AbstractContextManager[None]:
+        """Completions of at most `tokens` within the block, whichever backend samples."""
+        if self.use_vllm:
+            return changed(self.vllm_generation, max_completion_length=tokens)
+        return changed(self.generation_config, max_new_tokens=tokens)
+
+    # Rollouts that wait, and a process that samples beside this one.
+
+    def sample_beside(self, beside: Beside) -> None:
+        """Have `beside` sample in place of this process."""
+        beside.serve(self)
+        # TRL asks this where the loss corrects for an engine's log-probabilities.
+        self.use_vllm = self.spec.generation.name == "vllm"
+        self._beside = beside
 
     def settle(self) -> None:
         """Have what another process samples wait too, once it is there, and the next begun."""
@@ -152,240 +555,49 @@ class CountedGRPOTrainer(TRLTrainer):
             beside.ask(self._count, self.sampling_state())
 
     def _take(self, beside: Beside) -> None:
-        with self._ledger.timing(None):
+        with self.ledger.timing(None):
             batch, state, metrics = beside.answer()
         self.restore_sampling(state)
         for name, values in metrics.items():
-            for value in values:
-                self.log_mean(name, value)
+            self._metrics["train"][name] += values
         self._waiting.add(batch)
-
-    def fresh_batch(self, count: int) -> Batch:
-        """A batch of `count` rollouts by the policy as it is."""
-        with self._ledger.timing("scoring"):
-            if self._spec.recipe.zero_variance == "resample":
-                problems, self._chosen = self._informative(count)
-            else:
-                problems = self._drawn_problems()
-            rows = self._rows(problems, count)
-            fresh: Batch = super()._generate_and_score_completions(rows)
-            if self._chosen is None:
-                self._note_scores(problems)
-            self._chosen = None
-        if self._spec.recipe.scale_advantages:
-            fresh["advantages"] = by_their_spread(fresh["advantages"], self.of_all)
-        self._weigh_groups(fresh)
-        fresh["lengths"] = torch.tensor(self._lengths, device=self.own_device)
-        self._ledger.scored(*self._all_lengths(fresh))
-        if self.recipe.rollout_lag:
-            with self._ledger.timing("scoring"):
-                self.remember_policy(fresh)
-        return fresh
 
     def sampling_state(self) -> JsonObject:
         """What the next generation follows from, besides the policy and the step."""
-        return {"stream": self._stream.to_json(), "spent": self._ledger.of_sampling()}
+        return {"stream": self.stream.to_json(), "spent": self.ledger.of_sampling()}
 
     def restore_sampling(self, state: JsonObject) -> None:
         """Go on where `sampling_state` was called, here or in another process."""
-        self._stream.restore(state["stream"])
-        self._ledger.restore_sampling(state["spent"])
+        self.stream.restore(state["stream"])
+        self.ledger.restore_sampling(state["spent"])
 
     def save_beside(self, checkpoint: Path) -> None:
         """Write the batches that wait beside it."""
-        if self.recipe.rollout_lag:
+        if self.spec.recipe.rollout_lag:
             self._waiting.save(self._waiting_file(checkpoint))
 
     def restore_from(self, checkpoint: Path) -> None:
         """Read back what `save_beside` wrote."""
-        if self.recipe.rollout_lag:
+        if self.spec.recipe.rollout_lag:
             self._waiting.restore(self._waiting_file(checkpoint), self.own_device)
 
     def _waiting_file(self, checkpoint: Path) -> Path:
         return checkpoint / f"waiting-{self.process}.safetensors"
 
-    def _all_lengths(self, batch: Batch) -> tuple[list[int], list[int]]:
-        """Tokens of prompts and of completions, of all processes."""
-        prompts, completions = self.of_all(batch["lengths"]).T.tolist()
-        return prompts, completions
+    def unlogged(self) -> dict[str, list[float]]:
+        """What the next log would have given the means of, which it no longer does."""
+        noted = {
+            name: [float(value) for value in values]
+            for name, values in self._metrics["train"].items()
+        }
+        self._metrics["train"].clear()
+        return noted
 
-    def _rows(self, problems: Sequence[int], count: int) -> list[Row]:
-        """This process's `count` rollouts of the n x B of `problems`, as TRL's dataset rows."""
-        start = self.process * count
-        return [
-            {"prompt": self._questions[problem].text, "problem": problem}
-            for problem in self._repeated(problems)[start : start + count]
-        ]
+    def be_at(self, step: int) -> None:
+        """Sample as a trainer that has made `step` updates."""
+        self.state.global_step = step
 
-    def _repeated(self, problems: Sequence[int]) -> list[int]:
-        """Every problem n times, once for each of its rollouts."""
-        return [problem for problem in problems for _ in range(self._spec.num_generations)]
-
-    def _drawn_problems(self) -> list[int]:
-        """The next B problems."""
-        return self._stream.draw(self._spec.problems_per_batch)
-
-    def _note_scores(self, problems: Sequence[int]) -> None:
-        """Retires those of the problems just scored that are solved, and notes successes."""
-        scores = self._scores.view(len(problems), -1).tolist()
-        self._stream.scored(zip(problems, scores, strict=True))
-
-    @property
-    def _scores(self) -> Any:
-        """Scores of the rollouts scored last: (rollouts,)."""
-        return self._rewards[:, 0]
-
-    def _varied(self) -> Any:
-        """Which of the groups scored last teach something: (groups,) bool."""
-        return varied(self._scores, self._spec.num_generations)
-
-    def _weigh_groups(self, batch: Batch) -> None:
-        """Puts the recipe's weights of groups and problems on the advantages."""
-        recipe = self._spec.recipe
-        by_problem = recipe.aggregation == "problem"
-        if recipe.zero_variance == "keep" and not by_problem:
-            return
-        tokens = self.of_all(bearing(batch).sum(1)).float()
-        kept = self._varied()
-        if recipe.zero_variance == "keep":
-            kept = torch.ones_like(kept)
-        weights = advantage_weights(kept, tokens, recipe.loss_type, by_problem)
-        self.weigh(batch, weights)
-
-    # Dynamic sampling.
-
-    def _informative(self, count: int) -> tuple[list[int], _Chosen]:
-        """Dynamic sampling (DAPO, arXiv 2503.14476): draw until B groups have varied scores.
-
-        After `recipe.max_draws` batches the rest is filled with groups that have not. Returns the
-        problems, and what is used in place of sampling and scoring them.
-        """
-        wanted = self._spec.problems_per_batch
-        good: list[_Group] = []
-        spare: list[_Group] = []
-        for _ in range(self._spec.recipe.max_draws):
-            for group in self._drawn_groups(count):
-                (good if group.teaches else spare).append(group)
-            if len(good) >= wanted:
-                break
-        chosen = (good + spare)[:wanted]
-        start = self.process * count
-        everyones = [rollout for group in chosen for rollout in group.rollouts]
-        rollouts = Rollouts.join(everyones[start : start + count])
-        self._lengths = rollouts.lengths
-        rewards = torch.cat([group.rewards for group in chosen])
-        return [group.problem for group in chosen], _Chosen(rollouts, rewards)
-
-    def _drawn_groups(self, count: int) -> list[_Group]:
-        """The next B problems, sampled and scored, of which this process samples `count`."""
-        n = self._spec.num_generations
-        problems = self._drawn_problems()
-        rows = self._rows(problems, count)
-        rollouts = self.roll_out([row["prompt"] for row in rows])
-        rewards = self.score(rows, rollouts.texts, rollouts.completion_ids)
-        self._note_scores(problems)
-        everyones = gather_object(rollouts.split())
-        return [
-            _Group(
-                problem, everyones[at * n : (at + 1) * n], rewards[at * n : (at + 1) * n], teaches
-            )
-            for at, (problem, teaches) in enumerate(
-                zip(problems, self._varied().tolist(), strict=True)
-            )
-        ]
-
-    # What TRL asks for while it makes a batch.
-
-    def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
-        return self.make_batch(len(inputs))
-
-    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
-        return [self._tokens_of[text] for text in prompts], None, {}
-
-    def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
-        made = self.roll_out(prompts)
-        own = made.prompt_ids, made.completion_ids, made.loss_masks, made.texts, made.logprobs
-        # No further columns, and no images of prompts or of tools.
-        return *own, {}, None, []
-
-    def _generate_single_turn(
-        self,
-        prompt_ids: list[list[int]],
-        images: Any,
-        multimodal_fields: Any,
-        num_generations: int,
-        has_tool_images: bool = False,
-    ) -> Completions:
-        return self.sample(prompt_ids, num_generations)
-
-    def _calculate_rewards(
-        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
-    ) -> Any:
-        return self.score(inputs, completions, completion_ids_list)
-
-    def roll_out(self, prompts: list[str]) -> Rollouts:
-        """The prompts' rollouts; those chosen already, if the batch was resampled."""
-        if self._chosen is not None:
-            return self._chosen.rollouts
-        if self._interruption is not None:
-            self._interruption.forget()
-        if self.draws is not None:
-            self.draws.begin(self._places(len(prompts)))
-        # An engine in this process draws torch's numbers too: training's go on as without it.
-        devices = [self.own_device] if self.own_device.type == "cuda" else []
-        apart = torch.random.fork_rng(devices, enabled=self.draws is not None)
-        with self._ledger.timing("generation"), apart:
-            ids, completions, _, texts, logprobs, *_ = super()._generate(prompts)
-        self._verify([self._number_of[prompt] for prompt in prompts], texts)
-        masks = None if self._interruption is None else self._interruption.masks
-        rollouts = Rollouts(ids, completions, masks, texts, logprobs)
-        self._lengths = rollouts.lengths
-        self._book_sampled()
-        return rollouts
-
-    def _places(self, count: int) -> range:
-        """Places in the generation of what is sampled here, of which `count` is this process's.
-
-        The processes of one engine sample everything of theirs together.
-        """
-        processes = self._spec.generation.tensor_parallel
-        start = self.process // processes * processes * count
-        return range(start, start + processes * count)
-
-    def _book_sampled(self) -> None:
-        """Books the rollouts just sampled, of all processes."""
-        interruption = self._interruption
-        later = interruption.later if interruption else [0] * len(self._lengths)
-        first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
-        prompts, completions = zip(*gather_object(first), strict=True)
-        self._ledger.sampled(prompts, completions)
-        if interruption and (continued := gather_object(interruption.continued)):
-            self._ledger.continued(*zip(*continued, strict=True))
-
-    def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
-        """Completions of `prompt_ids`, interrupted as the recipe asks."""
-        if self._interruption is None:
-            return self.trl_sample(prompt_ids, num_generations)
-        return self._interruption.sample(self, prompt_ids, num_generations)
-
-    def score(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
-        """Rewards of the rollouts: (rollouts, 1)."""
-        if self._chosen is not None:
-            self._rewards = self._chosen.rewards
-            return self._rewards
-        with self._ledger.timing("reward"):
-            prompts = [row["prompt"] for row in rows]
-            self._rewards = super()._calculate_rewards(rows, prompts, texts, ids)
-        self.log_mean("zero_variance_share", 1 - self._varied().float().mean().item())
-        if self._spec.task.parts:
-            self._log_parts(rows)
-        return self._rewards
-
-    def _log_parts(self, rows: list[Row]) -> None:
-        """Log each part's share of the rollouts just scored, and the mean score of those."""
-        asked = gather_object([self._questions[row["problem"]].part for row in rows])
-        for name in self._spec.task.parts:
-            own = torch.tensor([part == name for part in asked], device=self._scores.device)
-            self.log_mean(f"{PART_METRICS[0]}{name}", own.float().mean().item())
-            if own.any():
-                self.log_mean(f"{PART_METRICS[1]}{name}", self._scores[own].mean().item())
+    def sample_only(self) -> None:
+        """Compute log-probabilities in the precision of training, which is never begun."""
+        self.accelerator.prepare_model(self.model, evaluation_mode=True)
+        self.model.train()

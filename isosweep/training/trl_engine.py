@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from isosweep.training.changed import changed
-from isosweep.training.trl_adapter import TRLTrainer
+from isosweep.training.trainer import SweepTrainer
 
 
 class Engine:
     """TRL's vLLM backend of a trainer that has one."""
 
-    def __init__(self, trainer: TRLTrainer) -> None:
+    def __init__(self, trainer: SweepTrainer) -> None:
         self._trainer, self._backend = trainer, trainer.vllm_generation
 
     @property

@@ -14,12 +14,11 @@ from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
 from isosweep.training.changed import changed
 from isosweep.training.draws import EVALUATION, TRAINING, Calls, Draws, request_seeds
-from isosweep.training.protocols import Sampled, Tokenizer
 from isosweep.training.ranks import free_port
-from isosweep.training.sampling import streams
+from isosweep.training.sampling import Sampled, Tokenizer, streams
 
 if TYPE_CHECKING:
-    from isosweep.training.trl_adapter import TRLTrainer
+    from isosweep.training.trainer import SweepTrainer
     from isosweep.training.trl_engine import Engine
 
 # GB (2^30 bytes) of keys and values on a CPU where none are planned; vLLM's own default there is
@@ -197,7 +196,9 @@ def _require_float32_head(spec: RunSpec, llm: Any) -> None:
         )
 
 
-def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> VllmSampler | None:
+def make_sampler(
+    spec: RunSpec, trainer: "SweepTrainer", tokenizer: Tokenizer
+) -> VllmSampler | None:
     """The sampler of a trainer that generates through vLLM, whose noise it fixes; else None."""
     if spec.generation.name != "vllm":
         return None

@@ -71,7 +71,7 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     from trl.trainer import utils
 
     from isosweep.training.changed import changed
-    from isosweep.training.trl_adapter import TRLTrainer
+    from isosweep.training.trainer import SweepTrainer
 
     def unseen(function: Any) -> Any:
         def call(*args: Any, **options: Any) -> Any:
@@ -106,7 +106,7 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     # Tiles have all their columns there.
     whole = property(lambda trainer: utils._CHUNKED_LOGPROB_CHUNK_SIZE)
     try:
-        with changed(TRLTrainer, _words=whole):
+        with changed(SweepTrainer, _words=whole):
             yield
     finally:
         utils._use_triton = plain["_use_triton"]

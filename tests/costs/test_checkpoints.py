@@ -45,7 +45,7 @@ def test_a_real_checkpoint_has_the_planned_size(rank: int | None, tmp_path: Path
     from isosweep.models.weights import weights
     from isosweep.plan.spec import run_spec
     from isosweep.training.arguments import adapters
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     config = make_config(f"recipe.lora_rank={rank or 'null'}")
     spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)

@@ -86,7 +86,7 @@ def test_problems_are_measured_as_training_samples_them(
 
 def test_a_measurement_is_what_an_evaluation_before_training_would_find(tmp_path: Path) -> None:
     from isosweep.training.evaluate import Evaluator
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     sizes = ("difficulty.max_problems=24", "difficulty.samples_per_problem=4")
     same = ("evaluation.samples_per_problem=4", "evaluation.temperature=0.7")

@@ -19,13 +19,13 @@ Change = Callable[[ModuleType, float], None]
 
 def slower_steps(module: ModuleType, seconds: float) -> None:
     """Change `isosweep.training.loop`."""
-    step_ended = module.TrainingLoop.step_ended
+    on_step_end = module.TrainingLoop.on_step_end
 
-    def after_a_while(loop: Any, step: int, taken: float) -> Any:
+    def after_a_while(*given: Any, **named: Any) -> Any:
         time.sleep(seconds)
-        return step_ended(loop, step, taken)
+        return on_step_end(*given, **named)
 
-    module.TrainingLoop.step_ended = after_a_while
+    module.TrainingLoop.on_step_end = after_a_while
 
 
 def shorter_polls(module: ModuleType, seconds: float) -> None:

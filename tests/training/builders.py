@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,6 @@ from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.attempts import Attempt, LauncherName, Status, highest, newest, submit
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
-from isosweep.training.protocols import Decision
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
@@ -38,50 +38,49 @@ def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
     """The run's trainer, of `model` or of its own policy."""
     import torch
 
-    from isosweep.training.grpo import load_policy, make_stream, make_trainer
-    from isosweep.training.ledger import Ledger
+    from isosweep.training.assembly import make_trainer
+    from isosweep.training.policy import load_policy
 
     torch.set_num_threads(1)
     torch.manual_seed(spec.seed)
     policy, tokenizer = load_policy(spec, weights(spec.model))
     policy = policy if model is None else model
-    books = Ledger(spec), make_stream(spec)
-    trainer = make_trainer(spec, policy, tokenizer, *books, directory)
+    trainer = make_trainer(spec, (policy, tokenizer), directory)
     trainer.model.train()
     return trainer
 
 
-class Until:
-    """Ends training after `steps`, books its seconds, and keeps every step's `metrics`."""
+def train(
+    trainer: Any, steps: int, on_step: Callable[[int], Any] = lambda step: None
+) -> list[dict[str, float]]:
+    """Train for so many steps, of which no checkpoint is due; the metrics of each."""
+    from transformers import TrainerCallback
 
-    def __init__(
-        self, steps: int, ledger: Any, on_step: Callable[[int], Any] = lambda step: None
-    ) -> None:
-        self.metrics: list[dict[str, float]] = []
-        self._steps, self._ledger, self.begin = steps, ledger, on_step
+    from isosweep.training.loop import named_metrics
 
-    def step_ended(self, step: int, seconds: float) -> Decision:
-        self._ledger.took("device", seconds)
-        self.begin(step)
-        return Decision(stop=True) if step == self._steps else Decision()
+    metrics: list[dict[str, float]] = []
 
-    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
-        self.metrics.append(values)
-        return None
+    class Until(TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            on_step(0)
+            self.began = time.perf_counter()
 
-    def complete(self, checkpoint: Path) -> None:
-        raise AssertionError("nothing was to be saved")
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            trainer.ledger.took("device", time.perf_counter() - self.began)
+            on_step(state.global_step)
+            control.should_training_stop = state.global_step == steps
+            self.began = time.perf_counter()
 
-    def saved(self, seconds: float) -> None:
-        raise AssertionError("nothing was to be saved")
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any, **_: Any) -> None:
+            if values := named_metrics(logs):
+                metrics.append(values)
 
+        def on_save(self, *_: Any, **__: Any) -> None:
+            raise AssertionError("nothing was to be saved")
 
-def train(trainer: Any, steps: int, *on_step: Callable[[int], Any]) -> list[dict[str, float]]:
-    """Train for so many steps; the metrics of each."""
-    until = Until(steps, trainer._ledger, *on_step)
-    trainer.follow(until)
+    trainer.add_callback(Until())
     trainer.train()
-    return until.metrics
+    return metrics
 
 
 def parameters(trainer: Any) -> list[Any]:

@@ -59,7 +59,7 @@ def test_engines_that_hold_as_much_at_once_share_it_and_others_do_not() -> None:
 
 def test_runs_share_it_and_their_record_is_the_one_that_they_would_take(tmp_path: Path) -> None:
     from isosweep.training.evaluate import Evaluator
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     def run_of(n: int) -> RunPaths:
         return trained(spec_of(n=n), tmp_path, (16.0,), unit="rollouts")

@@ -15,7 +15,7 @@ SPEC = spec_of("evaluation.samples_per_problem=4")
 @pytest.fixture
 def policy() -> tuple[Any, Any]:
     """The built-in model and its tokenizer."""
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     return load_policy(SPEC, weights(SPEC.model))
 

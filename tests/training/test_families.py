@@ -42,7 +42,7 @@ def test_a_saved_model_is_planned_and_trained(family: str, tmp_path: Path) -> No
     before = parameters(trainer)
     trainer.reward_funcs[0] = lambda completions, **_: [float(i % 2) for i in range(4)]
     train(trainer, 2)
-    assert trainer._ledger.spent.rollouts == 8
+    assert trainer.ledger.spent.rollouts == 8
     assert any((a != b).any() for a, b in zip(before, parameters(trainer), strict=True))
     # TRL's own head gives the log-probabilities that the model has, whatever caps and scales it.
     ids = torch.arange(3, 27).view(2, 12)
@@ -66,7 +66,7 @@ def test_capped_attention_scores_stay_capped(tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     directory = save_family(tmp_path / "gemma", "Gemma2")
     spec = spec_of(directory, tmp_path, "recipe.beta=0.1")
@@ -104,7 +104,7 @@ def test_a_mixture_that_balances_its_load_is_evaluated_and_trained(tmp_path: Pat
 
 
 def test_no_code_beside_the_weights_is_executed(tmp_path: Path) -> None:
-    from isosweep.training.grpo import load_policy
+    from isosweep.training.policy import load_policy
 
     directory = save_family(tmp_path / "model", "Phi3")
     spec = spec_of(directory, tmp_path)

@@ -23,7 +23,7 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     policies: list[dict[str, Any]] = []
     trained: list[dict[str, Any]] = []
     booked: list[list[int]] = []
-    prepare, loss, book = trainer.make_batch, trainer.compute_loss, trainer._ledger.trained
+    prepare, loss, book = trainer.make_batch, trainer.compute_loss, trainer.ledger.trained
 
     def generate(count: int) -> Any:
         policies.append({n: v.clone() for n, v in trainer.model.state_dict().items()})
@@ -41,7 +41,7 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
         seen.append(inputs["old_per_token_logps"])
         return loss(model, inputs, *given, **named)
 
-    trainer.make_batch, trainer._ledger.trained = generate, listen
+    trainer.make_batch, trainer.ledger.trained = generate, listen
     trainer.compute_loss = compute_loss
     trainer.train()
     assert len(trained) == steps

@@ -33,7 +33,7 @@ def answers(trainer: Any, lengths: Callable[[int], int]) -> None:
     """Let the i-th completion have `lengths(i)` tokens; one shorter than allowed has an end."""
     import torch
 
-    limit, end = trainer._spec.task.completion_limit, trainer.processing_class.eos_token_id
+    limit, end = trainer.spec.task.completion_limit, trainer.processing_class.eos_token_id
 
     def sample(prompt_ids: list[list[int]], num_generations: int) -> Any:
         made = [torch.randint(3, 13, (lengths(i),)).tolist() for i in range(len(prompt_ids))]
@@ -250,7 +250,7 @@ def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     trainer = trainer_of(spec, tmp_path, network_of(tmp_path, SMALL))
     answers(trainer, mixed)
     flops = counted(lambda: train(trainer, 1))
-    spent = trainer._ledger.spent
+    spent = trainer.ledger.spent
     updates = trainer.num_iterations
     learner = (spent.scoring_hardware_flops or 0) + spent.training_hardware_flops / updates
     assert flops == pytest.approx(learner, rel=0.01)

@@ -144,12 +144,12 @@ def test_what_a_generator_meets_is_the_reason_of_the_failure(tmp_path: Path) -> 
     run = prepared(beside(lagging(1)), tmp_path)
 
     def work() -> None:
-        from isosweep.training.trainer import CountedGRPOTrainer
+        from isosweep.training.trainer import SweepTrainer
 
-        def lost(self: CountedGRPOTrainer) -> dict[str, Any]:
+        def lost(self: SweepTrainer) -> dict[str, Any]:
             return {"stream": {}}
 
-        CountedGRPOTrainer.sampling_state = lost  # type: ignore[method-assign]
+        SweepTrainer.sampling_state = lost  # type: ignore[method-assign]
         work_of(run, WHOLE)()
 
     assert exit_status(in_a_process(work)) == 1

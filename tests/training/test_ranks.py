@@ -129,7 +129,7 @@ def test_two_processes_sample_the_rollouts_that_wait_as_one_does(tmp_path: Path)
 def test_processes_of_one_engine_sample_at_the_places_of_all_of_them(tmp_path: Path) -> None:
     trainer = lagging(tmp_path, LAG)
     four = ("hardware.devices_per_run=4", "hardware.interconnect_bandwidth=1e10")
-    trainer._spec = spec_of("generation=vllm", "generation.tensor_parallel=2", *four)
+    trainer.spec = spec_of("generation=vllm", "generation.tensor_parallel=2", *four)
     found = []
     for process in range(4):
         trainer.accelerator.state.process_index = process

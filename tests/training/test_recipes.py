@@ -207,7 +207,7 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     after = sum(evaluate(trainer.model).successes) / 1024
     # Three standard errors of a difference of two means of 1,024 answers.
     assert after > before + 0.06, (before, after)
-    spent = trainer._ledger.spent
+    spent = trainer.ledger.spent
     assert spent.generations == 150
     if spec.recipe.zero_variance == "resample":
         # What dynamic sampling threw away is in the books.

@@ -34,11 +34,11 @@ def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -
     trainer = trainer_of(spec_of(), tmp_path)
     heard = listen(trainer)
     train(trainer, 3)
-    spent = trainer._ledger.spent
+    spent = trainer.ledger.spent
     assert spent.generations == len(heard) == 3
     assert spent.rollouts == 3 * 16
     assert spent.completion_tokens == sum(len(ids) for step in heard for ids in step["ids"])
-    prompts = [len(trainer._questions[i].tokens) for step in heard for i in step["problem"]]
+    prompts = [len(trainer.prompts[i]) for step in heard for i in step["problem"]]
     assert spent.prompt_tokens == sum(prompts)
     # Where an answer ends, its end is counted and nothing after it.
     end = trainer.processing_class.eos_token_id
@@ -102,7 +102,7 @@ def test_counted_flops_are_what_torch_counts_around_a_step(step: str, tmp_path: 
     counter = FlopCounterMode(display=False)
     with counter:
         train(trainer, 1)
-    spent = trainer._ledger.spent
+    spent = trainer.ledger.spent
     assert spent.completion_tokens == 16 * spec.task.completion_limit
     assert spent.flops == pytest.approx(counter.get_total_flops(), rel=0.01)
     assert (spent.reference_flops > 0) == (step == "reference")
@@ -121,7 +121,7 @@ def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> Non
 
     trainer.make_batch = listening
     train(trainer, 4)
-    spent = trainer._ledger.spent
+    spent = trainer.ledger.spent
     assert spent.generations == 4
     # What was chosen is not scored again.
     draws_made = len(heard)
@@ -139,8 +139,8 @@ def test_dynamic_sampling_gives_up_after_max_draws(tmp_path: Path) -> None:
     trainer = trainer_of(spec_of(*draws), tmp_path)
     trainer.reward_funcs[0] = lambda completions, **_: [0.0] * len(completions)
     train(trainer, 1)
-    assert trainer._ledger.spent.rollouts == 3 * 16
-    assert trainer._ledger.spent.generations == 1
+    assert trainer.ledger.spent.rollouts == 3 * 16
+    assert trainer.ledger.spent.generations == 1
 
 
 @pytest.mark.parametrize("resampled", [False, True])
@@ -158,7 +158,7 @@ def test_solved_problems_are_retired_even_where_they_are_thrown_away(
     trainer.reward_funcs[0] = half
     heard = listen(trainer)
     train(trainer, 6)
-    assert trainer._stream.retired == list(range(0, 16, 2))
+    assert trainer.stream.retired == list(range(0, 16, 2))
     assert all(problem % 2 for problem in heard[-1]["problem"])
 
 
@@ -181,7 +181,7 @@ def test_a_long_answer_is_asked_to_finish(tmp_path: Path) -> None:
     # The phrase bears no loss; what the policy wrote does.
     assert output["tool_mask"][:, 3:5].sum() == 0
     assert output["tool_mask"][:, :3].all()
-    spent = trainer._ledger.spent
+    spent = trainer.ledger.spent
     assert spent.completion_tokens == mask.sum()
     # What the phrase's probabilities were changes nothing; what the answer's were does.
     trainer.current_gradient_accumulation_steps = 1

@@ -37,15 +37,15 @@ def test_a_lean_trainer_trains_as_trls(
     from trl import GRPOTrainer
     from trl.trainer import utils
 
-    from isosweep.training import trl_adapter
-    from isosweep.training.trl_callback import METRICS
+    from isosweep.training.loop import METRICS
+    from isosweep.training.trainer import SweepTrainer
 
     def generated(self: Any, prompt_ids: list[list[int]], num_generations: int) -> Any:
         return GRPOTrainer._generate_single_turn(self, prompt_ids, None, {}, num_generations)
 
     lean, metrics = trained(tmp_path / "lean", CASES[case])
-    monkeypatch.setattr(trl_adapter.TRLTrainer, "trl_sample", generated)
-    monkeypatch.setattr(trl_adapter.TRLTrainer, "_words", utils._CHUNKED_LOGPROB_CHUNK_SIZE)
+    monkeypatch.setattr(SweepTrainer, "sample", generated)
+    monkeypatch.setattr(SweepTrainer, "_words", utils._CHUNKED_LOGPROB_CHUNK_SIZE)
     whole, expected = trained(tmp_path / "whole", CASES[case])
     assert all(torch.equal(a, b) for a, b in zip(lean, whole, strict=True))
     assert metrics == expected

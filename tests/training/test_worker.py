@@ -95,13 +95,13 @@ def test_what_is_no_attempt_is_named(
 
 def amid_a_step(attempt: Attempt) -> int:
     """A worker whose third step does not end before `go` is in the run's directory."""
-    from isosweep.training.trainer import CountedGRPOTrainer
+    from isosweep.training.trainer import SweepTrainer
 
-    quick = CountedGRPOTrainer.make_batch
+    quick = SweepTrainer.make_batch
     go, amid = attempt.run.root / "go", attempt.run.root / "amid"
     tester = os.getpid()
 
-    def slow(self: CountedGRPOTrainer, count: int) -> Any:
+    def slow(self: SweepTrainer, count: int) -> Any:
         while self.steps_done == 2 and not go.exists():
             amid.touch()
             time.sleep(0.01)
@@ -112,7 +112,7 @@ def amid_a_step(attempt: Attempt) -> int:
 
     def work() -> None:
         heartbeat.HEARTBEAT_S = 0.2  # type: ignore[attr-defined]
-        CountedGRPOTrainer.make_batch = slow  # type: ignore[method-assign]
+        SweepTrainer.make_batch = slow  # type: ignore[method-assign]
         os._exit(main([str(attempt.path)]))
 
     process = in_a_process(work)
@@ -202,12 +202,12 @@ def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
 def test_what_torch_says_of_numbers_that_are_finite_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from isosweep.training.trainer import CountedGRPOTrainer
+    from isosweep.training.trainer import SweepTrainer
 
-    def fail(self: CountedGRPOTrainer, count: int) -> Any:
+    def fail(self: SweepTrainer, count: int) -> Any:
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
 
-    monkeypatch.setattr(CountedGRPOTrainer, "make_batch", fail)
+    monkeypatch.setattr(SweepTrainer, "make_batch", fail)
     run = prepared(spec(), tmp_path)
     with pytest.raises(RuntimeError, match="probability tensor"):
         TrainRun(str(run.root), (1e9,), "flops", make_config().health)()

@@ -16,9 +16,9 @@ def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
     trainer = trainer_of(spec, directory)
     heard = listen(trainer)
     metrics = train(trainer, steps)
-    spent, problems = trainer._ledger.spent, [step["problem"] for step in heard]
+    spent, problems = trainer.ledger.spent, [step["problem"] for step in heard]
     ids = [ids for step in heard for ids in step["ids"]]
-    prompts = [len(trainer._questions[i].tokens) for step in problems for i in step]
+    prompts = [len(trainer.prompts[i]) for step in problems for i in step]
     found = {
         "problems": problems,
         "ids": [step["ids"] for step in heard],
