@@ -1,19 +1,14 @@
-"""`mode=dashboard`: MLflow's own pages of a sweep, on this machine or where its server is."""
+"""`mode=dashboard`: MLflow's own pages of a sweep, on this machine or where its server is.
 
-import os
+Every user of a machine reaches its ports, and MLflow reads and writes files as the user who started
+it: its pages are for whoever has the link, with its token.
+"""
+
 import secrets
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import IO
+import warnings
+from typing import Any
 
 from rich.console import Console
 
@@ -25,11 +20,6 @@ from isosweep.modes.signals import Signals
 from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import asked_tracking
 
-_HOST = "127.0.0.1"
-# MLflow's pages answer after about 5 s of a core, which a busy machine stretches.
-_START_S = 120.0
-_STOP_S = 20.0
-
 
 def show_dashboard(config: SweepConfig, console: Console) -> int:
     """Print where the sweep is seen, and serve that until Ctrl-C where no server does; 0.
@@ -37,7 +27,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     Raises SettingError where the store has nothing of the sweep.
     """
     from isosweep.preflight.machine import require_packages
-    from isosweep.tracking.backend import fault
+    from isosweep.tracking.background import fault
     from isosweep.tracking.mlflow import MlflowBackend
 
     sweep = stored_sweep(config)
@@ -60,75 +50,51 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     if store.served:
         say(console, f"dashboard: {store.link_at(store.name)}")
         return 0
+    from mlflow.server.handlers import initialize_backend_stores
+    from uvicorn import Config, Server
+
     say(console, "starting MLflow's pages: about 10 s, longer while this machine trains")
     console.file.flush()
-    with Signals() as signals, _mlflow_ui(store.uri) as server:
-        if server.answers(signals):
-            say(console, f"dashboard: {store.link_at(server.address, server.token)}")
-            say(console, "shown until Ctrl-C; runs are not affected")
-            console.file.flush()
-        while not signals.asked:
-            if server.process.poll() is not None:
-                rule = f"mlflow ui does not come up: {server.last_lines()}"
-                raise SettingError("tracking.uri", store.name, rule, analyse)
-            signals.sleep(1.0)
+    token = secrets.token_urlsafe(32)
+    with Signals() as signals, socket.create_server(("127.0.0.1", 0)) as listener:
+        # What a user adds in the pages would have its files in the working directory otherwise.
+        initialize_backend_stores(store.uri, store.uri, "mlflow-artifacts:/")
+        with warnings.catch_warnings(action="ignore"):
+            from mlflow.server.fastapi_app import app
+        server = Server(Config(Guard(app, token), log_config=None, lifespan="off"))
+        server.config.timeout_graceful_shutdown = 5
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        say(console, f"dashboard: {store.link_at(address, token)}")
+        say(console, "shown until Ctrl-C; runs are not affected")
+        console.file.flush()
+        # A terminal that goes away ends it too.
+        signal.signal(signal.SIGHUP, server.handle_exit)
+        if not signals.asked:
+            server.run(sockets=[listener])
     return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Server:
-    """An MLflow server that answers only requests with `token`."""
+class Guard:
+    """An ASGI app for requests with the token: in the link, then in a cookie."""
 
-    process: "subprocess.Popen[bytes]"
-    log: IO[str]
-    address: str
-    token: str
+    def __init__(self, app: Any, token: str) -> None:
+        self._app, self._token = app, token
 
-    def answers(self, signals: Signals) -> bool:
-        """Return whether the server answers before it ends or a signal arrives."""
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and self.process.poll() is None and not signals.asked:
-            try:
-                urllib.request.urlopen(f"{self.address}/health", timeout=5).close()
-            except urllib.error.HTTPError:
-                # It answers, and that nothing is shown without the token.
-                return True
-            except OSError:
-                pass
-            signals.sleep(0.2)
-        return False
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Show the pages, turn a link into a cookie, or refuse."""
+        from starlette.requests import HTTPConnection
+        from starlette.responses import PlainTextResponse, RedirectResponse
 
-    def last_lines(self) -> str:
-        """What the server printed last."""
-        self.log.seek(0)
-        return " / ".join(line.strip() for line in self.log.readlines()[-3:])
-
-
-@contextmanager
-def _mlflow_ui(uri: str) -> Iterator[_Server]:
-    """A server of the store at `uri`, which ends with its workers."""
-    from isosweep.tracking.guard import APP, TOKEN
-
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port = int(probe.getsockname()[1])
-    token = secrets.token_urlsafe(32)
-    command = [sys.executable, "-P", "-m", "mlflow", "ui", "--workers", "1", "--app-name", APP]
-    # In the place of the working directory, where others may have put modules.
-    command += ["--uvicorn-opts", "--app-dir /", "--host", _HOST, "--port", str(port)]
-    # Others see a command line, and a password in it; job execution is eight more processes.
-    own = {"MLFLOW_BACKEND_STORE_URI": uri, TOKEN: token, "PYTHONSAFEPATH": "1"}
-    environment = {**os.environ, **own, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            yield _Server(process=process, log=log, address=f"http://{_HOST}:{port}", token=token)
-        finally:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_STOP_S)
-                    break
+        request = HTTPConnection(scope)
+        # Browsers have one jar of cookies for all ports of a machine.
+        cookie = f"isosweep-{scope['server'][1]}"
+        answer: Any = PlainTextResponse("This page opens by the link of mode=dashboard.\n", 403)
+        given = request.cookies.get(cookie, ""), request.query_params.get("token", "")
+        known, linked = (secrets.compare_digest(t.encode(), self._token.encode()) for t in given)
+        if known:
+            answer = self._app
+        elif linked:
+            # A browser keeps what follows # of the link; no other page's Referer has the token.
+            answer = RedirectResponse(scope["path"], 303, {"referrer-policy": "no-referrer"})
+            answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
+        await answer(scope, receive, send)

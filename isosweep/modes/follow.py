@@ -258,7 +258,7 @@ class _Followed:
         if left := sum(len(queue.active) for queue in staying):
             say(self._console, f"{left} runs have not written a checkpoint yet; they end after it")
         for tracker in filter(None, self._trackers.values()):
-            tracker.close("KILLED", [], None)
+            tracker.close("KILLED")
 
     def _finish(self, signals: Signals) -> None:
         """Analyse the sweeps, whose runs are done, and let them go."""

@@ -3,6 +3,7 @@
 import csv
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep import words
@@ -36,7 +37,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     search = stored_search(sweep)
     tags, stopped = trial_tags(search, plan), stopped_runs(search)
     if config.analysis.view({}):
-        return Overview(tags=tags, stopped=stopped)
+        return Overview(tags=tags, stopped=stopped, files=_drawn(paths))
     known: _Known = []
     frontier: set[str] = set()
     for axes in plan.axes:
@@ -66,10 +67,21 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         tags=tags,
         metrics=metrics,
         unix_time=max((path.stat().st_mtime for path in found), default=0.0),
-        files=tuple(path for path in files if path.exists()),
+        files=(*_drawn(paths), *((path, "") for path in files if path.exists())),
         collapsed=sweep.collapsed(),
         stopped=stopped,
     )
+
+
+def _drawn(paths: SweepPaths) -> tuple[tuple[Path, str], ...]:
+    """The report, and figures, each with its folder: `figures`, and in it the variant of
+    `grid.axes` if the sweep has several."""
+    drawn = [(paths.report, "")] if paths.report.exists() else []
+    for figure in sorted(paths.analysis.rglob("*.png")):
+        if not figure.stem.endswith("-dark"):
+            variant = figure.parent.parent.relative_to(paths.analysis)
+            drawn.append((figure, str(Path("figures", variant))))
+    return tuple(drawn)
 
 
 def _best_runs(answer: JsonObject, plan: Plan) -> set[str]:

@@ -35,13 +35,12 @@ def close_tracker(
     status: "FinalStatus | None",
     console: Console,
 ) -> None:
-    """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
+    """Sync a last time, with what was concluded, and say where it is seen; `status`: as
     `Tracker.finish`."""
     if tracker is None:
         return
     paths = sweep.paths
-    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
-    tracker.close(status, figures, paths.report if paths.report.exists() else None)
+    tracker.close(status)
     if sweep.config.tracking.name == "wandb":
         seen = f"after wandb sync {shlex.quote(str(paths.root / 'wandb'))}/*run-*"
     else:

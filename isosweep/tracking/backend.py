@@ -1,77 +1,96 @@
-"""What a tracker needs from where a view is kept: an MLflow store, or a project of W&B."""
+"""What a tracker sends, and what it needs from a store: one of MLflow, or a project of W&B."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from isosweep.config.secrets import hidden
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.points import MlflowStatus, Point
+from isosweep.tracking.points import Point, RunStatus
 
 Params = Mapping[str, str | float | int]
-# Longest text of a library that a line of the terminal carries.
-_MAX_FAULT = 200
 
 
-class StoreError(Exception):
-    """A store that cannot be used: its name, and what is wrong with it, on one line."""
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a view is to show of a run, or the part of that which a store lacks.
+
+    `status`: None where it is to stay; `complete`: no points will follow.
+    """
+
+    params: Params = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    points: Sequence[Point] = ()
+    status: RunStatus | None = None
+    end_time: float | None = None
+    complete: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.params or self.tags or self.points or self.status)
 
 
 @dataclass(kw_only=True)
 class StoredRun:
-    """What a backend holds of one run, as far as it was read or written here.
-
-    `key`: the backend's name for it. `sent`: the last step of each series of points that is there.
-    `closed`: nothing can be added any more; to add, it is created anew.
-    """
+    """What a store has of a run. `key`: its id there; `sent`: the last step of each series;
+    `closed`: nothing can be added, unless it is created again."""
 
     key: str = ""
-    status: str = ""
-    end_time: float | None = None
-    tags: dict[str, str] = field(default_factory=dict)
     params: set[str] = field(default_factory=set)
+    tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
+    status: str = ""
+    end_time: float | None = None
     closed: bool = False
     handle: Any = None
+
+    def lacks(self, content: Content) -> Content:
+        """Return the part of `content` that is not stored. An empty tag only replaces another."""
+        points = []
+        for point in content.points:
+            if not point.series:
+                new = {k: v for k, v in point.values.items() if self.metrics.get(k) != v}
+                points += [replace(point, values=new)] if new else []
+            elif point.step > self.sent.get(point.series, -1):
+                points.append(point)
+        ended = content.end_time is not None and content.status not in ("SCHEDULED", "RUNNING")
+        same = self.status == content.status and not (ended and self.end_time != content.end_time)
+        return replace(
+            content,
+            params={k: v for k, v in content.params.items() if k not in self.params},
+            tags={k: v for k, v in content.tags.items() if self.tags.get(k, "") != v},
+            points=points,
+            status=None if same else content.status,
+        )
+
+    def add(self, content: Content) -> None:
+        """Note that `content` is stored now; `Backend.write` notes which points are."""
+        self.params.update(content.params)
+        self.tags.update(content.tags)
+        for point in content.points:
+            self.metrics.update(point.values)
+        if content.status is not None:
+            self.status, self.end_time = content.status, content.end_time
 
 
 # By run id; the sweep's own run by None.
 StoredRuns = dict[str | None, StoredRun]
 
 
-@dataclass(kw_only=True)
-class News:
-    """What a stored run lacks. `status`: None if it is right; `complete`: no points will follow."""
-
-    params: Params = field(default_factory=dict)
-    points: Sequence[Point] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
-    status: MlflowStatus | None = None
-    end_time: float | None = None
-    complete: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.params or self.points or self.tags or self.status)
-
-
 class Backend(Protocol):
-    """Where a view is kept. Methods raise whatever the backend's library raises."""
+    """Where a view is stored. Methods raise whatever the store's library raises."""
 
     name: str
 
     def open(self) -> StoredRuns:
         """Connect, make what is missing, and return the sweep's runs that are there."""
 
-    def create(
-        self, run_id: str | None, name: str, tags: dict[str, str], begun: float | None
-    ) -> StoredRun:
+    def create(self, run_id: str | None, name: str, begun: float | None) -> StoredRun:
         """Make a run that began at `begun` (Unix time); None: the sweep's own run."""
 
-    def write(self, run: StoredRun, news: News) -> None:
-        """Add `news`, and note in `run.sent` which points it then has."""
+    def write(self, run: StoredRun, news: Content) -> None:
+        """Add `news` to the run, and note in `run.sent` which points it then has."""
 
     def describe(self, run: StoredRun, note: str, files: Sequence[tuple[Path, str]]) -> None:
         """Replace the description and the files of the sweep's own run; each file in a folder."""
@@ -80,17 +99,9 @@ class Backend(Protocol):
         """Write out everything: nothing follows for now."""
 
     def link(self) -> str | None:
-        """Where a server shows the sweep; None without one, or before it was opened."""
+        """Return where a server shows the sweep; None without one, or before `open`."""
 
 
 def sweep_name(paths: SweepPaths, plan: Plan) -> str:
-    """What distinguishes a sweep from others in one store."""
+    """Return what distinguishes a sweep from others in one store."""
     return f"{paths.root.name}@{plan.plan_id}"
-
-
-def fault(error: BaseException) -> str:
-    """The first line of the error's root cause, without passwords."""
-    while cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
-        error = cause
-    lines = str(error).strip().splitlines() or [""]
-    return hidden(lines[0])[:_MAX_FAULT] or type(error).__name__

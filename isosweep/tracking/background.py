@@ -2,14 +2,14 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
-from isosweep.tracking.backend import StoreError
+from isosweep.config.secrets import hidden
+from isosweep.errors import SettingError
 from isosweep.tracking.points import FinalStatus
 from isosweep.tracking.tracker import Tracker
 
-# Longest pause after syncs that failed.
-_MAX_PAUSE_S = 60.0
+# Longest text of a library that a line of the terminal carries.
+_MAX_FAULT = 200
 
 
 class BackgroundTracker:
@@ -33,50 +33,55 @@ class BackgroundTracker:
         self._stop = threading.Event()
         # What is wrong with the store at present; "" if it works.
         self._fault = ""
-        self._finish: Callable[[], None] = lambda: None
+        self._status: FinalStatus | None = None
         self._thread = threading.Thread(target=self._work, name="isosweep-tracking", daemon=True)
         self._thread.start()
 
     def link(self) -> str | None:
-        """Where a server shows the sweep, once it has taken everything; None if none does."""
+        """Return where a server shows the sweep, once it has taken everything; else None."""
         done = not (self._thread.is_alive() or self._fault)
         return self._tracker.backend.link() if done else None
 
-    def close(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
-        """Sync a last time and finish as `Tracker.finish`; returns after `join_s` at the latest."""
-        self._finish = lambda: self._tracker.finish(status, figures, report)
+    def close(self, status: FinalStatus | None) -> None:
+        """Finish as `Tracker.finish`; returns after `join_s` at the latest."""
+        self._status = status
         self._stop.set()
         self._thread.join(self._join_s)
-        # Nothing is said from here on, whatever a thread that is left behind still does.
+        # A thread that is left behind says nothing from here on.
         self._say, say = (lambda line: None), self._say
         fault = self._fault
         if self._thread.is_alive():
-            name = self._tracker.backend.name
-            fault = f"{name}: it has not taken everything in {self._join_s:.0f} s"
+            fault = f"{self._tracker.backend.name}: still not up to date after {self._join_s:.0f} s"
         if fault:
             say(f"tracking: {fault}; the view is incomplete, {self._remedy} completes it")
 
     def _work(self) -> None:
-        pause = self._interval_s
         while not self._stop.is_set():
-            done = self._attempt(self._tracker.sync)
-            pause = self._interval_s if done else min(2 * pause, _MAX_PAUSE_S)
-            self._stop.wait(pause)
-        # The last word on a failure is `close`'s.
-        self._attempt(self._finish, aloud=False)
+            before = self._fault
+            self._try(self._tracker.sync)
+            if self._fault and not before:
+                self._say(f"tracking: {self._fault}; the runs go on, and the view catches up later")
+            self._stop.wait(self._interval_s)
+        # `close` says what fails here.
+        self._try(lambda: self._tracker.finish(self._status))
 
-    def _attempt(self, step: Callable[[], None], *, aloud: bool = True) -> bool:
-        """Whether `step` went well; says what is new about the store."""
-        before = self._fault
+    def _try(self, step: Callable[[], object]) -> None:
         try:
             step()
+        except SettingError as error:
+            self._fault = str(error)
         except Exception as error:
-            self._fault = str(error) if isinstance(error, StoreError) else repr(error)
-            if aloud and not before:
-                self._say(f"tracking: {self._fault}; the runs go on, and the view catches up later")
-            return False
-        self._fault = ""
-        if before:
-            name = self._tracker.backend.name
-            self._say(f"tracking: {name}: it works again and is up to date")
-        return True
+            self._fault = f"{self._tracker.backend.name}: {fault(error)}"
+        else:
+            if self._fault:
+                name = self._tracker.backend.name
+                self._say(f"tracking: {name}: it works again and is up to date")
+            self._fault = ""
+
+
+def fault(error: BaseException) -> str:
+    """Return the first line of the error's root cause, without passwords."""
+    while cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
+        error = cause
+    lines = str(error).strip().splitlines() or [""]
+    return hidden(lines[0])[:_MAX_FAULT] or type(error).__name__

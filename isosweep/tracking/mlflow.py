@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,22 @@ from isosweep.config.trust import require_own
 from isosweep.plan.cells import Plan
 from isosweep.reserved import ARTIFACTS, MLFLOW
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.backend import News, StoredRun, StoredRuns, sweep_name
-from isosweep.tracking.points import Point
+from isosweep.tracking.backend import Content, StoredRun, StoredRuns, sweep_name
 
-RUN_TAG, SWEEP_TAG = "isosweep.run_id", "isosweep.sweep"
+_RUN_TAG, _SWEEP_TAG = "isosweep.run_id", "isosweep.sweep"
 # The last step of each series of a run's points that is there, as JSON.
-SENT_TAG = "isosweep.sent"
+_SENT_TAG = "isosweep.sent"
 # mlflow.utils.mlflow_tags: what pages nest runs by; a run's description, in Markdown.
-PARENT_TAG, NOTE_TAG = "mlflow.parentRunId", "mlflow.note.content"
+_PARENT_TAG, _NOTE_TAG = "mlflow.parentRunId", "mlflow.note.content"
 # mlflow.utils.mlflow_tags: the view that an experiment opens in. MLflow 3 may guess the one for
 # GenAI, which shows nothing of a sweep.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
+# Params that are tags too.
+_COLUMNS = ("n", "B", "T", "seed")
 # MLflow's limit of a tag's value.
 _MAX_NOTE = 8000
-# MLflow REST API, `runs/log-batch`: limit of metrics, params and tags of one request.
-_MAX_BATCH = 1000
+# MLflow REST API: limits of `runs/log-batch` (metrics) and `runs/search` (runs).
+_MAX_BATCH, _MAX_RUNS = 1000, 50_000
 # MLflow's defaults, 7 retries of 120 s, would hold up the end of a sweep for a quarter of an hour.
 _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "25",
@@ -50,16 +51,16 @@ class MlflowBackend:
         self._config, self._plan = config, plan
         self.uri = config.uri or f"sqlite:///{paths.runs.parent.resolve() / MLFLOW}"
         self.name = without_password(self.uri)
-        self._sweep = sweep_name(paths, plan)
-        self._parent = ""
+        self.served = self.uri.startswith(("http://", "https://"))
         self.experiment_id = ""
+        self._sweep, self._parent = sweep_name(paths, plan), ""
+        # By the plan's id alone: a directory's name may hold quotes, which a filter cannot.
+        self._filter = f"tags.`{_SWEEP_TAG}` LIKE '%@{plan.plan_id}'"
         scheme, _, path = self.uri.partition(":///")
         self._database = Path(path.partition("?")[0]) if scheme == "sqlite" and path else None
-
-    @property
-    def served(self) -> bool:
-        """Whether a server answers for the store, and shows its pages."""
-        return self.uri.startswith(("http://", "https://"))
+        # Where files lie; None: a server knows.
+        folder = self._database and self._database.parent / ARTIFACTS
+        self._artifacts = folder.as_uri() if folder else None
 
     def open(self) -> StoredRuns:
         """As `Backend`."""
@@ -69,50 +70,54 @@ class MlflowBackend:
         # Two processes that make MLflow's tables at once both fail.
         with FileLock(database.with_suffix(".lock"), _MAKING_S) if database else nullcontext():
             self._connect()
-            experiment = self._experiment()
-            if experiment is None:
-                name, location = self._names()[-1], self._artifacts
-                experiment = self._client.create_experiment(name, location, tags=_KIND)
-        self.experiment_id = str(experiment)
+            name, self.experiment_id = self._experiment()
+            if not self.experiment_id:
+                made = self._client.create_experiment(name, self._artifacts, tags=_KIND)
+                self.experiment_id = str(made)
         runs: StoredRuns = {}
         for run in self._search():
-            runs.setdefault(run.data.tags.get(RUN_TAG), _stored_run(run))
-        if None in runs:
-            self._parent = runs[None].key
+            runs.setdefault(run.data.tags.get(_RUN_TAG), _stored_run(run))
+        self._parent = runs[None].key if None in runs else ""
         return runs
 
     def find(self) -> bool:
-        """Whether the store has the sweep; makes nothing."""
+        """Return whether the store has the sweep; makes nothing."""
         if self._database is not None and not self._database.is_file():
             return False
         self._connect()
-        self.experiment_id = self._experiment() or ""
-        return bool(self.experiment_id) and next(self._search(), None) is not None
+        _, self.experiment_id = self._experiment()
+        return bool(self.experiment_id and self._search())
 
-    def create(
-        self, run_id: str | None, name: str, tags: dict[str, str], begun: float | None
-    ) -> StoredRun:
+    def create(self, run_id: str | None, name: str, begun: float | None) -> StoredRun:
         """As `Backend`."""
-        own = {SWEEP_TAG: self._sweep, **tags}
+        tags = {_SWEEP_TAG: self._sweep}
         if run_id is not None:
-            own |= {RUN_TAG: run_id, PARENT_TAG: self._parent}
+            tags |= {_RUN_TAG: run_id, _PARENT_TAG: self._parent}
         start = None if begun is None else _milliseconds(begun)
-        run = self._client.create_run(self.experiment_id, start, tags=own, run_name=name)
+        run = self._client.create_run(self.experiment_id, start, tags=tags, run_name=name)
         if run_id is None:
             self._parent = run.info.run_id
         return _stored_run(run)
 
-    def write(self, run: StoredRun, news: News) -> None:
+    def write(self, run: StoredRun, news: Content) -> None:
         """As `Backend`. MLflow drops a point that it has; the tag that says so goes last."""
-        from mlflow.entities import Param, RunTag
+        from mlflow.entities import Metric, Param, RunTag
 
+        metrics = [
+            Metric(name, value, _milliseconds(point.unix_time), point.step)
+            for point in news.points
+            for name, value in point.values.items()
+        ]
+        for first in range(0, len(metrics), _MAX_BATCH):
+            self._client.log_batch(run.key, metrics=metrics[first : first + _MAX_BATCH])
         sent = run.sent | {point.series: point.step for point in news.points if point.series}
-        tags = dict(news.tags) | ({SENT_TAG: json.dumps(sent)} if sent != run.sent else {})
-        for batch in _batches(news.points):
-            self._client.log_batch(run.key, metrics=batch)
-        params = [Param(key, str(value)) for key, value in news.params.items()]
-        given = [RunTag(key, value) for key, value in tags.items()]
-        if params or given:
+        tags = {name: str(news.params[name]) for name in _COLUMNS if name in news.params}
+        tags |= news.tags
+        if sent != run.sent:
+            tags[_SENT_TAG] = json.dumps(sent)
+        if news.params or tags:
+            params = [Param(name, str(value)) for name, value in news.params.items()]
+            given = [RunTag(name, value) for name, value in tags.items()]
             self._client.log_batch(run.key, params=params, tags=given)
         if news.status in ("RUNNING", "SCHEDULED"):
             self._client.update_run(run.key, status=news.status)
@@ -124,12 +129,12 @@ class MlflowBackend:
     def describe(self, run: StoredRun, note: str, files: Sequence[tuple[Path, str]]) -> None:
         """As `Backend`. Raises PermissionError if a database names a place of files that is not
         beside it: somebody else may have written that."""
-        if note and run.tags.get(NOTE_TAG) != note[:_MAX_NOTE]:
-            self._client.set_tag(run.key, NOTE_TAG, note[:_MAX_NOTE])
+        if note:
+            self._client.set_tag(run.key, _NOTE_TAG, note[:_MAX_NOTE])
         place = self._client.get_run(run.key).info.artifact_uri
         if self._artifacts and place != f"{self._artifacts}/{run.key}/artifacts":
-            said = f"artifacts: others may have written that they lie in {place}"
-            raise PermissionError(f"{said}; remove that run from the store")
+            rule = f"artifacts: others may have written that they lie in {place}"
+            raise PermissionError(f"{rule}; remove that run from the store")
         for file, folder in files:
             self._client.log_artifact(run.key, str(file), folder or None)
 
@@ -141,22 +146,12 @@ class MlflowBackend:
         return self.link_at(self.name) if self.served and self._parent else None
 
     def link_at(self, address: str, token: str = "") -> str:
-        """Where a server at `address` shows the sweep's runs as a table, by name; `token`: what it
-        asks for."""
+        """Return the link to the sweep's runs as a table, by name, on a server at `address`;
+        `token`: what it asks for."""
         view = {"searchFilter": self._filter, "orderByKey": "tags.`mlflow.runName`"}
         query = urlencode({"workflowType": "machine_learning", **view, "orderByAsc": "true"})
-        asked = f"?token={token}" if token else ""
-        return f"{address.rstrip('/')}/{asked}#/experiments/{self.experiment_id}/runs?{query}"
-
-    @property
-    def _artifacts(self) -> str | None:
-        """Where files lie; None: a server knows."""
-        return None if self._database is None else (self._database.parent / ARTIFACTS).as_uri()
-
-    @property
-    def _filter(self) -> str:
-        """By the plan's id alone: a directory's name may hold quotes, which a filter cannot."""
-        return f"tags.`{SWEEP_TAG}` LIKE '%@{self._plan.plan_id}'"
+        login = f"?token={token}" if token else ""
+        return f"{address.rstrip('/')}/{login}#/experiments/{self.experiment_id}/runs?{query}"
 
     def _connect(self) -> None:
         require_own({"tracking.uri": self._config.uri})
@@ -169,61 +164,43 @@ class MlflowBackend:
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self._client: Any = mlflow.MlflowClient(tracking_uri=self.uri)
 
-    def _names(self) -> tuple[str, ...]:
-        """The experiment, and what a copy of the database calls its own: that of the original keeps
-        its files where it was made, which no call of MLflow changes."""
+    def _experiment(self) -> tuple[str, str]:
+        """Return the experiment's name and id, "" where it is still to be made.
+
+        The one in a copied or foreign database may have its files elsewhere, which no call of
+        MLflow changes: it is left alone, and another one has this directory in its name.
+        """
         name = self._config.experiment
-        if self._database is None or self._client.get_experiment_by_name(name) is None:
-            return (name,)
-        return name, f"{name} in {self._database.parent}"
+        for each in (name, f"{name} in {self._database.parent if self._database else ''}"):
+            found = self._client.get_experiment_by_name(each)
+            if found is None:
+                return each, ""
+            if self._artifacts in (None, found.artifact_location):
+                return each, str(found.experiment_id)
+        return each, ""
 
-    def _experiment(self) -> str | None:
-        for name in self._names():
-            found = self._client.get_experiment_by_name(name)
-            if found and self._artifacts in (None, found.artifact_location):
-                return str(found.experiment_id)
-        return None
-
-    def _search(self) -> Iterator[Any]:
-        token = None
-        while True:
-            page = self._client.search_runs(
-                [self.experiment_id],
-                self._filter,
-                order_by=["attributes.start_time ASC"],
-                page_token=token,
-            )
-            yield from (run for run in page if run.data.tags[SWEEP_TAG] == self._sweep)
-            if not (token := page.token):
-                return
+    def _search(self) -> list[Any]:
+        found = self._client.search_runs(
+            [self.experiment_id],
+            self._filter,
+            max_results=_MAX_RUNS,
+            order_by=["attributes.start_time ASC"],
+        )
+        return [run for run in found if run.data.tags[_SWEEP_TAG] == self._sweep]
 
 
 def _stored_run(run: Any) -> StoredRun:
     return StoredRun(
         key=run.info.run_id,
+        params=set(run.data.params),
+        tags=dict(run.data.tags),
+        metrics=dict(run.data.metrics),
+        sent=json.loads(run.data.tags.get(_SENT_TAG, "{}")),
         status=run.info.status,
         end_time=run.info.end_time / 1000 if run.info.end_time else None,
-        tags=dict(run.data.tags),
-        params=set(run.data.params),
-        metrics=dict(run.data.metrics),
-        sent=json.loads(run.data.tags.get(SENT_TAG, "{}")),
     )
 
 
-def _batches(points: Sequence[Point]) -> Iterator[list[Any]]:
-    from mlflow.entities import Metric
-
-    batch: list[Any] = []
-    for point in points:
-        if batch and len(batch) + len(point.values) > _MAX_BATCH:
-            yield batch
-            batch = []
-        when = _milliseconds(point.unix_time)
-        batch += [Metric(key, value, when, point.step) for key, value in point.values.items()]
-    if batch:
-        yield batch
-
-
 def _milliseconds(unix_time: float) -> int:
-    """MLflow's unit of time."""
+    """Return MLflow's unit of time."""
     return round(unix_time * 1000)

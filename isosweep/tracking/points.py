@@ -1,29 +1,27 @@
-"""What a view is sent of a run's files: points, statuses and totals."""
+"""What a view shows of a run: points and facts, made from the run's files alone."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from isosweep.compute import BudgetUnit
+from isosweep.compute import BudgetUnit, Compute
 from isosweep.difficulty.buckets import bucket_rewards
 from isosweep.difficulty.measurement import read_base_rates
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject
 from isosweep.heldout import score
-from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.tally import Standing
+from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
 from isosweep.words.numbers import short
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
-MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
+RunStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 
-# Columns of a line of metrics.jsonl that say where it belongs and are not metrics.
+# Keys of a line of metrics that are not metrics.
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
 # Characters of a tag that every store takes (Databricks' limit is the smallest).
-MAX_TAG = 1000
+_MAX_TAG = 1000
 # What reward is drawn against: a metric that every record has.
 COMPUTE: dict[BudgetUnit, str] = {
     "flops": "compute/flops",
@@ -31,13 +29,14 @@ COMPUTE: dict[BudgetUnit, str] = {
     "tokens": "compute/tokens",
     "device_hours": "compute/device_seconds",
 }
-# What a run has taken, and all runs in the sweep's own: wall time; dollars if they are known.
-_TAKEN = ("train_min", "eval_min", "dollars")
+# Metrics that add up over the runs of a sweep.
+SPENT = ("train_min", "eval_min", "dollars")
 
 
 @dataclass(frozen=True)
 class Point:
-    """Metrics of one step. `series`: of a run's points those that come by ascending step."""
+    """Metrics of one step. A run's points of one `series` come by ascending step; those of none
+    are sent when a value changes."""
 
     step: int
     unix_time: float
@@ -47,44 +46,128 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReading:
-    """What the files of a run say. `points`: all that a view is to hold, each series by step.
-    `taken`: the last minutes and dollars among them. `fault`: why a damaged file was not read."""
+    """What the files of a run contain. `reached`: budgets; `begun`: Unix time before start-up;
+    `fault`: why a damaged file was not read."""
 
     points: tuple[Point, ...] = ()
     reached: tuple[float, ...] = ()
-    num_records: int = 0
-    best_reward: float | None = None
-    taken: dict[str, float] = field(default_factory=dict)
     begun: float | None = None
-    last_time: float = 0.0
     warnings: str = ""
     fault: str = ""
 
-
-# MLflow's word for each standing, whose icon its table shows: green for FINISHED alone, so that a
-# run without a reward to use is none of those. What it is instead, the tag `status` says.
-MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
-    Standing.NOT_BEGUN: "SCHEDULED",
-    Standing.QUEUED: "SCHEDULED",
-    Standing.RUNNING: "RUNNING",
-    Standing.TO_EXTEND: "SCHEDULED",
-    Standing.STOPPED: "FINISHED",
-    Standing.INTERRUPTED: "KILLED",
-    Standing.FAILED: "FAILED",
-    Standing.CANCELLED: "KILLED",
-    Standing.DIVERGED: "FAILED",
-    Standing.DONE: "FINISHED",
-}
+    @property
+    def held_out(self) -> list[Point]:
+        """The points of records."""
+        return [point for point in self.points if point.series == "heldout"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What the points of a sweep's runs are made by. `max_points`: steps of a run's training, at
-    most; `devices`: what one run takes, by which its wall time is paid."""
+def read_run(
+    files: RunPaths, planned: PlannedRun, plan: Plan, max_points: int, devices: int = 1
+) -> RunReading:
+    """Read a run's files into points; `max_points`: training steps to keep at most; `devices`: of
+    one run. A damaged file gives an empty reading with its fault."""
+    try:
+        records = read_records(files.records).records
+        begun = start_time(records, devices)
+        spent = records[-1].compute if records else Compute()
+        raised = read_warnings(files.warnings, files.records)
+        return RunReading(
+            # MLflow's page of a comparison begins with the first metric.
+            points=(
+                *heldout_points(records, plan, devices, read_base_rates(files)),
+                Point(0, begun or 0.0, _sizes(planned, plan), "numbers"),
+                *_training_points(files, math.ceil(planned.num_steps / max_points)),
+            ),
+            reached=tuple(b for b in planned.milestones if spent.has_reached(b, plan.budget_unit)),
+            begun=begun,
+            warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
+        )
+    except (KeyError, TypeError, ValueError, RecordError, OSError) as error:
+        return RunReading(fault=f"{type(error).__name__}: {error}"[:_MAX_TAG])
 
-    plan: Plan
-    max_points: int
-    devices: int = 1
+
+def _sizes(planned: PlannedRun, plan: Plan) -> dict[str, float]:
+    """Return n, T and B as metrics: filters of MLflow compare these as numbers, params as text."""
+    n, steps = planned.num_generations, planned.num_steps
+    sizes = {"n": float(n), "T": float(steps), "log2_n": math.log2(n)}
+    return sizes | ({"B": float(planned.problems_per_batch)} if varies_in_batch(plan) else {})
+
+
+def start_time(records: Sequence[Record], devices: int) -> float | None:
+    """Return the Unix time before a run's start-up and first evaluation; None without a record."""
+    if not records:
+        return None
+    first = records[0]
+    return first.unix_time - first.seconds - first.compute.startup_seconds / devices
+
+
+def heldout_points(
+    records: Sequence[Record],
+    plan: Plan,
+    devices: int = 1,
+    rates: Sequence[float | None] | None = None,
+) -> Iterator[Point]:
+    """Yield a point for each record; `rates`: (problems,) success rates before training."""
+    drawn_against, evaluating = COMPUTE[plan.budget_unit], 0.0
+    for record in records:
+        evaluating += record.seconds
+        training = record.compute.device_seconds / devices
+        hours = (training + evaluating) * devices / 3600
+        compute = {
+            "compute/flops": record.compute.flops,
+            "compute/rollouts": float(record.compute.rollouts),
+            "compute/tokens": float(record.compute.tokens),
+            "compute/device_seconds": record.compute.device_seconds,
+            "compute/evaluation_seconds": record.seconds,
+            "train_min": rounded(training / 60),
+            "eval_min": rounded(evaluating / 60),
+        }
+        # After a step, 0 means that it was not measured.
+        values = {name: value for name, value in compute.items() if value or not record.step}
+        if (dollars := plan.pricing.dollars(hours)) is not None and (dollars or not record.step):
+            values["dollars"] = rounded(dollars)
+        # MLflow's charts have a logarithmic axis for steps alone.
+        if amount := values.get(drawn_against):
+            values[drawn_against.replace("/", "/log10_")] = math.log10(amount)
+        if computed := record.compute.hardware_flops:
+            values["compute/hardware_flops"] = computed
+            values["compute/model_share"] = record.compute.flops / computed
+        if rates is not None and record.successes:
+            buckets = bucket_rewards(rates, record.successes, record.samples_per_problem)
+            values |= {f"heldout/reward_{name}": reward for name, reward in buckets.items()}
+        scores = dict(_scores("heldout", record))
+        for name, evaluation in record.sets.items():
+            scores.update(_scores(f"sets/{name}", evaluation))
+        yield Point(record.step, record.unix_time, scores | values, "heldout")
+
+
+def _scores(prefix: str, evaluation: Evaluation) -> Iterator[tuple[str, float]]:
+    yield f"{prefix}/avg_at_k", evaluation.reward
+    if evaluation.successes:
+        scores = score(evaluation.successes, evaluation.samples_per_problem)
+        yield f"{prefix}/best_at_k", scores.best
+        yield f"{prefix}/worst_at_k", scores.worst
+        yield from ((f"{prefix}/pass_at_{j}", share) for j, share in scores.pass_at.items())
+    for name, values in evaluation.scores.items():
+        yield f"{prefix}/{name}_at_k", math.fsum(values) / len(values)
+
+
+def _training_points(files: RunPaths, stride: int) -> Iterator[Point]:
+    """Yield the numbers of each logged line of training, each named `train/...`."""
+    for line in read_metrics(files.metrics, files.records):
+        values = {
+            f"train/{key}": float(value)
+            for key, value in line.items()
+            if key not in _PLACE and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        if values and line["step"] % stride == 0:
+            unix_time = line["time"] if "time" in line else line["unix_time"]
+            yield Point(line["step"], unix_time, values, "train")
+
+
+def rounded(number: float) -> float:
+    """Round to the four digits that a page shows."""
+    return float(f"{number:.4g}")
 
 
 def varies_in_batch(plan: Plan) -> bool:
@@ -92,139 +175,21 @@ def varies_in_batch(plan: Plan) -> bool:
     return len({run.problems_per_batch for run in plan.runs}) > 1
 
 
+def run_name(planned: PlannedRun, plan: Plan) -> str:
+    """Name a run by n, B if the plan has several, seed and `grid.axes`: n=008 B=64 seed=0.
+
+    Numbers are as wide as the plan's largest, so that names sorted as text are sorted by them.
+    """
+    fields = {"n": "num_generations", "B": "problems_per_batch", "seed": "seed"}
+    if not varies_in_batch(plan):
+        del fields["B"]
+    widths = {f: len(str(max(getattr(run, f) for run in plan.runs))) for f in fields.values()}
+    numbers = [f"{key}={getattr(planned, f):0{widths[f]}d}" for key, f in fields.items()]
+    return " ".join([*numbers, *filter(None, [variant_label(planned.axes)])])
+
+
 def budget_metric(budget: float, budgets: Sequence[float]) -> str:
-    """The metric that holds a run's reward at `budget`, in characters that MLflow takes:
-    reward_1_8.1e10. Its place among `budgets` comes first: names are sorted as text."""
+    """Name the metric of a run's reward at `budget`: reward_1_8.1e10. Its place among `budgets`
+    comes first, since MLflow sorts names as text."""
     place = 1 + sum(each < budget for each in budgets)
     return f"reward_{place:0{len(str(len(budgets)))}d}_{short(budget)}"
-
-
-def read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
-    """What the files of `planned` say."""
-    try:
-        return _read_run(files, planned, shape)
-    except (KeyError, TypeError, ValueError, RecordError, OSError) as error:
-        return RunReading(fault=f"{type(error).__name__}: {error}"[:MAX_TAG])
-
-
-def _read_run(files: RunPaths, planned: PlannedRun, shape: Shape) -> RunReading:
-    records = read_records(files.records).records
-    plan, begun = shape.plan, begun_at(records, shape.devices)
-    stride = math.ceil(planned.num_steps / shape.max_points)
-    # As numbers, which params are not: filters compare them.
-    own = {"n": planned.num_generations, "T": planned.num_steps}
-    if varies_in_batch(plan):
-        own["B"] = planned.problems_per_batch
-    numbers = {key: float(value) for key, value in own.items()}
-    numbers["log2_n"] = math.log2(planned.num_generations)
-    lines = read_metrics(files.metrics, files.records)
-    training = [training_point(line) for line in lines if line["step"] % stride == 0]
-    raised = read_warnings(files.warnings, files.records)
-    held_out = tuple(held_out_points(records, read_base_rates(files), shape))
-    last = held_out[-1].values if held_out else {}
-    return RunReading(
-        points=(
-            # The first metric of all is what MLflow's page of a comparison begins with.
-            *held_out,
-            Point(0, begun or 0.0, numbers, "numbers"),
-            *(point for point in training if point.values),
-        ),
-        reached=tuple(
-            budget
-            for budget in planned.milestones
-            if records and records[-1].compute.has_reached(budget, plan.budget_unit)
-        ),
-        num_records=len(records),
-        best_reward=max((record.reward for record in records), default=None),
-        taken={key: last[key] for key in _TAKEN if key in last},
-        begun=begun,
-        last_time=max((record.unix_time for record in records), default=0.0),
-        warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
-    )
-
-
-def begun_at(records: Sequence[Record], devices: int) -> float | None:
-    """When a run began, Unix time: its start-up and first evaluation before its first record; None
-    before that."""
-    if not records:
-        return None
-    first = records[0]
-    return first.unix_time - first.seconds - first.compute.startup_seconds / devices
-
-
-def held_out_points(
-    records: Sequence[Record], rates: Sequence[float | None] | None, shape: Shape
-) -> Iterator[Point]:
-    """One point a record, with what the run has taken until then; `rates`: as `held_out_point`."""
-    metric, evaluating = COMPUTE[shape.plan.budget_unit], 0.0
-    for record in records:
-        evaluating += record.seconds
-        point = held_out_point(record, rates)
-        # MLflow's charts have a logarithmic axis for steps alone.
-        if spent := point.values.get(metric):
-            point.values[metric.replace("/", "/log10_")] = math.log10(spent)
-        point.values.update(_taken(record, evaluating, shape))
-        yield point
-
-
-def held_out_point(record: Record, rates: Sequence[float | None] | None = None) -> Point:
-    """Metrics of a held-out evaluation; `rates`: (problems,) success rates before training."""
-    spent = {
-        "compute/flops": record.compute.flops,
-        "compute/rollouts": float(record.compute.rollouts),
-        "compute/tokens": float(record.compute.tokens),
-        "compute/device_seconds": record.compute.device_seconds,
-        "compute/evaluation_seconds": record.seconds,
-    }
-    values = {
-        **dict(_scored("heldout", record)),
-        **dict(pair for name, own in record.sets.items() for pair in _scored(f"sets/{name}", own)),
-        # What is 0 after a step, nobody has counted.
-        **{name: value for name, value in spent.items() if value or not record.step},
-    }
-    computed = record.compute.hardware_flops
-    if computed:
-        # What devices computed, and the share of it that the model needed.
-        values["compute/hardware_flops"] = computed
-        values["compute/model_share"] = record.compute.flops / computed
-    if rates is not None and record.successes:
-        rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
-        values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
-    return Point(record.step, record.unix_time, values, "heldout")
-
-
-def _taken(record: Record, evaluating: float, shape: Shape) -> dict[str, float]:
-    """What the run has taken up to `record`, to four digits: minutes of wall time, and, where
-    devices have a price, dollars for both; `evaluating`: seconds of its evaluations."""
-    training = record.compute.device_seconds / shape.devices
-    taken = {"train_min": training / 60, "eval_min": evaluating / 60}
-    hours = (training + evaluating) * shape.devices / 3600
-    if (dollars := shape.plan.pricing.dollars(hours)) is not None:
-        taken["dollars"] = dollars
-    # What is 0 after a step, nobody has measured.
-    return {
-        name: float(f"{value:.4g}") for name, value in taken.items() if value or not record.step
-    }
-
-
-def _scored(where: str, taken: Evaluation) -> Iterator[tuple[str, float]]:
-    """The evaluation's scores, under `where`; of single problems where these are known."""
-    yield f"{where}/avg_at_k", taken.reward
-    if taken.successes:
-        scores = score(taken.successes, taken.samples_per_problem)
-        yield f"{where}/best_at_k", scores.best
-        yield f"{where}/worst_at_k", scores.worst
-        yield from ((f"{where}/pass_at_{j}", share) for j, share in scores.pass_at.items())
-    for name, own in taken.scores.items():
-        yield f"{where}/{name}_at_k", math.fsum(own) / len(own)
-
-
-def training_point(line: JsonObject) -> Point:
-    """Metrics of one logged line of training: its numbers, each named `train/...`."""
-    values = {
-        f"train/{key}": float(value)
-        for key, value in line.items()
-        if key not in _PLACE and isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    unix_time = line["time"] if "time" in line else line["unix_time"]
-    return Point(line["step"], unix_time, values, "train")

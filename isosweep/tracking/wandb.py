@@ -22,14 +22,12 @@ from isosweep.config.trust import require_own
 from isosweep.files import read_json, write_json
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.backend import News, StoredRun, StoredRuns, sweep_name
+from isosweep.tracking.backend import Content, StoredRun, StoredRuns, sweep_name
 from isosweep.tracking.points import COMPUTE, Point
 
-# W&B's name for its directory of runs.
-FOLDER = "wandb"
 # In a directory of a run: the last step of its rows.
 _NOTE = "isosweep.json"
-# How a process would have ended: W&B shows 255 as killed, every other but 0 as failed.
+# Exit statuses that W&B shows as failed and killed; every other as finished.
 _EXIT = {"FAILED": 1, "KILLED": 255}
 # Series of points that are rows of a run's history; n, B and T are in its config.
 _ROWS = ("heldout", "train")
@@ -41,10 +39,8 @@ class WandbBackend:
     """The project of `config`, with the sweep's runs, made in the sweep's directory."""
 
     def __init__(self, config: TrackingConfig, paths: SweepPaths, plan: Plan) -> None:
-        self._config, self._root = config, paths.root
-        self._folder = paths.root / FOLDER
-        self._sweep = sweep_name(paths, plan)
-        self._compute = COMPUTE[plan.budget_unit]
+        self._config, self._root, self._folder = config, paths.root, paths.root / "wandb"
+        self._sweep, self._compute = sweep_name(paths, plan), COMPUTE[plan.budget_unit]
         self._offline = is_offline(config)
         self.name = str(self._folder) if self._offline else without_password(_server(config))
         self._lock = FileLock(self._folder / "isosweep.lock", timeout=0)
@@ -54,7 +50,7 @@ class WandbBackend:
     def open(self) -> StoredRuns:
         """As `Backend`: nothing is known to be there. One process of a sweep has it open."""
         require_own({"tracking.uri": self._config.uri})
-        # What W&B keeps for itself would lie in the user's home.
+        # W&B's own files would lie in the user's home.
         for variable, folder in (("CACHE", "cache"), ("DATA", "data"), ("ARTIFACT", "artifacts")):
             os.environ.setdefault(f"WANDB_{variable}_DIR", str(self._folder / folder))
         os.environ.setdefault("WANDB_SILENT", "true")
@@ -63,21 +59,12 @@ class WandbBackend:
         self._lock.acquire()
         return {}
 
-    def create(
-        self, run_id: str | None, name: str, tags: dict[str, str], begun: float | None
-    ) -> StoredRun:
-        """As `Backend`: a run that the server has is continued there; `tags` are params too."""
+    def create(self, run_id: str | None, name: str, begun: float | None) -> StoredRun:
+        """As `Backend`: a run that the server has is continued there."""
         import wandb
 
         key = hashlib.sha256(f"{self._sweep}:{run_id or ''}".encode()).hexdigest()[:16]
         last = self._last_sent(key)
-        # The command, which may hold secrets, and this machine are not the runs'.
-        settings = wandb.Settings(
-            **{"base_url": _server(self._config), "console": "off", "silent": True},
-            **{"disable_code": True, "disable_git": True, "x_save_requirements": False},
-            **dict.fromkeys(("x_disable_stats", "x_disable_meta", "x_disable_machine_info"), True),
-            **dict.fromkeys(("init_timeout", "finish_timeout"), _ANSWER_S),
-        )
         handle = wandb.init(
             entity=self._config.entity,
             project=self._config.experiment,
@@ -90,36 +77,39 @@ class WandbBackend:
             mode="offline" if self._offline else "online",
             resume="allow",
             reinit="create_new",
-            settings=settings,
+            # The command, which may hold secrets, and this machine are not the runs'.
+            settings=wandb.Settings(
+                **{"base_url": _server(self._config), "console": "off", "silent": True},
+                **{"disable_code": True, "disable_git": True, "x_save_requirements": False},
+                **dict.fromkeys(
+                    ("x_disable_stats", "x_disable_meta", "x_disable_machine_info"), True
+                ),
+                **dict.fromkeys(("init_timeout", "finish_timeout"), _ANSWER_S),
+            ),
         )
-        for metric in ("heldout/*", "sets/*") if run_id else ():
-            handle.define_metric(metric, step_metric=self._compute)
         run = StoredRun(key=key, handle=handle)
         # The server takes no row before the last that it has.
         self._note(run, handle.step - 1 if handle.resumed else last)
-        if run_id is None:
+        if run_id:
+            for metric in ("heldout/*", "sets/*"):
+                handle.define_metric(metric, step_metric=self._compute)
+        else:
             self._address = None if self._offline else handle.url
         self._opened.append(run)
         return run
 
-    def write(self, run: StoredRun, news: News) -> None:
+    def write(self, run: StoredRun, news: Content) -> None:
         """As `Backend`; a run that is not running is closed."""
-        if news.params:
-            run.handle.config.update(dict(news.params))
-        rows = [point for point in news.points if point.series in _ROWS]
-        # A row is taken once: it is complete once the record of its step, or a later one, is there.
-        records = [point.step for point in rows if point.series == "heldout"]
-        last = math.inf if news.complete else max(records, default=-1)
-        rows = [point for point in _merged(rows) if point.step <= last]
+        run.handle.config.update(dict(news.params))
+        rows = _rows(news)
         if rows:
-            self._note(run, rows[-1].step)
-        for point in rows:
-            run.handle.log(point.values | {"_timestamp": point.unix_time}, step=point.step)
+            self._note(run, max(rows))
+        for step, point in sorted(rows.items()):
+            run.handle.log(point.values | {"_timestamp": point.unix_time}, step=step)
         for point in news.points:
             if not point.series:
                 run.handle.summary.update(point.values)
-        if news.tags:
-            run.handle.summary.update(dict(news.tags))
+        run.handle.summary.update(dict(news.tags))
         status = news.status or run.status
         if run.handle.job_type == "run" and status != "RUNNING":
             self._end(run, status)
@@ -159,7 +149,7 @@ class WandbBackend:
         write_json(Path(run.handle.dir).parent / _NOTE, {"step": last}, sync=False)
 
     def _last_sent(self, key: str) -> int:
-        """The last step of a run that a server has by one of its directories, -1 for none; removes
+        """Return the last step of a run that a server has by one of its directories, or -1; remove
         the directories that were not sent."""
         last = -1
         for older in self._folder.glob(f"*run-*-{key}"):
@@ -194,11 +184,18 @@ def _server(config: TrackingConfig) -> str:
     return config.uri or os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
 
 
-def _merged(points: Sequence[Point]) -> list[Point]:
-    """One point a step, by step."""
-    merged: dict[int, Point] = {}
-    for point in sorted(points, key=lambda each: each.step):
-        before = merged.get(point.step, point)
-        when = max(point.unix_time, before.unix_time)
-        merged[point.step] = Point(point.step, when, {**before.values, **point.values})
-    return list(merged.values())
+def _rows(news: Content) -> dict[int, Point]:
+    """Return the rows of a run's history that are complete, by step.
+
+    W&B takes a row once. It is complete with the record of its step, or with a later one.
+    """
+    points = [point for point in news.points if point.series in _ROWS]
+    records = [point.step for point in points if point.series == "heldout"]
+    last = math.inf if news.complete else max(records, default=-1)
+    rows: dict[int, Point] = {}
+    for point in points:
+        if point.step <= last:
+            other = rows.get(point.step, point)
+            when = max(point.unix_time, other.unix_time)
+            rows[point.step] = Point(point.step, when, {**other.values, **point.values})
+    return rows

@@ -245,14 +245,16 @@ def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> Non
 
 def test_tracking_shows_the_reward_of_each_difficulty() -> None:
     from isosweep.compute import Compute
-    from isosweep.tracking.points import held_out_point
-    from tests.tracking.sweeps import record
+    from isosweep.tracking.points import heldout_points
+    from tests.tracking.sweeps import make_plan, record
 
     spent = Compute(training_flops=3.0, training_hardware_flops=4.0)
     own = replace(record(1), compute=spent, successes=(1, 3), samples_per_problem=4)
-    shown = held_out_point(own, (0.0625, 0.5)).values
+    (point,) = heldout_points([own], make_plan(), rates=(0.0625, 0.5))
+    shown = point.values
     assert shown["heldout/reward_hard"] == 0.25
     assert shown["heldout/reward_easy"] == 0.75
     assert shown["heldout/avg_at_k"] == 0.5
     assert (shown["compute/hardware_flops"], shown["compute/model_share"]) == (4.0, 0.75)
-    assert not [name for name in held_out_point(own, None).values if "reward_" in name]
+    (point,) = heldout_points([own], make_plan())
+    assert not [name for name in point.values if "reward_" in name]

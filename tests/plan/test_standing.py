@@ -14,7 +14,7 @@ from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Process, Status, claim, newest, submit
 from isosweep.store.checkpoints import complete, keep_weights
 from isosweep.store.paths import RunPaths
-from isosweep.tracking.points import MLFLOW_STATUS
+from isosweep.tracking.tracker import MLFLOW_STATUS
 from tests.conftest import make_config, plan_of
 from tests.runs import dead_pid
 

@@ -2,13 +2,12 @@
 
 import threading
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from isosweep.tracking.backend import Backend, StoreError
+from isosweep.tracking.backend import Backend
 from isosweep.tracking.background import BackgroundTracker
 from isosweep.tracking.points import FinalStatus
 from isosweep.tracking.tracker import Tracker
@@ -36,9 +35,9 @@ class FakeTracker(Tracker):
         if self.syncs >= 3:
             self.called.set()
         if self.failing:
-            raise StoreError("http://store: it does not answer")
+            raise OSError("it does not answer")
 
-    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
+    def finish(self, status: FinalStatus | None) -> None:
         self.sync()
         self.finished.append(status)
 
@@ -51,7 +50,7 @@ def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
     background = BackgroundTracker(tracker, 0.01, said.append, remedy="mode=analyse sweep_dir=X")
     assert tracker.called.wait(10)
     assert said == [FAILED]
-    background.close("KILLED", [], None)
+    background.close("KILLED")
     assert said[1:] == [
         "tracking: http://store: it does not answer; the view is incomplete, "
         "mode=analyse sweep_dir=X completes it"
@@ -64,10 +63,10 @@ def test_a_store_that_hangs_holds_up_no_end() -> None:
     tracker.gate.clear()
     background = BackgroundTracker(tracker, 0.01, said.append, join_s=0.2)
     began = time.monotonic()
-    background.close("FINISHED", [], None)
+    background.close("FINISHED")
     assert time.monotonic() - began < 5
     assert said == [
-        "tracking: http://store: it has not taken everything in 0 s; the view is incomplete, "
+        "tracking: http://store: still not up to date after 0 s; the view is incomplete, "
         "mode=analyse completes it"
     ]
     tracker.failing = True
@@ -84,7 +83,7 @@ def test_a_store_that_recovers_is_complete_at_the_end(sweep: Sweep) -> None:
     background = BackgroundTracker(sweep.tracker(), 60.0, said.append)
     wait_for(lambda: said)
     obstacle.rmdir()
-    background.close("FINISHED", [], None)
+    background.close("FINISHED")
     assert [line.rpartition(": ")[2] for line in said][1:] == ["it works again and is up to date"]
     assert sweep.steps("heldout/avg_at_k") == [0, 10, 20]
     assert sweep.stored()["parent"].info.status == "FINISHED"

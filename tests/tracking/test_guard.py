@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.tracking.guard import Guard
+from isosweep.modes.dashboard import Guard
 
 TOKEN = "a-token"
 

@@ -134,10 +134,11 @@ def test_what_came_of_a_sweep_follows_the_next_analysis(sweep: Sweep) -> None:
             tags={None: {"verdict": verdict}, run: {"on_frontier": "true"}},
             metrics={run: {"reward_1_2e10": reward}},
             unix_time=when,
+            files=((figure, "figures"), (report, "")),
         )
         tracker = sweep.tracker(told)
         tracker.sync()
-        tracker.finish("FINISHED", [figure], report)
+        tracker.finish("FINISHED")
         shown = sweep.shown()
         assert shown["parent"].tags["verdict"] == verdict
         assert shown[run].tags["on_frontier"] == "true"

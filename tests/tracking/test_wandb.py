@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from filelock import Timeout
 
 from isosweep.config.tracking import TrackingConfig
-from isosweep.tracking.backend import StoreError
 from isosweep.tracking.tracker import Overview
 from isosweep.tracking.wandb import is_offline
 from tests.runs import wait_for
@@ -83,9 +83,9 @@ def test_verdict_figures_and_files_have_their_places(sweep: Sweep, server: Wandb
     report.write_text("<p>the report")
     told = Overview(
         note="**saturated.** The best n has stopped growing.",
-        files=(report,),
+        files=((figure, "figures"), (report, "")),
     )
-    sweep.tracker(told).finish("KILLED", [figure], report)
+    sweep.tracker(told).finish("KILLED")
     parent = next(run for run in server.runs.values() if run.said["jobType"] == "sweep")
     assert parent.said["notes"].startswith("**saturated.** The best n")
     assert parent.summary["figures/reward"]["_type"] == "image-file"
@@ -98,7 +98,7 @@ def test_verdict_figures_and_files_have_their_places(sweep: Sweep, server: Wandb
 def test_one_process_has_the_directories(sweep: Sweep, server: WandbServer) -> None:
     tracker, other = sweep.tracker(), sweep.tracker()
     tracker.sync()
-    with pytest.raises(StoreError, match="could not be acquired"):
+    with pytest.raises(Timeout, match="could not be acquired"):
         other.sync()
     tracker.backend.close()
     assert len(server.runs) == 2
@@ -134,7 +134,7 @@ def test_what_wandb_sync_has_sent_is_gone_on_from(
         for _ in range(2):
             tracker = sweep.tracker(Overview(tags={None: {"verdict": f"up to {steps[0]}"}}))
             tracker.sync()
-            tracker.finish(None, [], None)
+            tracker.finish(None)
         if sent:
             send(sweep)
         write_steps(sweep.runs[0], steps)
