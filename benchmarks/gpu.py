@@ -45,7 +45,7 @@ from isosweep.costs.checkpoints import checkpoint_bytes
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import sampling
 from isosweep.devices import visible_devices
-from isosweep.models.make_builtin import character_tokenizer
+from isosweep.models.builtin import builtin_model
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.store.checkpoints import complete
@@ -127,7 +127,7 @@ def save_random_model(model: ModelConfig, directory: Path) -> None:
     In a process of its own: what torch keeps of it would count as in use before.
     """
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
     if directory.exists():
         return
@@ -148,7 +148,7 @@ def save_random_model(model: ModelConfig, directory: Path) -> None:
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         network = Qwen2ForCausalLM(settings)
     network.save_pretrained(directory)
-    character_tokenizer().save_pretrained(directory)
+    AutoTokenizer.from_pretrained(builtin_model()).save_pretrained(directory)
 
 
 def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measured:

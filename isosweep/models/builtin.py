@@ -7,7 +7,7 @@ from pathlib import Path
 from isosweep.errors import PreflightError
 
 DIRECTORY = Path(__file__).resolve().parent / "tiny"
-# Of model.safetensors, as `isosweep.models.make_builtin` once made it.
+# Of model.safetensors, as `tests/models/make_builtin.py` once made it.
 SHA256 = "e659b952c183b6f7f04d94e0cea74dd9f3875e3ec47523b9896326ccf09499b2"
 # What distinguishes this model from any other: its weights.
 IDENTITY = f"tiny-{SHA256[:12]}"

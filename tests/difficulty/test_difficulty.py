@@ -239,8 +239,16 @@ def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> Non
     weights.write_bytes(content)
     changed = content_identity(copy)
     assert changed != first
-    (tmp_path / "b" / "chat_template.jinja").write_text("{{ messages }}")
-    assert content_identity(copy) not in (first, changed)
+    known = [str(changed)]
+    for name in (
+        *("chat_template.jinja", "generation_config.json", "special_tokens_map.json"),
+        *("added_tokens.json", "vocab.txt", "model.safetensors.index.json"),
+    ):
+        (tmp_path / "b" / name).write_text("{}")
+        known.append(str(content_identity(copy)))
+    assert len({*known, str(first)}) == 8
+    (tmp_path / "b" / "README.md").write_text("What it was trained on.")
+    assert str(content_identity(copy)) == known[-1]
 
 
 def test_tracking_shows_the_reward_of_each_difficulty() -> None:

@@ -43,7 +43,7 @@ def test_the_script_makes_the_shipped_files(tmp_path: Path) -> None:
     import torch
     from safetensors.torch import load_file
 
-    from isosweep.models.make_builtin import make_builtin
+    from tests.models.make_builtin import make_builtin
 
     # The last digits of the weights depend on the processor, more so with every step.
     make_builtin(tmp_path, steps=1)

@@ -1,16 +1,19 @@
 """Makes the built-in model's files: a Qwen2 of 0.1M parameters, warm-started on sorting.
 
-    python -m isosweep.models.make_builtin DIRECTORY
+    OMP_NUM_THREADS=1 python -m tests.models.make_builtin DIRECTORY
 
 It takes some seconds on a CPU. The last digits of the weights depend on the processor, which is why
 the files are shipped: `isosweep.models.builtin` reads them and knows their hash.
 """
 
-import os
 import random
 import sys
 from pathlib import Path
 from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from isosweep.tasks.sorting import is_task_problem
 
@@ -30,26 +33,15 @@ _ARCHITECTURE = {
 }
 
 
-def character_tokenizer() -> Any:
-    """One token a character, for the built-in model and for architectures with random weights."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = {token: i for i, token in enumerate([*_SPECIAL, *_CHARACTERS])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_SPECIAL[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=_SPECIAL[0], eos_token=_SPECIAL[1]
-    )
-
-
 def make_builtin(directory: Path, steps: int = _STEPS) -> None:
     """Train the model to copy sorted digits, well enough that RL has something to improve."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    tokenizer = character_tokenizer()
+    vocabulary = {token: i for i, token in enumerate([*_SPECIAL, *_CHARACTERS])}
+    characters = Tokenizer(models.WordLevel(vocabulary, unk_token=_SPECIAL[0]))
+    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    characters.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=characters, pad_token=_SPECIAL[0], eos_token=_SPECIAL[1]
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         config = Qwen2Config(
@@ -74,10 +66,8 @@ def make_builtin(directory: Path, steps: int = _STEPS) -> None:
     tokenizer.save_pretrained(directory)
 
 
-def _batch(tokenizer: Any, generator: random.Random) -> tuple[Any, Any]:
+def _batch(tokenizer: Any, generator: random.Random) -> tuple[torch.Tensor, torch.Tensor]:
     """One supervised batch of a single length: ids and labels (batch, tokens), prompt masked."""
-    import torch
-
     level = generator.randint(*_LEVELS)
     rows: list[list[int]] = []
     # Short levels have few problems outside the task's quarter: they repeat, which is harmless.
@@ -93,6 +83,4 @@ def _batch(tokenizer: Any, generator: random.Random) -> tuple[Any, Any]:
 
 
 if __name__ == "__main__":
-    # As in a worker: more threads would add up the same numbers in another order.
-    os.environ["OMP_NUM_THREADS"] = "1"
     make_builtin(Path(sys.argv[1]))
