@@ -408,9 +408,9 @@ def _train(session: Session) -> "TrainingLoop | None":
     reporter.doing(LOADING)
     reporter.state(Status.RUNNING)
     if session.spec.trainer.name == "command":
-        from isosweep.training.commanded import Commanded
+        from isosweep.training.command import CommandTrainer
 
-        Commanded(session).run()
+        CommandTrainer(session).run()
         return None
     directory = str(weights(session.spec.model))
     if not session.spec.generation.overlap:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.compute import Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.errors import TrainerError
@@ -18,6 +19,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
 from isosweep.tasks import heldout_problems, training_problems
+from isosweep.training.command import read_log
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
@@ -28,24 +30,18 @@ WORDS = (
     f"{sys.executable} {OWN} --n {{n}} --batch {{B}} --seed {{seed}} --every 5 --steps {{T}} "
     "--out {directory}"
 )
+GOES_ON = (
+    "trainer.checkpoints='ckpt-{step}/state.json'",
+    "trainer.resume='--resume {resume_from}'",
+)
 T = 40
 
 
-def commanded(*more: str, checkpoints: bool = True) -> RunSpec:
+def commanded(*more: str, settings: tuple[str, ...] = GOES_ON) -> RunSpec:
     """A run of n = 4, B = 4; `more`: words of its command."""
-    words = " ".join([WORDS, *more])
-    goes_on = [
-        "trainer.checkpoints='ckpt-{step}/state.json'",
-        "trainer.resume='--resume {resume_from}'",
-    ]
-    return spec_of(
-        "trainer=command",
-        f"trainer.command='{words}'",
-        *(goes_on if checkpoints else []),
-        "trainer.poll_s=0.1",
-        "budget_unit=rollouts",
-        "budget=640",
-    )
+    command = ("trainer=command", f"trainer.command='{' '.join([WORDS, *more])}'")
+    budget = ("trainer.poll_s=0.1", "budget_unit=rollouts", "budget=640")
+    return spec_of(*command, *settings, *budget)
 
 
 def job_of(run: RunPaths, steps: int) -> TrainRun:
@@ -53,6 +49,10 @@ def job_of(run: RunPaths, steps: int) -> TrainRun:
     return TrainRun(
         str(run.root), (16.0 * steps,), "rollouts", HealthConfig(name="t"), CheckpointConfig()
     )
+
+
+def call(job: TrainRun) -> None:
+    job()
 
 
 def measured(run: RunPaths) -> list[tuple[int, float, int, int]]:
@@ -72,47 +72,39 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 
 def test_records_are_what_the_log_says(straight: RunPaths) -> None:
     found = measured(straight)
-    assert [step for step, *_ in found] == [0, *range(5, T + 1, 5)]
-    assert [rollouts for _, _, rollouts, _ in found] == [16 * step for step, *_ in found]
-    assert [tokens for *_, tokens in found] == [16 * 20 * step for step, *_ in found]
+    steps = [0, *range(5, T + 1, 5)]
+    assert [(step, *counts) for step, _, *counts in found] == [
+        (step, 16 * step, 16 * 20 * step) for step in steps
+    ]
     assert found[0][1] == pytest.approx(0.2)
     assert found[-1][1] == pytest.approx(0.2 + 0.5 * (1 - 2.718281828 ** (-T * 2 / 200)))
-    seconds = [each.compute.device_seconds for each in read_records(straight.records).records]
+    computes = [each.compute for each in read_records(straight.records).records]
+    seconds = [each.device_seconds for each in computes]
     assert seconds == sorted(seconds)
-    assert all(each.compute.flops > 0 for each in read_records(straight.records).records[1:])
+    assert all(each.flops > 0 for each in computes[1:])
 
 
-def test_without_checkpoints_a_larger_budget_trains_anew(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    run = prepared(commanded(checkpoints=False), tmp_path)
-    assert job_of(run, T // 2)() == "finished"
-    assert job_of(run, T)() == "finished"
-    assert measured(run) == measured(straight)
-    assert '"step": 0,' in (run.trained(2) / "log.jsonl").read_text()
-
-
-@pytest.mark.parametrize("killed", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize("signed", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_worker_that_ends_takes_its_command_along(
-    straight: RunPaths, tmp_path: Path, killed: signal.Signals
+    straight: RunPaths, tmp_path: Path, signed: signal.Signals
 ) -> None:
-    run = prepared(commanded("--pause 0.1", "--fault child"), tmp_path)
+    goes_on = signed is signal.SIGKILL
+    run = prepared(
+        commanded("--pause 0.1", "--fault child", settings=GOES_ON if goes_on else ()), tmp_path
+    )
     worker = in_a_process(partial(call, job_of(run, T)))
     wait_for(lambda: len(read_records(run.records).records) > 2)
     child = int((run.trained(1) / "child").read_text())
     assert process_alive(child)
-    os.kill(worker, killed)
+    os.kill(worker, signed)
     exit_status(worker)
     wait_for(lambda: not process_alive(child))
-    assert state_of(run).status == ("interrupted" if killed is signal.SIGTERM else "running")
+    assert state_of(run).status == ("running" if goes_on else "interrupted")
     assert job_of(run, T)() == "finished"
     assert measured(run) == measured(straight)
-    lines = (run.trained(2) / "log.jsonl").read_text().splitlines()
-    assert '"step": 0,' not in lines[0]
-
-
-def call(job: TrainRun) -> None:
-    job()
+    # Without checkpoints it trains anew.
+    first = json.loads((run.trained(2) / "log.jsonl").read_text().partition("\n")[0])
+    assert (first["step"] > 0) == goes_on
 
 
 @pytest.mark.parametrize(
@@ -135,6 +127,35 @@ def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said
     assert said in (state_of(run).reason or "")
 
 
+def test_a_budget_of_tokens_is_spent_by_the_tokens_of_the_log(tmp_path: Path) -> None:
+    run = prepared(commanded("--pause 0.05"), tmp_path)
+    job = replace(job_of(run, T), milestones=(16.0 * 20 * T,), unit="tokens")
+    assert job() == "finished"
+    last = read_records(run.records).records[-1]
+    assert T <= last.step < 1.5 * T
+    assert last.compute.tokens == 16 * 20 * last.step
+    # Told more steps than that, for its answers might have been shorter than planned.
+    assert int((run.trained(1) / "told").read_text()) > 1.25 * T
+
+
+def test_tokens_of_each_row_are_summed_and_a_resumed_log_counts_anew(tmp_path: Path) -> None:
+    file, spec = tmp_path / "log.csv", commanded(settings=("trainer.columns={per_step:true}",))
+    text = "step,num_tokens,eval_reward\n4,300,\n5,200,0.5\n6,400,0.2"
+    file.write_text(text)
+    before = Compute(generations=3, prompt_tokens=1000)
+    half = read_log(spec, str(file), before, 3, ended=False)
+    # Its last line may go on: 0.25.
+    assert (half.last_step, half.tokens_at(5)) == (5, 1500)
+    assert half.evaluations is not None
+    assert half.evaluations.rewards.tolist() == [0.5]
+    whole = read_log(spec, str(file), before, 3, ended=True)
+    assert (whole.last_step, whole.tokens_at(6)) == (6, 1900)
+    file.write_text(f"{text}5\n")
+    more = read_log(spec, str(file), before, 3, ended=False)
+    assert more.evaluations is not None
+    assert more.evaluations.rewards.tolist() == [0.5, 0.25]
+
+
 REWARD = """
 def right(completions, answer, **_):
     return [float(said == known) for said, known in zip(completions, answer)]
@@ -143,25 +164,20 @@ def right(completions, answer, **_):
 
 @pytest.mark.train
 def test_trls_own_script_is_killed_and_goes_on(tmp_path: Path) -> None:
-    data, own = tmp_path / "data", tmp_path / "own"
-    for folder in (data, own):
-        folder.mkdir()
-    (own / "sorting_reward.py").write_text(REWARD)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "sorting_reward.py").write_text(REWARD)
     task = make_config("task.num_eval_problems=32").task
     for name, problems in (("train", training_problems(task)), ("test", heldout_problems(task))):
         rows = [json.dumps({"prompt": each.prompt, "answer": each.answer}) for each in problems]
-        (data / f"{name}.jsonl").write_text("\n".join(rows))
+        (tmp_path / "data" / f"{name}.jsonl").write_text("\n".join(rows))
     more = (
-        f"--dataset_name {data} --reward_funcs sorting_reward.right --max_completion_length 8 "
+        f"--dataset_name {tmp_path / 'data'} --reward_funcs sorting_reward.right "
+        "--max_completion_length 8 "
         "--use_cpu True --bf16 False --warmup_steps 3 --beta 0 --disable_tqdm True"
     )
     spec = spec_of(
-        "trainer=trl_script",
-        f"trainer.more='{more}'",
-        f"trainer.environment={{PYTHONPATH:'{own}'}}",
-        "trainer.poll_s=0.1",
-        "budget_unit=rollouts",
-        "budget=640",
+        *("trainer=trl_script", f"trainer.more='{more}'", "trainer.poll_s=0.1"),
+        *(f"trainer.environment={{PYTHONPATH:'{tmp_path}'}}", "budget_unit=rollouts", "budget=640"),
     )
     straight, broken = prepared(spec, tmp_path / "straight"), prepared(spec, tmp_path / "broken")
     assert job_of(straight, T)() == "finished"
@@ -172,17 +188,4 @@ def test_trls_own_script_is_killed_and_goes_on(tmp_path: Path) -> None:
     assert job_of(broken, T)() == "finished"
     assert measured(broken) == measured(straight)
     assert [step for step, *_ in measured(straight)] == list(range(0, T + 1, T // 10))
-    start = read_records(broken.records).chain
-    assert start[1] < T
-
-
-def test_a_budget_of_tokens_is_spent_by_the_tokens_of_the_log(tmp_path: Path) -> None:
-    run = prepared(commanded("--pause 0.05"), tmp_path)
-    job = replace(job_of(run, T), milestones=(16.0 * 20 * T,), unit="tokens")
-    assert job() == "finished"
-    last = read_records(run.records).records[-1]
-    assert T <= last.step < 1.5 * T
-    assert last.compute.tokens == 16 * 20 * last.step
-    # Told more steps than that, for its answers might have been shorter than planned.
-    told = int((run.trained(1) / "told").read_text())
-    assert told > 1.25 * T
+    assert read_records(broken.records).chain[1] < T
