@@ -17,7 +17,7 @@ from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
 from isosweep.store.attempts import newest
 from isosweep.store.checkpoints import complete_bytes
-from isosweep.store.paths import SweepPaths
+from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.words.numbers import size
 
 
@@ -28,46 +28,39 @@ def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> No
     With `places` runs at once. A run counts once, by what it takes beyond what it has there
     already; one that has ended takes no more.
     """
-    further: dict[str, RunBytes] = {}
+    further: dict[str, tuple[float, float]] = {}
+    largest = 0.0
     for study in studies:
         for run in study.plan.runs:
-            known = further.get(run.run_id, RunBytes(running=0.0, kept=0.0))
-            if (more := _further(study, paths, run)) is not None:
-                running, kept = max(known.running, more.running), max(known.kept, more.kept)
-                further[run.run_id] = RunBytes(running=running, kept=kept)
+            files = paths.run(run.run_id)
+            unit, stop = study.plan.budget_unit, study.config.health.stop
+            if not run_standing(run, newest(files), unit, stop).ended:
+                more = _further(study, files, run)
+                further[run.run_id] = max(more, further.get(run.run_id, more))
+                largest = max(largest, run.checkpoint_bytes)
     free = free_bytes(paths.runs)
     places = min(places, len(further))
-    peak = peak_bytes([*further.values()], places)
+    peak = peak_bytes([RunBytes(running=r, kept=k) for r, k in further.values()], places)
     if peak <= free:
         return
-    each = max(
-        run.checkpoint_bytes
-        for study in studies
-        for run in study.plan.runs
-        if run.run_id in further
-    )
     keep = "/".join(dict.fromkeys(study.config.checkpoint.keep for study in studies))
     rule = (
         f"has {size(free)} free, and the checkpoints of {len(further)} runs, {places} at once, "
-        f"take up to {size(peak)} more (checkpoint.keep={keep}: {size(each)} each)"
+        f"take up to {size(peak)} more (checkpoint.keep={keep}: {size(largest)} each)"
     )
     nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
     raise SettingError("sweeps_dir", paths.runs.parent, rule, nearest)
 
 
-def _further(study: Study, paths: SweepPaths, run: PlannedRun) -> RunBytes | None:
-    """Bytes that the run's checkpoints take beyond those that are there; None: it has ended."""
-    files = paths.run(run.run_id)
-    unit, stop = study.plan.budget_unit, study.config.health.stop
-    if run_standing(run, newest(files), unit, stop).ended:
-        return None
+def _further(study: Study, files: RunPaths, run: PlannedRun) -> tuple[float, float]:
+    """Bytes that the run's checkpoints take beyond those there, while it runs and after its end."""
     config, saving = study.variant_of(run).config, study.config.checkpoint
     one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
     count = written(one, saving, seconds=predicted(run.seconds), num_steps=run.num_steps)
     there = complete_bytes(files)
     # The one that it goes on from stays until the next is complete.
     takes = run_bytes(one, saving, count + (there > 0))
-    return RunBytes(running=max(0.0, takes.running - there), kept=max(0.0, takes.kept - there))
+    return max(0.0, takes.running - there), max(0.0, takes.kept - there)
 
 
 def free_bytes(path: Path) -> int:

@@ -65,10 +65,7 @@ def gres(value: str) -> str:
         ((*PAIR, "launcher.slurm.gpus_per_node=1"), 1, "2 GPUs in what each job asks for"),
         (("launcher.slurm.gpus_per_node=0",), 0, "1 GPUs in what each job asks for"),
         (NODES, 8, None),
-        (
-            *((*NODES, "launcher.slurm.gpus_per_node=4"), 4),
-            "8 GPUs in what each job asks for on each of its 2 nodes",
-        ),
+        ((*NODES, "launcher.slurm.gpus_per_node=4"), 4, "8 GPUs in what each job asks for"),
         ((gres("gpu:h100:1"),), 0, None),
         ((gres("nvme:1"),), 1, None),
         (("+launcher.slurm.additional.gpus-per-task=1",), 0, None),
