@@ -1,31 +1,47 @@
-"""Runs as processes of this machine, each in a session of its own."""
+"""Runs as processes of this machine, forked from one that has imported the training stack.
 
+That process is the fork server of Python's multiprocessing. It ends with the driver, and a driver
+whose server has died makes another; runs outlive both.
+"""
+
+import atexit
+import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
+from types import ModuleType
 
 from isosweep.devices import Devices, showing
-from isosweep.launchers.forked import Environment, ForkServer, start_worker
+from isosweep.files import open_to_append
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
 from isosweep.machine import process_owner
 from isosweep.store.attempts import Attempt, LauncherName, Process
+
+Environment = dict[str, str]
 
 # Of variables by which a process knows that it is a Slurm job only this one is passed on: a run of
 # this machine is no job, though it may be started inside somebody's allocation.
 _SLURM, _OF_THE_CLUSTER = "SLURM", "SLURM_CONF"
 
 
+def _train(attempt: str) -> int:
+    """What a process executes."""
+    from isosweep.training.__main__ import main
+
+    return main([attempt])
+
+
 class LocalLauncher(Launcher):
     """Starts each run as a process; its place numbers its GPUs.
 
     `devices` are shared out, `per_run` to a run, by the names they were inherited by; where they
-    are all taken, places past the last share them. None: runs see no GPU. The processes are forked
-    from one that has imported the training stack; where that cannot be forked (macOS), or has died,
-    each imports it for itself.
+    are all taken, places past the last share them. None: runs see no GPU.
     """
 
     name: LauncherName = "local"
@@ -33,12 +49,15 @@ class LocalLauncher(Launcher):
     places = True
     # The process table costs nothing to look at.
     poll_s = 0.25
+    execute: Callable[[str], int] = staticmethod(_train)
 
     def __init__(self, *, devices: Devices | None, per_run: int = 1) -> None:
         self._devices, self._per_run = devices, per_run
-        self._server: ForkServer | None = None
-        self._warm = Path("/proc/self/stat").exists()
         self._started: dict[Path, Process] = {}
+        # macOS's frameworks survive no fork.
+        self._forks = sys.platform == "linux"
+        self._context = ForkServerContext() if self._forks else SpawnContext()
+        self._context.set_forkserver_preload(["isosweep.launchers.preloaded"])
 
     def devices(self, place: int) -> tuple[str, ...]:
         """The GPUs of a place, by name."""
@@ -80,12 +99,6 @@ class LocalLauncher(Launcher):
                     os.kill(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
         return "; ".join(problems) or None
 
-    def close(self) -> None:
-        """End the process that runs are forked from; runs go on."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-
     def _start(self, order: Order) -> Refused | None:
         environment = {
             name: value
@@ -94,35 +107,72 @@ class LocalLauncher(Launcher):
         }
         environment |= showing(order.attempt.devices)
         path = order.attempt.path
+        process = self._context.Process(
+            target=_work, args=(self.execute, str(path), str(order.logs), environment)
+        )
         try:
-            self._started[path] = self._process(path, order.logs, environment)
-        except OSError as error:
-            # No memory or no process id left, as a rule: other runs may end.
-            return Refused(reason=str(error), passing=error.filename != sys.executable)
+            with _handed_on(self._server_environment() if self._forks else environment):
+                process.start()
+        except (OSError, EOFError) as error:
+            # No memory or no process id left, as a rule, or the server has just died: the next try
+            # makes another. One that dies each time says why on standard error.
+            return Refused(reason=f"no process could be started ({error})", passing=False)
+        # At its exit multiprocessing would wait for those that it knows.
+        multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+        assert process.pid is not None
+        self._started[path] = Process.of(process.pid)
         return None
 
-    def _process(self, attempt: Path, logs: Path, environment: Environment) -> Process:
-        """A process from the server; once that has died, one that imports the stack for itself:
-        what killed it may be in that, and is then in the run's own log."""
-        if self._warm:
-            try:
-                if self._server is None:
-                    self._server = ForkServer(self._server_environment())
-                return self._server.fork(attempt, logs, environment)
-            except (ConnectionError, TimeoutError):
-                self.close()
-                self._warm = False
-        return start_worker(attempt, logs, environment)
-
     def _server_environment(self) -> Environment:
-        # Asked whether there is a GPU, torch then reads NVML: CUDA itself would be unusable in
-        # what is forked later.
-        environment = {**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        environment = {**os.environ}
         if self._devices is None:
             # As a worker on a CPU: more threads than cores slow tiny models by an order of
             # magnitude, and none may run in a process that forks.
             environment = {"OMP_NUM_THREADS": "1", **environment, **showing(())}
         return environment
+
+
+@contextmanager
+def _handed_on(environment: Environment) -> Iterator[None]:
+    """What multiprocessing hands on to the processes that it starts: `environment`; SIGINT blocked,
+    so that Ctrl-C reaches only the process that decides; no modules of the working directory, where
+    others may have put some; and no script to be executed again, as a user's that has no guard."""
+    own_environment, own_path, main = {**os.environ}, sys.path, sys.modules["__main__"]
+    # It would unblock SIGINT as it begins.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ.clear()
+    os.environ.update({**environment, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"})
+    sys.path = sys.path[1:] if sys.path[0] in ("", str(Path.cwd())) else sys.path
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"], sys.path = main, own_path
+        os.environ.clear()
+        os.environ.update(own_environment)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _work(execute: Callable[[str], int], attempt: str, logs: str, environment: Environment) -> None:
+    """In the new process: execute the attempt, in a session of its own, with its own logs."""
+    os.setsid()
+    # By the pipes that it has of the server and the driver these would outlive the driver, and
+    # hold its output open; its own tracker of resources comes when it needs one.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
+    os.environ.clear()
+    os.environ.update(environment)
+    for name, stream in (("worker.out", 1), ("worker.err", 2)):
+        log = open_to_append(Path(logs, name))
+        os.dup2(log, stream)
+        os.close(log)
+    sys.argv = ["isosweep.training", attempt]
+    try:
+        sys.exit(execute(attempt))
+    finally:
+        # multiprocessing leaves these out.
+        atexit._run_exitfuncs()
 
 
 def _named_by_its_user(attempt: Attempt, pid: int) -> bool:

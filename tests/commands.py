@@ -2,7 +2,7 @@
 
 The process is multiprocessing's fork server: a fresh interpreter that has done nothing but import,
 has no threads, and ends with the tests. Each fork runs `isosweep.__main__.main`, as the installed
-command does. What forks its runs (`tests.server`) comes from the same process.
+command does; its runs are forked from the same process.
 """
 
 import io
@@ -12,14 +12,15 @@ import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from isosweep.config import trust
 from tests.composing import composed_once
-from tests.server import fork_helper
 
 _LIBRARIES = [
     "isosweep.__main__",
@@ -129,10 +130,10 @@ def _command(
     os.chdir(cwd)
     # A shell that started the tests in the background has switched it off.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Before there is a thread.
-    fork_helper()
+    # Its runs come from the server that it comes from, which has imported what they need.
+    changed = mock.patch.object(forkserver._forkserver, "ensure_running")
     sys.argv = ["isosweep", *overrides]
     from isosweep.__main__ import main
 
-    with composed_once():
+    with composed_once(), changed:
         main()

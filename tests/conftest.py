@@ -61,7 +61,7 @@ LONGEST = (
     "tests/contract/test_search.py",
     "tests/training/test_diverged.py",
     "tests/contract/test_shared_runs.py",
-    "tests/launchers/test_forked.py",
+    "tests/launchers/test_local.py",
     "tests/contract/test_own_parts.py",
     "tests/training/test_recipes.py",
     "tests/difficulty/test_difficulty.py",

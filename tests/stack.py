@@ -3,10 +3,9 @@
 The default config is composed as well, of which most commands differ by a few settings.
 """
 
+import isosweep.launchers.preloaded  # noqa: F401
 from isosweep.config.hydra import config_of
-from isosweep.launchers.fork_server import import_stack
 from tests.composing import composed_once
 
-import_stack()
 with composed_once():
     config_of([])

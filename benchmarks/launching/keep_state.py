@@ -2,7 +2,7 @@
 
     python benchmarks/launching/keep_state.py -u -m isosweep.training ATTEMPT.json
 
-It takes the place of an interpreter (`launcher.slurm.python`, or of one that forks local runs).
+It takes the place of an interpreter (`launcher.slurm.python`).
 The attempt is found and begun, two records are taken, and it is ended as ever.
 ISOSWEEP_BENCH_SECONDS: a JSON file of how long each run takes, by its id; without, no time.
 """
@@ -17,7 +17,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.launchers import fork_server
 from isosweep.store.attempts import Attempt, Status
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from isosweep.training.__main__ import main
@@ -49,14 +48,16 @@ def _record(step: int, spent: Compute) -> Record:
     )
 
 
-if __name__ == "__main__":
-    if fork_server.__name__ in sys.argv:
-        # Nothing to fork from: each run executes this script anew, in the place of an interpreter.
-        sys.exit()
-    # In the place of `isosweep.training.worker`, which validates specs and imports the stack.
+def keep_state(attempt: str) -> int:
+    """What the job does, in the place of `isosweep.training.__main__.main`."""
+    # Instead of one that validates specs and imports the stack.
     worker: Any = ModuleType("isosweep.training.worker")
     worker.run_attempt = run_attempt
     worker.trusts = lambda attempt: False
     worker.TrainRun = SimpleNamespace(from_json=lambda document: SimpleNamespace(**document))
     sys.modules[worker.__name__] = worker
-    sys.exit(main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))
+    return main([attempt])
+
+
+if __name__ == "__main__":
+    sys.exit(keep_state(sys.argv[sys.argv.index("isosweep.training") + 1]))

@@ -6,8 +6,6 @@ import json
 import math
 import os
 import random
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from isosweep.modes.stored import store_runs
 from isosweep.plan.scheduling import makespan_bound
 from isosweep.store.attempts import Attempt, LauncherName, begin, newest
 from isosweep.store.paths import RunPaths
+from launching.keep_state import keep_state
 from launching.sweeps import KEEP_STATE, Clock, finish, make_sweep, memory, on_slurm
 
 # Predicted hours of the runs, log-uniform: what the budgets of one sweep make of them.
@@ -133,15 +132,16 @@ def _lasted(run: RunPaths) -> float:
     return attempt.updated - started
 
 
+class KeepsState(LocalLauncher):
+    """Its processes only keep the state of their runs."""
+
+    execute = staticmethod(keep_state)
+
+
 def here(runs: int, places: int, bound_s: float) -> float:
     """The same of processes of this machine, of a sweep that takes `bound_s` at least."""
-    with _sweep(runs, places, bound_s) as (items, _), tempfile.TemporaryDirectory() as directory:
-        # In the place of an interpreter; no process is forked from one that has the stack.
-        python = Path(directory) / "python"
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} {KEEP_STATE} "$@"\n')
-        python.chmod(0o755)
-        with patch("sys.executable", str(python)):
-            return real(items, LocalLauncher(devices=None), places)
+    with _sweep(runs, places, bound_s) as (items, _):
+        return real(items, KeepsState(devices=None), places)
 
 
 def on_cluster(runs: int, places: int, bound_s: float, *overrides: str) -> float:

@@ -14,30 +14,16 @@ from tests.runs import wait_for
 # Many times what a start takes.
 TIMEOUT_S = 300.0
 
-# Stands for `isosweep.training.__main__` in processes that find it first: executes the code that an
-# attempt has for a job, however they were started.
-FINDER = """
-import sys, importlib.util
-class Finder:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name == "isosweep.training.__main__":
-            return importlib.util.spec_from_file_location(name, %r)
-sys.meta_path.insert(0, Finder)
-"""
-ENTRY = """
-import json, sys
-def main(argv):
-    exec(json.load(open(argv[0]))["job"]["code"], {"argv": argv})
+
+def _run_code(attempt: str) -> int:
+    exec(json.loads(Path(attempt).read_text())["job"]["code"], {})
     return 0
-if __name__ == "__main__":
-    main(sys.argv[1:])
-"""
 
 
-def server_of(launcher: LocalLauncher) -> int:
-    assert launcher._server is not None
-    return launcher._server.pid
+class CodeLauncher(LocalLauncher):
+    """Its processes execute the code instead of training."""
+
+    execute = staticmethod(_run_code)
 
 
 def order_of(launcher: LocalLauncher, root: Path, job: dict[str, Any], place: int = 0) -> Order:
@@ -69,7 +55,7 @@ def ended(launcher: LocalLauncher, attempt: Attempt) -> bool:
 def outputs(attempt: Attempt) -> tuple[str, str]:
     logs = attempt.run.attempt_logs(1)
     out, err = (logs / f"worker.{name}" for name in ("out", "err"))
-    # A forked process makes them itself.
+    # The process makes them itself.
     return out.read_text() if out.exists() else "", err.read_text() if err.exists() else ""
 
 
