@@ -9,11 +9,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 import pytest
 
@@ -28,79 +26,53 @@ OVERHEAD_S = 2.0
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
+    # PR_SET_CHILD_SUBREAPER (linux/prctl.h): what outlives its parent comes here.
+    ctypes.CDLL(None).prctl(36, 1)
     sandbox = Sandbox()
+    assert prints(sandbox, "print(1)", "1")
     yield sandbox
     sandbox.close()
+    ctypes.CDLL(None).prctl(36, 0)
 
 
-class World:
-    """What programs might harm: a home, a socket that listens, a process."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        (home / "canary").write_text("canary")
-        self.tcp = socket.create_server(("127.0.0.1", 0))
-        self.tcp.setblocking(False)
-        self.victim = subprocess.Popen(["sleep", "600"])
-
-    def __enter__(self) -> "World":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.victim.kill()
-        self.victim.wait()
-        self.tcp.close()
-
-    def names(self) -> dict[str, Any]:
-        return {"home": self.home, "tcp": self.tcp.getsockname()[1], "victim": self.victim.pid}
-
-    def harmed(self) -> bool:
-        with suppress(BlockingIOError):
-            self.tcp.accept()
-            return True
-        files = {path.name: path.read_text() for path in self.home.iterdir()}
-        return self.victim.poll() is not None or files != {"canary": "canary"}
+def prints(sandbox: Sandbox, program: str, wanted: str, limits: Limits = LIMITS) -> bool:
+    return sandbox.passes(program, {"pairs": [["", wanted]]}, limits)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _orphans_come_here() -> Iterator[None]:
-    # PR_SET_CHILD_SUBREAPER (linux/prctl.h)
-    libc = ctypes.CDLL(None)
-    libc.prctl(36, 1)
-    yield
-    libc.prctl(36, 0)
+def asserts(sandbox: Sandbox, program: str, source: str, limits: Limits = LIMITS) -> bool:
+    return sandbox.passes(program, {"asserts": source}, limits)
 
 
-def processes() -> set[int]:
-    """Servers and programs that came of this process and are still there."""
-    parents, servers = {}, set()
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit():
-                stat = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(stat[1])
-                if b"isosweep.sandbox" in (entry / "cmdline").read_bytes():
-                    servers.add(int(entry.name))
-        except OSError:
-            continue
-
-    def is_here(pid: int | None) -> bool:
-        return pid == os.getpid() or (pid is not None and is_here(parents.get(pid)))
-
-    return {pid for pid in servers if is_here(pid)}
+def processes(parent: int | None = None) -> set[int]:
+    """The processes that came of `parent`, this one by default, and are still there."""
+    parent = parent or os.getpid()
+    try:
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    except OSError:
+        return set()
+    return {int(child) for child in children}.union(*(processes(int(c)) for c in children))
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_what_a_program_tries_is_refused(name: str, sandbox: Sandbox, tmp_path: Path) -> None:
-    began = time.monotonic()
-    with World(tmp_path) as world:
-        program = ATTEMPTS[name].format(**world.names())
-        tried = f"try:\n{indent(program, '    ')}\nexcept (OSError, RuntimeError, ValueError): pass"
+    (tmp_path / "canary").write_text("canary")
+    before, began = processes(), time.monotonic()
+    victim = subprocess.Popen(["sleep", "600"])
+    with socket.create_server(("127.0.0.1", 0)) as tcp:
+        tcp.setblocking(False)
+        place = {"home": tmp_path, "tcp": tcp.getsockname()[1], "victim": victim.pid}
+        program = indent(ATTEMPTS[name].format(**place), "    ")
+        tried = f"try:\n{program}\nexcept (OSError, RuntimeError, ValueError): pass"
         # An import that fails, or harm that is done, would not print this.
-        assert sandbox.passes(f"{tried}\nprint('no')", {"pairs": [["", "no"]]}, LIMITS)
-        assert not world.harmed()
-    assert sandbox.passes("print(1)", {"pairs": [["", "1"]]}, LIMITS)
-    assert processes() == {sandbox.pid}
+        assert prints(sandbox, f"{tried}\nprint('no')", "no")
+        with pytest.raises(BlockingIOError):
+            tcp.accept()
+    assert victim.poll() is None
+    victim.kill()
+    victim.wait()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"canary": "canary"}
+    assert processes() == before
+    assert prints(sandbox, "print(1)", "1")
     assert time.monotonic() - began < LIMITS.seconds
 
 
@@ -118,10 +90,9 @@ HARMLESS = {
 
 
 def test_no_other_call_of_the_system_is_allowed(sandbox: Sandbox) -> None:
-    allowed = HARMLESS[platform.machine()]
     # Those of probes (uprobe, uretprobe) end a program that is none, before any filter.
-    program = EVERY_CALL.format(allowed=allowed | {335, 336})
-    assert sandbox.passes(program, {"pairs": [["", "tried"]]}, LIMITS)
+    allowed = HARMLESS[platform.machine()] | {335, 336}
+    assert prints(sandbox, EVERY_CALL.format(allowed=allowed), "tried")
 
 
 @pytest.mark.parametrize(
@@ -130,18 +101,18 @@ def test_no_other_call_of_the_system_is_allowed(sandbox: Sandbox) -> None:
 )
 def test_a_program_without_end_costs_its_limit(name: str, form: str, sandbox: Sandbox) -> None:
     program, takes_all = ENDLESS[name]
-    tests = {"pairs": [["", "1"]]} if form == "script" else {"asserts": "assert f(1) == 2"}
+    judge, wanted = (prints, "1") if form == "script" else (asserts, "assert f(1) == 2")
     takes_all = takes_all or form == "library"
     limits = SHORT if takes_all else replace(SHORT, seconds=20.0)
-    began = time.monotonic()
-    assert not sandbox.passes(program, tests, limits)
+    before, began = processes(), time.monotonic()
+    assert not judge(sandbox, program, wanted, limits)
     took = time.monotonic() - began
     # What another limit than that of time ends is ended before.
     assert took < (SHORT.seconds + OVERHEAD_S if takes_all else limits.seconds / 2)
     assert took >= SHORT.seconds or not takes_all or form == "library"
-    assert processes() == {sandbox.pid}
+    assert processes() == before
     assert not Path("/tmp/isosweep-filled").exists()
-    assert sandbox.passes("print(1)", {"pairs": [["", "1"]]}, LIMITS)
+    assert prints(sandbox, "print(1)", "1")
 
 
 ASSERTS = (
@@ -158,9 +129,9 @@ ASSERTS = (
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_nothing_but_the_answer_passes(name: str, sandbox: Sandbox) -> None:
-    assert not sandbox.passes(CHEATS[name], {"pairs": [["1", "secret-7391"]]}, SHORT)
+    assert not prints(sandbox, CHEATS[name], "secret-7391", SHORT)
     for source in ASSERTS:
-        assert not sandbox.passes(CHEATS[name], {"asserts": source}, SHORT), source
+        assert not asserts(sandbox, CHEATS[name], source, SHORT), source
 
 
 SCRIPTS = {
@@ -261,43 +232,44 @@ LIBRARIES = {
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_an_honest_library_passes(name: str, sandbox: Sandbox) -> None:
     program, source = LIBRARIES[name]
-    assert sandbox.passes(program, {"asserts": source}, LIMITS)
-    assert not sandbox.passes(program, {"asserts": source + "\nassert 1 == 2"}, LIMITS)
-    assert not sandbox.passes("", {"asserts": source}, LIMITS)
+    assert asserts(sandbox, program, source)
+    assert not asserts(sandbox, program, source + "\nassert 1 == 2")
+    assert not asserts(sandbox, "", source)
 
 
 def test_every_test_counts_and_white_space_at_ends_does_not(sandbox: Sandbox) -> None:
     program = "x = input()\nprint(x, ' \\n' + x if x != '3' else '', '')"
     assert sandbox.passes(program, {"pairs": [["1", "1\n1"], ["2", "2  \n2\n\n"]]}, LIMITS)
     assert not sandbox.passes(program, {"pairs": [["1", "1\n1"], ["3", "3\n3"]]}, LIMITS)
-    assert not sandbox.passes(program, {"pairs": [["1", "1 1"]]}, LIMITS)
-    assert not sandbox.passes("print(' 1')", {"pairs": [["", "1"]]}, LIMITS)
+    assert not prints(sandbox, "print(1)\nprint(1)", "1 1")
+    assert not prints(sandbox, "print(' 1')", "1")
 
 
 def test_a_program_that_fails_after_its_answer_does_not_pass(sandbox: Sandbox) -> None:
-    tests = {"pairs": [["", "1"]]}
     for end in ("1 / 0", "import sys\nsys.exit(1)", "import os\nos.abort()"):
-        assert not sandbox.passes(f"print(1, flush=True)\n{end}", tests, LIMITS)
+        assert not prints(sandbox, f"print(1, flush=True)\n{end}", "1")
+
+
+def test_tests_that_end_by_themselves_are_not_passed(sandbox: Sandbox) -> None:
+    for end in ("exit()", "import os\nos._exit(0)"):
+        assert not asserts(sandbox, "def f(x): return x", f"assert f(1) == 1\n{end}")
 
 
 def test_the_time_is_that_of_all_tests_together(sandbox: Sandbox) -> None:
-    tests = {"pairs": [["", "1"]] * 10}
-    program = "import time\ntime.sleep(0.4)\nprint(1)"
-    began = time.monotonic()
-    assert not sandbox.passes(program, tests, Limits(seconds=1.0, memory_bytes=1 << 30))
+    program, began = "import time\ntime.sleep(0.4)\nprint(1)", time.monotonic()
+    limits = replace(LIMITS, seconds=1.0)
+    assert not sandbox.passes(program, {"pairs": [["", "1"]] * 10}, limits)
     assert time.monotonic() - began < 1 + OVERHEAD_S
-    assert sandbox.passes(program, {"pairs": [["", "1"]]}, LIMITS)
+    assert prints(sandbox, program, "1")
 
 
 def test_the_server_never_meets_programs_inputs_and_answers(sandbox: Sandbox) -> None:
-    words = [f"{word}-{os.getpid()}-7391" for word in ("program", "input", "answer")]
-    program, given, wanted = words
+    program, given, wanted = (f"{w}-{os.getpid()}-7391" for w in ("program", "input", "answer"))
     for tests in ({"pairs": [[given, wanted]]}, {"asserts": f"assert f({given!r}) == {wanted!r}"}):
         assert not sandbox.passes(f"'{program}'\ndef f(x): return x\nprint(input())", tests, LIMITS)
     memory = b"".join(readable(sandbox.pid))
     assert b"isosweep.sandbox" in memory
-    for word in words:
-        assert word.encode() not in memory
+    assert not [word for word in (program, given, wanted) if word.encode() in memory]
 
 
 def test_programs_are_the_first_to_go_where_memory_runs_out(sandbox: Sandbox) -> None:
@@ -316,17 +288,16 @@ def readable(pid: int) -> Iterator[bytes]:
 
 
 def test_programs_end_with_their_server() -> None:
-    before = processes()
-    sandbox = Sandbox()
+    before, sandbox = processes(), Sandbox()
+    assert prints(sandbox, "print(1)", "1")
     with ThreadPoolExecutor(1) as pool:
-        endless = ("import time\ntime.sleep(300)", {"pairs": [["", "1"]]}, LIMITS)
-        judged = pool.submit(sandbox.passes, *endless)
-        while len(processes() - before) < 2:
+        judged = pool.submit(prints, sandbox, "import time\ntime.sleep(30)", "1")
+        while not processes(sandbox.pid):
             time.sleep(0.01)
+        began = time.monotonic()
         os.kill(sandbox.pid, signal.SIGKILL)
         assert isinstance(judged.exception(), ConnectionError)
     sandbox.close()
-    deadline = time.monotonic() + LIMITS.seconds
-    while processes() != before:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    (orphan,) = processes() - before
+    assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
+    assert time.monotonic() - began < LIMITS.seconds
