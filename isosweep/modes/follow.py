@@ -30,8 +30,8 @@ from isosweep.store.drivers import Claim, drive
 
 if TYPE_CHECKING:
     from isosweep.launchers.queue import RunQueue
+    from isosweep.tracking.backend import FinalStatus
     from isosweep.tracking.background import BackgroundTracker
-    from isosweep.tracking.points import FinalStatus
 
 # After a second Ctrl-C: what a killed process takes to go.
 _KILLED_S = 10.0

@@ -15,9 +15,8 @@ from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
-    from isosweep.tracking.backend import Backend
+    from isosweep.tracking.backend import Backend, FinalStatus
     from isosweep.tracking.background import BackgroundTracker
-    from isosweep.tracking.points import FinalStatus
 
 # How long the end of a sweep waits for the store, and for each run besides: a first sync takes
 # 0.1 s a run (benchmarks/tracking.py), and with a server in between 0.3 s.

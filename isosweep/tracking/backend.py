@@ -3,25 +3,39 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.points import Point, RunStatus
 
+FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
+RunStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 Params = Mapping[str, str | float | int]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Metrics of one step. A run's points of one `series` come by ascending step; those of none
+    are sent when a value changes."""
+
+    step: int
+    unix_time: float
+    values: dict[str, float]
+    series: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
     """What a view is to show of a run, or the part of that which a store lacks.
 
-    `status`: None where it is to stay; `complete`: no points will follow.
+    `begun`: Unix time, None before the first record; `status`: None where it is to stay;
+    `complete`: no points will follow.
     """
 
     params: Params = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     points: Sequence[Point] = ()
+    begun: float | None = None
     status: RunStatus | None = None
     end_time: float | None = None
     complete: bool = False

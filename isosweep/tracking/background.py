@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
-from isosweep.tracking.points import FinalStatus
+from isosweep.tracking.backend import FinalStatus
 from isosweep.tracking.tracker import Tracker
 
 # Longest text of a library that a line of the terminal carries.

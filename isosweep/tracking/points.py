@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.difficulty.buckets import bucket_rewards
@@ -13,10 +11,8 @@ from isosweep.heldout import score
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
+from isosweep.tracking.backend import Content, Point
 from isosweep.words.numbers import short
-
-FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
-RunStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 
 # Keys of a line of metrics that are not metrics.
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
@@ -33,57 +29,29 @@ COMPUTE: dict[BudgetUnit, str] = {
 SPENT = ("train_min", "eval_min", "dollars")
 
 
-@dataclass(frozen=True)
-class Point:
-    """Metrics of one step. A run's points of one `series` come by ascending step; those of none
-    are sent when a value changes."""
-
-    step: int
-    unix_time: float
-    values: dict[str, float]
-    series: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunReading:
-    """What the files of a run contain. `reached`: budgets; `begun`: Unix time before start-up;
-    `fault`: why a damaged file was not read."""
-
-    points: tuple[Point, ...] = ()
-    reached: tuple[float, ...] = ()
-    begun: float | None = None
-    warnings: str = ""
-    fault: str = ""
-
-    @property
-    def held_out(self) -> list[Point]:
-        """The points of records."""
-        return [point for point in self.points if point.series == "heldout"]
-
-
 def read_run(
     files: RunPaths, planned: PlannedRun, plan: Plan, max_points: int, devices: int = 1
-) -> RunReading:
-    """Read a run's files into points; `max_points`: training steps to keep at most; `devices`: of
-    one run. A damaged file gives an empty reading with its fault."""
+) -> Content:
+    """Return what the files of a run say; `max_points`: training steps to keep at most; `devices`:
+    of one run. Of a damaged file the tag `unreadable` says what is wrong."""
+    tags = dict.fromkeys(("budgets_reached", "warnings", "unreadable"), "")
     try:
         records = read_records(files.records).records
         begun = start_time(records, devices)
         spent = records[-1].compute if records else Compute()
-        raised = read_warnings(files.warnings, files.records)
-        return RunReading(
-            # MLflow's page of a comparison begins with the first metric.
-            points=(
-                *heldout_points(records, plan, devices, read_base_rates(files)),
-                Point(0, begun or 0.0, _sizes(planned, plan), "numbers"),
-                *_training_points(files, math.ceil(planned.num_steps / max_points)),
-            ),
-            reached=tuple(b for b in planned.milestones if spent.has_reached(b, plan.budget_unit)),
-            begun=begun,
-            warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
+        reached = [b for b in planned.milestones if spent.has_reached(b, plan.budget_unit)]
+        tags["budgets_reached"] = ",".join(f"{budget:g}" for budget in reached)
+        warnings = read_warnings(files.warnings, files.records)
+        tags["warnings"] = ", ".join(f"{each.rule} (step {each.step})" for each in warnings)
+        # MLflow's page of a comparison begins with the first metric.
+        points = (
+            *heldout_points(records, plan, devices, read_base_rates(files)),
+            Point(0, begun or 0.0, _sizes(planned, plan), "numbers"),
+            *_training_points(files, math.ceil(planned.num_steps / max_points)),
         )
     except (KeyError, TypeError, ValueError, RecordError, OSError) as error:
-        return RunReading(fault=f"{type(error).__name__}: {error}"[:_MAX_TAG])
+        return Content(tags=tags | {"unreadable": f"{type(error).__name__}: {error}"[:_MAX_TAG]})
+    return Content(tags=tags, points=points, begun=begun)
 
 
 def _sizes(planned: PlannedRun, plan: Plan) -> dict[str, float]:

@@ -15,18 +15,17 @@ from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
-from isosweep.tracking.backend import Backend, Content, Params, StoredRun, StoredRuns
-from isosweep.tracking.points import (
-    SPENT,
+from isosweep.tracking.backend import (
+    Backend,
+    Content,
     FinalStatus,
+    Params,
     Point,
-    RunReading,
     RunStatus,
-    read_run,
-    rounded,
-    run_name,
-    start_time,
+    StoredRun,
+    StoredRuns,
 )
+from isosweep.tracking.points import SPENT, read_run, rounded, run_name, start_time
 
 # The tag `status` of a run that is done and lost what it had gained, by the sweep's analysis.
 _COLLAPSED = "collapsed"
@@ -155,34 +154,35 @@ class Tracker:
         # Whoever writes to a run's logs says so in its state.
         if run_id in self._synced and self._synced[run_id][:2] == (attempt, standing):
             return
-        reading = read_run(files, planned, self._plan, self._max_points, self._devices)
-        self._synced[run_id] = attempt, standing, reading.held_out
+        content = read_run(files, planned, self._plan, self._max_points, self._devices)
+        held_out = [point for point in content.points if point.series == "heldout"]
+        self._synced[run_id] = attempt, standing, held_out
         run = stored.get(run_id)
-        begun = (attempt is not None and attempt.begun) or reading.begun is not None
+        begun = (attempt is not None and attempt.begun) or content.begun is not None
         if run is None and not begun and standing in _WAITING:
             return
-        known = run or StoredRun()
-        content = self._content(planned, attempt, standing, reading, known.tags.get("status"))
-        if run is None or (run.closed and known.lacks(content)):
+        before = run or StoredRun()
+        content = self._completed(content, planned, attempt, standing, before.tags.get("status"))
+        if run is None or (run.closed and before.lacks(content)):
             name = run_name(planned, self._plan)
-            run = stored[run_id] = self.backend.create(run_id, name, reading.begun)
+            run = stored[run_id] = self.backend.create(run_id, name, content.begun)
         self._add(run, content)
 
-    def _content(
+    def _completed(
         self,
+        content: Content,
         planned: PlannedRun,
         attempt: Attempt | None,
         standing: Standing,
-        reading: RunReading,
-        status: str | None,
+        before: str | None,
     ) -> Content:
-        """Return what the view shows of a run; `status`: the tag that it has."""
+        """Add params, status and what was concluded; `before`: the tag `status` of the run."""
         overview, run_id = self._overview, planned.run_id
         end = round(attempt.updated, 3) if attempt and attempt.updated else None
         if standing is Standing.TO_EXTEND and run_id in (overview.stopped or ()):
-            standing, end = Standing.STOPPED, round(_last_time(reading.held_out), 3)
+            standing, end = Standing.STOPPED, round(_last_time(self._synced[run_id][2]), 3)
         # Until the sweep is analysed again, the last analysis counts.
-        fell = status == _COLLAPSED if overview.collapsed is None else run_id in overview.collapsed
+        fell = before == _COLLAPSED if overview.collapsed is None else run_id in overview.collapsed
         collapsed = fell and standing is Standing.DONE
         params = {
             **self._params,
@@ -194,21 +194,18 @@ class Tracker:
         if planned.learning_rate is not None:
             params["learning_rate"] = planned.learning_rate
         tags = {
+            **content.tags,
             "status": _COLLAPSED if collapsed else str(standing),
-            "budgets_reached": ",".join(f"{budget:g}" for budget in reading.reached),
-            "warnings": reading.warnings,
-            "unreadable": reading.fault,
             "reason": attempt.reason if attempt else "",
             "diverged_by": (attempt.diverged_by if attempt else None) or "",
             **overview.tags.get(run_id, {}),
         }
-        return Content(
+        verdict = Point(0, overview.unix_time, overview.metrics.get(run_id, {}))
+        return replace(
+            content,
             params=params,
             tags=tags,
-            points=[
-                *reading.points,
-                Point(0, overview.unix_time, overview.metrics.get(run_id, {})),
-            ],
+            points=[*content.points, verdict],
             status="FAILED" if collapsed else MLFLOW_STATUS[standing],
             end_time=end,
             complete=standing.ended,

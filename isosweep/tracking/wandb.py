@@ -22,8 +22,8 @@ from isosweep.config.trust import require_own
 from isosweep.files import read_json, write_json
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.backend import Content, StoredRun, StoredRuns, sweep_name
-from isosweep.tracking.points import COMPUTE, Point
+from isosweep.tracking.backend import Content, Point, StoredRun, StoredRuns, sweep_name
+from isosweep.tracking.points import COMPUTE
 
 # In a directory of a run: the last step of its rows.
 _NOTE = "isosweep.json"

@@ -1,14 +1,17 @@
 """MLflow's own pages of a sweep: what `mode=dashboard` opens."""
 
+import asyncio
 import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import pytest
 
+from isosweep.modes.dashboard import Guard
 from tests.commands import Command, in_process
 from tests.conftest import SMALL, isosweep, refused
 from tests.modes.sweeps import write_records
@@ -65,6 +68,44 @@ def test_pages_are_shown_to_whoever_has_the_link_alone(dashboard: str) -> None:
     with build_opener(HTTPCookieProcessor()).open(link) as answer:
         assert answer.url == address
         assert b"<title>MLflow</title>" in answer.read()
+
+
+@pytest.mark.parametrize(
+    ("query", "cookie", "shown"),
+    [
+        ("", "", 403),
+        ("token=another", "", 403),
+        ("token=a-toke", "", 403),
+        ("", "isosweep-4711=another", 403),
+        # Of another port.
+        ("", "isosweep-4712=a-token", 403),
+        ("", "other=a-token; =;;\x00", 403),
+        ("token=a-token", "", 303),
+        ("", "other=1; isosweep-4711=a-token", 200),
+    ],
+)
+def test_who_lacks_the_token_is_shown_nothing(query: str, cookie: str, shown: int) -> None:
+    sent: list[Any] = []
+
+    async def pages(scope: Any, receive: Any, send: Any) -> None:
+        sent.append({"status": 200})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    for kind in ("http", "websocket"):
+        scope: dict[str, Any] = {"type": kind, "path": "/get-artifact"}
+        scope |= {"query_string": query.encode(), "headers": [(b"cookie", cookie.encode())]}
+        scope["server"] = ("127.0.0.1", 4711)
+        sent.clear()
+        asyncio.run(Guard(pages, "a-token")(scope, None, send))
+        assert sent[0]["status"] == shown
+    if shown == 303:
+        headers = dict(sent[0]["headers"])
+        assert headers[b"location"] == b"/get-artifact"
+        value, *flags = headers[b"set-cookie"].decode().split("; ")
+        assert value == "isosweep-4711=a-token"
+        assert {"HttpOnly", "SameSite=lax"} <= set(flags)
 
 
 TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), (e) => e.textContent)"

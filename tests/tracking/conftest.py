@@ -1,4 +1,4 @@
-"""A sweep half done, and no reports to MLflow or W&B."""
+"""A sweep half done, in MLflow or W&B, whose libraries report nothing."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,21 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracking.sweeps import Sweep, half_done
+from tests.tracking.sweeps import Sweep
 from tests.tracking.wandb_server import WandbServer
+
+# W&B's key has so many digits.
+KEY = "0123456789" * 4
 
 
 @pytest.fixture(autouse=True)
 def _no_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("DO_NOT_TRACK", "true")
-    # Set by the tracker where the user has not; restored after the test.
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    for name in ("CACHE", "DATA", "ARTIFACT"):
-        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / "of wandb"))
+    for name, value in {
+        **{"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"},
+        # Set by the tracker where the user has not; restored after the test.
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+        **{"WANDB_MODE": "offline", "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"},
+        **{f"WANDB_{each}_DIR": str(tmp_path / "wandb") for each in ("CACHE", "DATA", "ARTIFACT")},
+    }.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="session")
@@ -34,20 +36,11 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def untracked(tmp_path: Path) -> Sweep:
+def sweep(tmp_path: Path, empty_store: Path) -> Sweep:
     """Two runs, the first of them half done; a path that URIs must quote."""
-    return half_done(tmp_path / "sweeps of mine")
-
-
-@pytest.fixture
-def sweep(untracked: Sweep, empty_store: Path) -> Sweep:
-    """The same, with a store that has tables and nothing in them."""
-    shutil.copy(empty_store, untracked.root / "mlflow.db")
-    return untracked
-
-
-# W&B's key has so many digits.
-KEY = "0123456789" * 4
+    sweep = Sweep(tmp_path / "sweeps of mine").half_done()
+    shutil.copy(empty_store, sweep.root / "mlflow.db")
+    return sweep
 
 
 @pytest.fixture

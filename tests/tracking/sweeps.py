@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
@@ -27,13 +27,11 @@ from isosweep.tracking.wandb import WandbBackend
 from tests.tracking.wandb_server import WandbServer
 
 START = 1_700_000_000.0
-NUM_STEPS = 40
 EVAL_STEPS = (0, 10, 20, 30, 40)
+# Of 40 steps at most 25.
+TRAIN_STEPS = list(range(2, 41, 2))
 EVALUATION_S = 3.0
-FLOPS_PER_STEP = 1e9
-# Health rules that end a run.
 HEALTH = HealthConfig(stop=["collapse"])
-SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.5}
 
 
 def make_plan(num_runs: int = 2) -> Plan:
@@ -45,7 +43,7 @@ def make_plan(num_runs: int = 2) -> Plan:
             seed=0,
             learning_rate=1e-3,
             milestones=(2e10, 4e10),
-            num_steps=NUM_STEPS,
+            num_steps=40,
             planned_flops=4e10,
             seconds=60.0,
             micro_batch=8,
@@ -70,40 +68,51 @@ class Sweep:
     """A sweep directory with a plan, whose runs the tests write themselves."""
 
     def __init__(
-        self,
-        root: Path,
-        num_runs: int = 2,
-        directory: str = "it's a sweep",
-        name: Literal["mlflow", "wandb"] = "mlflow",
-        **config: Any,
+        self, root: Path, directory: str = "it's a sweep", name: Any = "mlflow", **config: Any
     ) -> None:
-        self.root = root
-        # What has its view in W&B.
+        self.root, self.plan = root, make_plan()
+        # Of W&B.
         self.server: WandbServer | None = None
-        self.plan = make_plan(num_runs)
         self.paths = SweepPaths(root / directory, root / "runs")
-        self.config = TrackingConfig(name=name, **config)
+        self.config = TrackingConfig(name=name, max_points=25, **config)
         self.runs = [self.paths.run(run.run_id) for run in self.plan.runs]
         for run in self.runs:
             run.root.mkdir(parents=True, exist_ok=True)
 
+    def half_done(self) -> "Sweep":
+        """With a first run that is at half its steps."""
+        start(self.runs[0])
+        write_steps(self.runs[0], range(21))
+        set_state(self.runs[0], "running", 20)
+        return self
+
     def tracker(self, overview: Overview | None = None) -> Tracker:
         made = WandbBackend if self.config.name == "wandb" else MlflowBackend
-        return Tracker(
-            made(self.config, self.paths, self.plan),
-            self.paths,
-            self.plan,
-            SPEC_PARAMS,
-            self.config.max_points,
-            HEALTH,
-            overview=lambda: overview or Overview(),
-        )
+        params: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.5}
+        most = self.config.max_points
+        backend = made(self.config, self.paths, self.plan)
+        read = lambda: overview or Overview()  # noqa: E731
+        return Tracker(backend, self.paths, self.plan, params, most, HEALTH, overview=read)
+
+    def sync(self) -> None:
+        """By a process that sees it to its end."""
+        tracker = self.tracker()
+        tracker.sync()
+        tracker.backend.close()
 
     def shown(self) -> dict[str, Shown]:
         """What the view says of each run, and of the sweep as `parent`, whatever it is kept in."""
-        return self._in_wandb() if self.config.name == "wandb" else self._in_mlflow()
-
-    def _in_mlflow(self) -> dict[str, Shown]:
+        if self.server is not None:
+            return {
+                run.values.get("run_id", "parent"): Shown(
+                    name=run.said["displayName"],
+                    params={key: str(value) for key, value in run.values.items()},
+                    tags={k: v for k, v in run.summary.items() if isinstance(v, str)},
+                    points={key: run.points(key) for row in run.rows for key in row if "/" in key},
+                    values={k: v for k, v in run.summary.items() if not isinstance(v, str)},
+                )
+                for run in self.server.runs.values()
+            }
         histories = self.histories()
         return {
             name: Shown(
@@ -120,19 +129,6 @@ class Sweep:
             for name, run in self.stored().items()
         }
 
-    def _in_wandb(self) -> dict[str, Shown]:
-        assert self.server is not None
-        return {
-            run.values.get("run_id", "parent"): Shown(
-                name=run.said["displayName"],
-                params={key: str(value) for key, value in run.values.items()},
-                tags={key: value for key, value in run.summary.items() if isinstance(value, str)},
-                points={key: run.points(key) for row in run.rows for key in row if "/" in key},
-                values={k: v for k, v in run.summary.items() if not isinstance(v, str)},
-            )
-            for run in self.server.runs.values()
-        }
-
     @property
     def store(self) -> MlflowBackend:
         return MlflowBackend(self.config, self.paths, self.plan)
@@ -143,11 +139,11 @@ class Sweep:
         return mlflow.MlflowClient(tracking_uri=self.store.uri)
 
     def stored(self) -> dict[str, Any]:
-        """MLflow runs by isosweep run id; the parent under `parent`."""
+        """MLflow's runs by isosweep's run id; the parent under `parent`."""
         client = self.client()
         experiment = client.get_experiment_by_name(self.config.experiment)
-        found = client.search_runs([experiment.experiment_id])
         mine = f"{self.paths.root.name}@{self.plan.plan_id}"
+        found = client.search_runs([experiment.experiment_id])
         runs = [run for run in found if run.data.tags["isosweep.sweep"] == mine]
         stored = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
         assert len(stored) == len(runs), "a run was made twice"
@@ -157,7 +153,7 @@ class Sweep:
         return self.stored()[self.runs[number].run_id]
 
     def histories(self) -> dict[tuple[str, str], list[tuple[int, int, float]]]:
-        """(step, timestamp, value) of every metric of every run."""
+        """(step, timestamp, value) of every metric of every run in MLflow."""
         client = self.client()
         return {
             (name, key): [
@@ -168,8 +164,9 @@ class Sweep:
             for key in run.data.metrics
         }
 
-    def steps(self, key: str, number: int = 0) -> list[int]:
-        return [step for step, _, _ in self.histories()[self.runs[number].run_id, key]]
+    def steps(self, key: str) -> list[int]:
+        """Of a metric of the first run, in whatever the view is kept in."""
+        return [step for step, _ in self.shown()[self.runs[0].run_id].points[key]]
 
 
 def sync_command(root: Path, then: str = "", **sweep: Any) -> list[str]:
@@ -185,7 +182,7 @@ def record(step: int, unix_time: float | None = None) -> Record:
         rollouts=8 * step,
         prompt_tokens=40 * step,
         completion_tokens=24 * step,
-        training_flops=FLOPS_PER_STEP * step,
+        training_flops=1e9 * step,
         device_seconds=0.1 * step,
     )
     return Record(
@@ -202,18 +199,18 @@ def record(step: int, unix_time: float | None = None) -> Record:
 def write_steps(run: RunPaths, steps: range, attempt: int = 1, shift: float = 0.0) -> None:
     """Metrics of `steps` and the records that fall among them, `shift` seconds late."""
     for step in steps:
-        line: JsonObject = {"step": step, "time": START + step + shift}
-        line |= {"loss": 1 / (step + 1)}
+        when = START + step + shift
         if step > 0:
-            line |= {"reward": 0.1, "note": "text", "flag": True, "none": None}
+            line: JsonObject = {"step": step, "time": when, "loss": 1 / (step + 1), "reward": 0.1}
+            line |= {"note": "text", "flag": True, "none": None}
             append_metrics(run.metrics, attempt, line)
         if step in EVAL_STEPS:
-            append_record(run.records, attempt, record(step, START + step + shift))
+            append_record(run.records, attempt, record(step, when))
 
 
 def start(run: RunPaths, attempt: int = 1, parent: int | None = None, resumed: int = 0) -> None:
-    start = AttemptStart(attempt=attempt, parent=parent, resumed_step=resumed)
-    append_attempt(run.records, start)
+    begun = AttemptStart(attempt=attempt, parent=parent, resumed_step=resumed)
+    append_attempt(run.records, begun)
 
 
 def set_state(
@@ -236,15 +233,6 @@ def set_state(
     run.attempts.mkdir(exist_ok=True)
     state.write()
     return state
-
-
-def half_done(root: Path, name: Literal["mlflow", "wandb"] = "mlflow") -> Sweep:
-    """Two runs, the first of them half done."""
-    sweep = Sweep(root, name=name, max_points=25)
-    start(sweep.runs[0])
-    write_steps(sweep.runs[0], range(21))
-    set_state(sweep.runs[0], "running", 20)
-    return sweep
 
 
 def send(sweep: Sweep) -> None:
