@@ -26,10 +26,9 @@ from isosweep.tasks import Problem, heldout_problems, problems_digest, training_
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.arguments import adapters, trl_arguments
-from isosweep.training.base_evaluation import base_identity
 from isosweep.training.beside import Beside
 from isosweep.training.checkpoints import Progress
-from isosweep.training.evaluate import Evaluator
+from isosweep.training.evaluate import Evaluator, base_identity
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.policy import further_ends, keep_soft_cap, load_policy
 from isosweep.training.sampling import Policy, Tokenizer
@@ -79,8 +78,7 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
             sampler=sampler,
             problems=problems,
             base=run.base_evaluation(base_identity(on, problems)),
-            rank=rank.number,
-            ranks=rank.count,
+            rank=rank,
             on_batch=session.reporter.progress,
         )
 

@@ -1,29 +1,52 @@
-"""Held-out evaluation that leaves training as it was: own randomness, same problems."""
+"""Held-out evaluation that leaves training as it was: own randomness, same problems.
 
+That before training is shared by all runs of a model: stored in `<sweeps_dir>/evaluations/`, under
+a name by all that can change its numbers. Runs that begin at the same time each take it, with the
+same numbers.
+"""
+
+import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 
+from isosweep.config.identity import identity
+from isosweep.files import read_json, write_json
 from isosweep.models.prompts import prompt_tokens
+from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.beside import Beside
 from isosweep.training.changed import without_routing
+from isosweep.training.ranks import Rank
 from isosweep.training.sampling import Policy, Sampler, Tokenizer, streams
 from isosweep.training.vllm import VllmSampler
+
+# Of an evaluation before training that is stored: part of its name.
+_FORMAT = 3
+# Of a run's identity, what acts in training only.
+_TRAINING = (
+    *("num_generations", "problems_per_batch", "seed", "learning_rate", "micro_batch"),
+    *("recipe", "task"),
+)
+# Of the recipe: adapters change the precision that the policy is held in.
+_RECIPE = ("lora_rank", "cast_lm_head_to_fp32")
 
 
 class Evaluator:
     """Evaluates one policy on the task's held-out problems, or on `problems`.
 
     Through `sampler` if there is one, else in batches, after each of which `on_batch` is called.
-    Of several `ranks` each samples its share of the problems, and all have the whole result.
+    Of several ranks each samples its share of the problems, and all have the whole result.
     """
 
     def __init__(
@@ -34,20 +57,18 @@ class Evaluator:
         sampler: VllmSampler | Beside | None = None,
         problems: Sequence[Problem] | None = None,
         base: Path | None = None,
-        rank: int = 0,
-        ranks: int = 1,
+        rank: Rank | None = None,
         on_batch: Callable[[], object] = lambda: None,
         top_p: float = 1.0,
     ) -> None:
         """`base`: where the evaluation before training is shared with other runs; `top_p`:
         probability mass that is sampled from, where there is no `sampler`."""
-        self._spec, self.base, self._top_p = spec, base, top_p
-        self._on_batch = on_batch
-        self._tokenizer = tokenizer
-        self._sampler = sampler
+        self._spec, self._base, self._top_p = spec, base, top_p
+        self._tokenizer, self._sampler, self._on_batch = tokenizer, sampler, on_batch
+        self._rank = rank or Rank()
         everything = heldout_problems(spec.task) if problems is None else problems
-        size = math.ceil(len(everything) / ranks)
-        own = list(everything)[rank * size : (rank + 1) * size]
+        size = math.ceil(len(everything) / self._rank.count)
+        own = list(everything)[self._rank.number * size :][:size]
         # The last shares may be smaller, or empty. Where ranks share a model, all have to call it
         # equally often: what is lacking is filled with a problem whose answers do not count.
         self._problems = own + [everything[0]] * (size - len(own))
@@ -55,7 +76,21 @@ class Evaluator:
         self._prompts = [
             prompt_tokens(tokenizer, problem, spec.model) for problem in self._problems
         ]
-        self._rank, self._ranks = rank, ranks
+
+    def before_training(self, model: Policy) -> Evaluation:
+        """Return the evaluation that another run has stored; else take it, and store it."""
+        base = self._base if self._rank.leads else None
+        shared = self._rank.agree(None if base is None else _stored(base))
+        if shared is not None:
+            return shared
+        taken = self(model)
+        if base is not None:
+            # A disk that is full costs other runs the evaluation, and no more.
+            with suppress(OSError):
+                # Of sweeps that are away nothing is made anew.
+                base.parent.mkdir(exist_ok=True)
+                write_json(base, taken.to_json())
+        return taken
 
     def __call__(self, model: Policy) -> Evaluation:
         """Successes of `samples_per_problem` completions of every problem, and what is scored.
@@ -83,7 +118,7 @@ class Evaluator:
             right = [is_success(task, each.score, problem) for each in samples]
             found.append((sum(right), majority(right, [each.answer for each in samples])))
         tokens = sum(lengths[: self._own * k])
-        if self._ranks > 1:
+        if self._rank.count > 1:
             shares = gather_object([(found, tokens)])
             found = [problem for share, _ in shares for problem in share]
             tokens = sum(share for _, share in shares)
@@ -175,3 +210,37 @@ def _end_tokens(tokenizer: Tokenizer, model: Policy) -> list[int]:
     configured = model.generation_config.eos_token_id
     ends = configured if isinstance(configured, list) else [configured]
     return sorted({end for end in [*ends, tokenizer.eos_token_id] if end is not None})
+
+
+def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> str:
+    """Sha256 of what changes the evaluation before training.
+
+    `problems`: those evaluated on, the task's held-out ones by default.
+    """
+    task = spec.task
+    whole = identity(spec)
+    inputs = {name: value for name, value in whole.items() if name not in _TRAINING}
+    inputs["format"] = _FORMAT
+    del inputs["evaluation"]["records_per_decade"]
+    inputs["generation"].pop("importance_sampling_correction", None)
+    # Where the weights lie does not matter, but which they are.
+    inputs["model"].pop("path", None)
+    inputs["weights"] = content_identity(spec.model)
+    inputs["recipe"] = [getattr(spec.recipe, name) for name in _RECIPE]
+    kind = task.mixture_identity or asdict(task)[task.kind]
+    judged = {name: value for name, value in kind.items() if name not in ("path", "directory")}
+    inputs["task"] = [task.kind, judged, task.data_seed, task.success_at, task.completion_limit]
+    inputs["problems"] = [asdict(problem) for problem in problems or heldout_problems(task)]
+    if spec.generation.name == "vllm":
+        # How many sequences an engine holds decides with which others each is computed.
+        limits = spec.vllm_max_num_seqs, spec.vllm_max_num_batched_tokens, spec.vllm_cache_bytes
+        inputs["engine"] = limits
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _stored(path: Path) -> Evaluation | None:
+    """The evaluation stored there; None where none can be read."""
+    with suppress(KeyError, TypeError, ValueError, OSError):
+        document = read_json(path)
+        return None if document is None else Evaluation.from_json(document)
+    return None

@@ -14,7 +14,6 @@ from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
-from isosweep.training.base_evaluation import read_evaluation, store_evaluation
 from isosweep.training.checkpoints import (
     Progress,
     Saver,
@@ -22,7 +21,6 @@ from isosweep.training.checkpoints import (
     sync_all_nodes,
 )
 from isosweep.training.evaluate import Evaluator, pooled
-from isosweep.training.sampling import Policy
 from isosweep.training.trainer import LOSS_METRIC, PART_METRICS, SweepTrainer
 from isosweep.training.worker import Session
 
@@ -209,17 +207,6 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
             return False
         return self._judge(self.session.reporter.step + 1, {"logits": math.nan}) is not None
 
-    def _evaluated(self, step: int, policy: Policy, evaluator: Evaluator) -> Evaluation:
-        """The policy's evaluation; before training that of another run, if one has taken it."""
-        shared = evaluator.base if step == 0 and self.session.rank.leads else None
-        stored = self.session.rank.agree(None if shared is None else read_evaluation(shared))
-        if stored is not None:
-            return stored
-        taken = evaluator(policy)
-        if shared is not None:
-            store_evaluation(shared, taken)
-        return taken
-
     def _take_record(self, step: int, spent: Compute) -> None:
         """Evaluate and record the policy, unless that was done or nothing can be sampled of it."""
         if self.session.rank.agree(step in self.recorded):
@@ -229,11 +216,15 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         with self.trainer.whole_policy() as policy:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
-            sets = {name: self._evaluated(step, policy, own) for name, own in self.sets.items()}
+
+            def evaluated(by: Evaluator) -> Evaluation:
+                return by(policy) if step else by.before_training(policy)
+
+            sets = {name: evaluated(own) for name, own in self.sets.items()}
             if parts := self.session.spec.task.parts:
                 result = pooled([sets[name] for name in parts])
             else:
-                result = self._evaluated(step, policy, self.evaluator)
+                result = evaluated(self.evaluator)
         self.session.reporter.record(
             Record(
                 **vars(result),

@@ -7,19 +7,18 @@ the step alone.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
 from isosweep.training.changed import changed
-from isosweep.training.draws import EVALUATION, TRAINING, Calls, Draws, request_seeds
+from isosweep.training.draws import RequestSeeds
 from isosweep.training.ranks import free_port
-from isosweep.training.sampling import Sampled, Tokenizer, streams
+from isosweep.training.sampling import Sampled, Tokenizer
 
 if TYPE_CHECKING:
     from isosweep.training.trainer import SweepTrainer
-    from isosweep.training.trl_engine import Engine
 
 # GB (2^30 bytes) of keys and values on a CPU where none are planned; vLLM's own default there is
 # most of the memory.
@@ -47,6 +46,16 @@ def prepare_vllm(spec: RunSpec) -> None:
 
 
 @contextmanager
+def engine_options(options: dict[str, Any]) -> Iterator[None]:
+    """A trainer made within the block gives `vllm.LLM` `options`, also in place of TRL's own."""
+    from trl.generation import vllm_generation
+
+    plain = vllm_generation.LLM
+    with changed(vllm_generation, LLM=lambda **given: plain(**given | options)):
+        yield
+
+
+@contextmanager
 def vllm_engine(spec: RunSpec) -> Iterator[None]:
     """While a trainer is built: its engine is given `engine_arguments` as well as TRL's.
 
@@ -57,8 +66,6 @@ def vllm_engine(spec: RunSpec) -> Iterator[None]:
         return
     prepare_vllm(spec)
     from accelerate.utils import set_seed
-
-    from isosweep.training.trl_engine import engine_options
 
     with engine_options(engine_arguments(spec)):
         yield
@@ -77,87 +84,74 @@ def compute_as_with_engine(spec: RunSpec) -> None:
     torch.set_float32_matmul_precision(envs.VLLM_FLOAT32_MATMUL_PRECISION)
 
 
-class Noise:
-    """Says which noise an engine samples with: training's of this step, or evaluation's.
-
-    With `draws` it follows from the place of a rollout, and from a held-out answer's problem;
-    without, from the number of the engine and that of the request.
-    """
-
-    def __init__(
-        self, seed: int, step: Callable[[], int], engine: int = 0, draws: Draws | None = None
-    ) -> None:
-        self._seed, self._calls = seed, Calls(step)
-        self._engine, self._draws = engine, draws
-        self._evaluation: tuple[int, int] | None = None
-
-    def seeds(self, prompts: Sequence[Sequence[int]]) -> list[int]:
-        """A seed of each request, below 2^62, by the token ids of its prompt."""
-        if self._evaluation is None:
-            if self._draws is not None:
-                return self._draws.seeds()
-            return self._numbered(prompts, TRAINING, self._seed, *self._calls.next())
-        seed, k = self._evaluation
-        if self._draws is None:
-            return self._numbered(prompts, EVALUATION, seed)
-        answers = [(str(list(prompt)), at % k) for at, prompt in enumerate(prompts)]
-        return [int(stream) >> 2 for stream in streams(seed, answers)]
-
-    def _numbered(self, prompts: Sequence[Sequence[int]], *entropy: int) -> list[int]:
-        return request_seeds((*entropy, self._engine), len(prompts))
-
-    def of_evaluation(self, seed: int, k: int) -> AbstractContextManager[None]:
-        """Inside, requests are seeded as `k` samples of each problem of an evaluation with `seed`.
-
-        Those of a problem follow one another.
-        """
-        return changed(self, _evaluation=(seed, k))
-
-
-def seed_requests(llm: Any, noise: Noise) -> None:
-    """Give every request of `llm` (a `vllm.LLM`) its own seed, which is `noise`'s to say.
-
-    What is sampled then depends neither on earlier requests nor on how requests are batched.
-    """
-    generate = llm.generate
-
-    def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
-        each = []
-        for seed in noise.seeds([prompt["prompt_token_ids"] for prompt in prompts]):
-            parameters = sampling_params.clone()
-            parameters.seed = seed
-            each.append(parameters)
-        return generate(prompts, each, **options)
-
-    llm.generate = seeded
-
-
 class VllmSampler:
-    """Samples held-out completions through the engine that makes a trainer's rollouts."""
+    """Samples held-out completions by the engine that makes a trainer's rollouts.
 
-    def __init__(self, engine: "Engine", noise: Noise, tokenizer: Tokenizer) -> None:
-        self._engine, self._noise, self._tokenizer = engine, noise, tokenizer
+    Every request of the engine is given its own seed: what is sampled depends neither on earlier
+    requests nor on how requests are batched.
+    """
+
+    def __init__(self, spec: RunSpec, trainer: "SweepTrainer", tokenizer: Tokenizer) -> None:
+        self._trainer, self._tokenizer = trainer, tokenizer
+        self._backend, self._llm = trainer.vllm_generation, trainer.vllm_generation.llm
+        _require_float32_head(spec, self._llm)
+        send = self._backend.sync_weights
+        if spec.recipe.lora_rank is not None:
+            send = keep_base(trainer.model, send)
+        if spec.sharding == "fsdp":
+            from isosweep.training.trl_fsdp import resharded
+
+            send = resharded(trainer.model, send)
+        self._backend.sync_weights = send
+        # The processes of one engine sample the same requests together.
+        number = trainer.process // spec.generation.tensor_parallel
+        self._seeds = RequestSeeds(spec.seed, lambda: trainer.steps_done, number, trainer.draws)
+        generate = self._llm.generate
+
+        def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
+            each = []
+            for seed in self._seeds([prompt["prompt_token_ids"] for prompt in prompts]):
+                parameters = sampling_params.clone()
+                parameters.seed = seed
+                each.append(parameters)
+            return generate(prompts, each, **options)
+
+        self._llm.generate = seeded
 
     def sample(
         self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
     ) -> Sampled:
-        """`k` completions of at most `limit` tokens for each of `prompts` (token ids).
+        """Return `k` completions of at most `limit` tokens for each of `prompts` (token ids).
 
         The engine's weights are brought up to date first. Training is left as it was: its later
-        completions are the same.
+        completions are the same. Processes that share an engine are to ask for as many as each
+        other.
         """
-        self._engine.synchronise()
+        trainer = self._trainer
+        # TRL keeps the step of its last transfer.
+        if trainer._last_loaded_step != trainer.steps_done:
+            self._backend.sync_weights()
+            trainer._last_loaded_step = trainer.steps_done
         rows = [list(prompt) for prompt in prompts for _ in range(k)]
-        with self._noise.of_evaluation(seed, k):
-            completions = self._engine.sample(rows, k=k, temperature=temperature, limit=limit)
+        asked = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
+        with (
+            changed(self._seeds, evaluation=(seed, k)),
+            changed(self._backend, **asked, max_completion_length=limit),
+        ):
+            _, completions, _, _ = self._backend.generate(rows, images=None, num_generations=k)
         # Training's prompts are read from scratch, as they would be without an evaluation.
-        self._engine.llm.reset_prefix_cache()
+        self._llm.reset_prefix_cache()
         texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
+        lengths = [len(ids) for ids in completions]
         starts = range(0, len(rows), k)
-        return Sampled(
-            [texts[i : i + k] for i in starts],
-            [[len(ids) for ids in completions[i : i + k]] for i in starts],
-        )
+        return Sampled([texts[i : i + k] for i in starts], [lengths[i : i + k] for i in starts])
+
+
+def make_sampler(
+    spec: RunSpec, trainer: "SweepTrainer", tokenizer: Tokenizer
+) -> VllmSampler | None:
+    """The sampler of a trainer that generates through vLLM; else None."""
+    return VllmSampler(spec, trainer, tokenizer) if spec.generation.name == "vllm" else None
 
 
 def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:
@@ -194,25 +188,3 @@ def _require_float32_head(spec: RunSpec, llm: Any) -> None:
             f"recipe.cast_lm_head_to_fp32=true: this vLLM computes the head in {precision}, and "
             "the trainer in float32. Use a newer vLLM, or recipe.cast_lm_head_to_fp32=false"
         )
-
-
-def make_sampler(
-    spec: RunSpec, trainer: "SweepTrainer", tokenizer: Tokenizer
-) -> VllmSampler | None:
-    """The sampler of a trainer that generates through vLLM, whose noise it fixes; else None."""
-    if spec.generation.name != "vllm":
-        return None
-    from isosweep.training.trl_engine import Engine
-    from isosweep.training.trl_fsdp import resharded
-
-    engine = Engine(trainer)
-    if spec.recipe.lora_rank is not None:
-        engine.around_synchronising(lambda send: keep_base(trainer.model, send))
-    if spec.sharding == "fsdp":
-        engine.around_synchronising(lambda send: resharded(trainer.model, send))
-    # The processes of one engine sample the same requests together.
-    number = trainer.process // spec.generation.tensor_parallel
-    noise = Noise(spec.seed, lambda: trainer.steps_done, number, trainer.draws)
-    _require_float32_head(spec, engine.llm)
-    seed_requests(engine.llm, noise)
-    return VllmSampler(engine, noise, tokenizer)

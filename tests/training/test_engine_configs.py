@@ -93,7 +93,7 @@ def given_to_vllm(spec: RunSpec, model: Path, options: dict[str, Any]) -> dict[s
     """What TRL's own code gives `vllm.LLM` for this run, with `options` put past it."""
     from trl.generation import vllm_generation
 
-    from isosweep.training.trl_engine import engine_options
+    from isosweep.training.vllm import engine_options
 
     trl = trl_arguments(spec, spec.vllm_max_model_len)
     backend = vllm_generation.VLLMGeneration.__new__(vllm_generation.VLLMGeneration)

@@ -71,7 +71,7 @@ def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     with_sets: RunPaths,
 ) -> None:
     from isosweep.config.evaluation_sets import on_sets
-    from isosweep.training.base_evaluation import base_identity
+    from isosweep.training.evaluate import base_identity
 
     spec = spec_of(SETS)
     assert base_identity(on_sets(spec)["cool"]) == base_identity(spec_of(*COOL))

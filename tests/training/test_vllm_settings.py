@@ -6,48 +6,40 @@ import pytest
 
 from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.preflight.machine import missing_vllm
-from isosweep.training.draws import Draws, request_seeds
+from isosweep.training.changed import changed
+from isosweep.training.draws import Draws, RequestSeeds, make_seeds
 from isosweep.training.ledger import Ledger
-from isosweep.training.vllm import Noise
 from tests.conftest import make_config
 from tests.training.builders import spec_of
 
 GPU = ("model=qwen-0.5b", "budget=1e18")
 
 
-def test_noise_follows_the_step_and_counts_calls_within_it() -> None:
-    step = 5
-    noise = Noise(1, lambda: step, engine=3)
-    prompts = [[7], [7], [8]]
-    assert noise.seeds(prompts) == request_seeds((0, 1, 5, 0, 3), 3)
-    assert noise.seeds(prompts) == request_seeds((0, 1, 5, 1, 3), 3)
-    with noise.of_evaluation(9, k=2):
-        for _ in range(2):
-            assert noise.seeds(prompts) == request_seeds((1, 9, 3), 3)
-    assert noise.seeds(prompts) == request_seeds((0, 1, 5, 2, 3), 3)
+def test_seeds_follow_the_step_and_count_calls_within_it() -> None:
+    step, prompts = 5, [[7], [7], [8]]
+    seeds = RequestSeeds(1, lambda: step, engine=3)
+    assert seeds(prompts) == make_seeds((0, 1, 5, 0, 3), 3)
+    assert seeds(prompts) == make_seeds((0, 1, 5, 1, 3), 3)
+    with changed(seeds, evaluation=(9, 2)):
+        assert [seeds(prompts) for _ in range(2)] == [make_seeds((1, 9, 3), 3)] * 2
+    assert seeds(prompts) == make_seeds((0, 1, 5, 2, 3), 3)
     step = 6
-    later = noise.seeds(prompts)
+    later = seeds(prompts)
     # A process that starts at that step asks for the same.
-    assert Noise(1, lambda: 6, engine=3).seeds(prompts) == later
-    assert Noise(2, lambda: 6, engine=3).seeds(prompts) != later
+    assert RequestSeeds(1, lambda: 6, engine=3)(prompts) == later
+    assert RequestSeeds(2, lambda: 6, engine=3)(prompts) != later
 
 
-def test_rollouts_that_wait_and_answers_beside_them_have_noise_of_any_number_of_engines() -> None:
-    def engine(number: int, engines: int) -> Noise:
-        draws, count = Draws(1, lambda: 5), 8 // engines
-        draws.begin(range(number * count, (number + 1) * count))
-        return Noise(1, lambda: 5, number, draws)
-
+def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_engines() -> None:
     def of_all(engines: int, prompts: list[list[int]], k: int | None = None) -> list[int]:
         found: list[int] = []
         count = len(prompts) // engines
         for number in range(engines):
-            noise, own = engine(number, engines), prompts[number * count : (number + 1) * count]
-            if k is None:
-                found += noise.seeds(own)
-                continue
-            with noise.of_evaluation(9, k):
-                found += noise.seeds(own)
+            draws, share = Draws(1, lambda: 5), range(number * count, (number + 1) * count)
+            draws.begin(share)
+            seeds = RequestSeeds(1, lambda: 5, number, draws)
+            seeds.evaluation = None if k is None else (9, k)
+            found += seeds([prompts[at] for at in share])
         return found
 
     prompts = [[at] for at in range(4) for _ in range(2)]
