@@ -89,8 +89,8 @@ def _set(plain: dict[str, Any], setting: str, value: Any, *, composed: bool = Fa
     place = plain[group]
     *parents, last = name.split(".")
     for parent in parents:
-        place = place.get(parent) or {}
-    if last not in place and not composed:
+        place = {} if (inner := place.get(parent)) is None else inner
+    if last not in place and not composed and [group, *parents] != ["recipe", "trl"]:
         known = ", ".join(settings_in(SweepConfig, (group, *parents)))
         raise SettingError("grid.axes", setting, f"no such setting; here are {known}")
     place[last] = value

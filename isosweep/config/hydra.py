@@ -74,6 +74,9 @@ def readable(override: str) -> str:
 
     Commas separate values, as ever.
     """
+    if override.startswith(("recipe.trl.", "recipe.trl=")):
+        # Fields of TRL's, which no file has to have.
+        override = f"++{override}"
     name, equals, value = override.partition("=")
     listed = value.startswith("[") and value.endswith("]")
     parts = (value[1:-1] if listed else value).split(",")

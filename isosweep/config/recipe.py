@@ -1,14 +1,15 @@
 """How a GRPO step is taken."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from isosweep.config.identity import OUTSIDE, Identity
 from isosweep.config.own_function import OwnFunction, import_path
 from isosweep.config.settings import settings
+from isosweep.config.trl import require_free
 from isosweep.config.values import (
     NonNegative,
     NonNegativeInt,
@@ -16,11 +17,14 @@ from isosweep.config.values import (
     PositiveInt,
     Share,
     Whole,
+    or_empty,
 )
 from isosweep.errors import SettingError
 
 # TRL's `bnpo` normalises by the local batch, so cells would not be comparable.
-TRL_LOSSES = ("grpo", "dr_grpo", "dapo", "cispo")
+TRL_LOSSES = ("grpo", "dr_grpo", "dapo", "cispo", "sapo", "vespo", "luspo")
+# Those that are a mean over tokens, not over rollouts.
+TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 LearningRateRule = Literal["sqrt", "constant", "linear"]
 ImportanceSamplingMode = Literal[
     "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
@@ -56,6 +60,7 @@ _PENALISED = Identity(when=lambda run: run.recipe.beta != 0)
 _RESAMPLED = Identity(when=lambda run: run.recipe.zero_variance == "resample")
 _INTERRUPTED = Identity(when=lambda run: run.recipe.interruption is not None)
 _RETIRING = Identity(when=lambda run: run.recipe.retire_at is not None)
+_FURTHER = Identity(when=lambda run: bool(run.recipe.trl))
 
 
 @settings("recipe")
@@ -69,7 +74,7 @@ class RecipeConfig:
     name: Annotated[str, OUTSIDE]
     """Name of the recipe, in tables."""
     loss_type: Annotated[str, AfterValidator(_loss)]
-    """How token losses are averaged: grpo, dr_grpo, dapo or cispo; or your loss function,
+    """TRL's loss: grpo, dr_grpo, dapo, cispo, sapo, vespo or luspo; or your loss function,
     package.module:function (docs/loss.md)."""
     beta: Annotated[NonNegative, _TRL]
     """Weight of the KL term; 0: no reference model."""
@@ -167,6 +172,10 @@ class RecipeConfig:
     """Generations that rollouts wait before training uses them; 0: on-policy."""
     lora_rank: PositiveInt | None = None
     """Rank of LoRA adapters on all linear maps; null: all weights are trained."""
+    trl: Annotated[dict[str, Any], BeforeValidator(or_empty), _FURTHER] = field(
+        default_factory=dict
+    )
+    """Further fields of TRL's GRPOConfig, such as `{delta: 4.0}`."""
 
     @property
     def updates_per_generation(self) -> int:
@@ -181,19 +190,19 @@ class RecipeConfig:
 
     def for_trl(self) -> dict[str, Any]:
         """The settings that TRL takes as they are, by TRL's names."""
-        kind: Any = type(self)
-        return {
-            mark.name or item.name: getattr(self, item.name)
-            for item in fields(kind)
-            for mark in getattr(item.type, "__metadata__", ())
-            if isinstance(mark, ForTRL)
-        }
+        return {theirs: getattr(self, name) for theirs, name in _names_for_trl(type(self)).items()}
 
     def __post_init__(self) -> None:
-        if self.aggregation != "loss" and self.loss_type not in ("dapo", "cispo"):
-            rule = (
-                "a problem's mean needs a loss summed over tokens: recipe.loss_type=dapo or cispo"
-            )
+        require_free(
+            self.trl, {k: f"recipe.{name}" for k, name in _names_for_trl(type(self)).items()}
+        )
+        if self.loss_type == "vespo" and not self.importance_sampling_mode.startswith("token"):
+            rule = "recipe.loss_type=vespo needs a ratio of tokens: token_truncate or token_mask"
+            mode = self.importance_sampling_mode
+            raise SettingError("recipe.importance_sampling_mode", mode, rule)
+        if self.aggregation != "loss" and self.loss_type not in TOKEN_LOSSES:
+            named = ", ".join(TOKEN_LOSSES)
+            rule = f"a problem's mean needs a loss summed over tokens: recipe.loss_type={named}"
             raise SettingError("recipe.aggregation", self.aggregation, rule)
         if self.scale_advantages and self.scale_rewards != "none":
             rule = "must be none where recipe.scale_advantages=true scales them"
@@ -206,3 +215,13 @@ class RecipeConfig:
         if self.interruption is not None and self.interruption_tokens < 1:
             rule = "must be 1 or more where recipe.interruption is set"
             raise SettingError("recipe.interruption_tokens", self.interruption_tokens, rule)
+
+
+def _names_for_trl(kind: Any) -> dict[str, str]:
+    """The settings of a recipe that TRL takes as they are, by TRL's names."""
+    return {
+        mark.name or item.name: item.name
+        for item in fields(kind)
+        for mark in getattr(item.type, "__metadata__", ())
+        if isinstance(mark, ForTRL)
+    }

@@ -1,4 +1,4 @@
-"""Functions of the user's own that a plan names: looked for before it is shown."""
+"""Functions and fields of TRL that a plan names: looked for before it is shown."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,6 +7,7 @@ from isosweep.config.evaluation_sets import of_set, on_sets
 from isosweep.config.mixture import of_part
 from isosweep.config.recipe import own_loss
 from isosweep.config.task import TaskConfig
+from isosweep.config.trl import require_known
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.tasks.custom import own_function
@@ -17,9 +18,10 @@ _Named = tuple[TaskConfig, Callable[[SettingError], SettingError]]
 
 def require_functions(variants: Sequence[ChosenVariant]) -> None:
     """Raise SettingError where the function of a task, of a mixture's part or of a set is missing,
-    or that of a loss, as far as it can be told without executing it."""
+    that of a loss, as far as it can be told without executing it, or a field of `recipe.trl`."""
     for variant in variants:
         config = variant.config
+        require_known(config.recipe.trl)
         if (loss := own_loss(config.recipe.loss_type)) is not None:
             loss.require()
         named: list[_Named] = [(config.task, lambda error: error)]

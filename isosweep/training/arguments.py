@@ -5,6 +5,7 @@ from tempfile import gettempdir
 from typing import Any, assert_never
 
 from isosweep.config.recipe import own_loss
+from isosweep.config.trl import require_known
 from isosweep.plan.spec import RunSpec
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
@@ -28,9 +29,11 @@ def trl_arguments(
     of the longest prompt and completion together. `stop`: tokens that end an answer, besides the
     model's own. Without `engine` another process has it.
     """
+    require_known(spec.recipe.trl)
     penalised = spec.recipe.overlong_share is not None
     micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
     return {
+        **spec.recipe.trl,
         "seed": spec.seed,
         **spec.recipe.for_trl(),
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.

@@ -17,7 +17,7 @@ from trl import GRPOConfig
 
 from isosweep.config.evaluation_sets import on_all, on_sets
 from isosweep.difficulty.selection import load_selection
-from isosweep.errors import RecordError
+from isosweep.errors import RecordError, SettingError
 from isosweep.models.prompts import prompt_tokens
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
@@ -131,6 +131,12 @@ def make_trainer(
         compute_as_with_engine(spec)
     engine = vllm_engine(spec) if beside is None else nullcontext()
     arguments = trl_arguments(spec, context, further_ends(spec, tokenizer), engine=beside is None)
+    try:
+        args = GRPOConfig(**arguments)
+    except (TypeError, ValueError) as error:
+        if not spec.recipe.trl:
+            raise
+        raise SettingError("recipe.trl", spec.recipe.trl, f"TRL refuses it: {error}") from None
     with engine, sharded_reference():
         trainer = SweepTrainer(
             spec,
@@ -138,7 +144,7 @@ def make_trainer(
             prompts,
             generates=generates,
             model=model,
-            args=GRPOConfig(**arguments),
+            args=args,
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,

@@ -1,9 +1,9 @@
 """How groups of rollouts share a step: zero-variance groups, and who weighs how much.
 
-TRL sums a per-token loss that is linear in the advantages, over tokens (`dapo`, `cispo`), over
-each rollout and then rollouts (`grpo`), or over a constant length (`dr_grpo`). Leaving groups out
-or giving every problem the same weight is therefore a factor on the advantages; the KL and
-entropy terms keep TRL's own mean.
+TRL sums a per-token loss that is linear in the advantages' size, over tokens (`dapo`, `cispo`,
+`vespo`), over each rollout and then rollouts (`grpo`, `sapo`, `luspo`), or over a constant length
+(`dr_grpo`). Leaving groups out or giving every problem the same weight is therefore a factor on the
+advantages; the KL and entropy terms keep TRL's own mean.
 """
 
 from collections.abc import Callable
@@ -45,9 +45,9 @@ def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) 
         own = tokens.view(-1, n).sum(1).repeat_interleave(n).clamp(min=1)
         return kept * tokens.sum() / (problems * own)
     match loss_type:
-        case "dapo" | "cispo":
+        case "dapo" | "cispo" | "vespo":
             return kept * tokens.sum() / (kept * tokens).sum().clamp(min=1)
-        case "grpo" | "dr_grpo":
+        case "grpo" | "dr_grpo" | "sapo" | "luspo":
             return kept * kept.numel() / kept.sum()
         case _:
             # What a loss of one's own divides by is its own to say.

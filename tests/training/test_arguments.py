@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from isosweep.config.trl import grpo_config_fields, require_known
+from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.training.arguments import engine_arguments, trl_arguments
 from isosweep.training.vllm import prepare_vllm
@@ -25,6 +27,8 @@ TRL = [
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
     (GPU, "bf16", True),
     (("recipe.mini_batches=2",), "gradient_accumulation_steps", 1),
+    (("++recipe.trl={delta:4.0}",), "delta", 4.0),
+    (("recipe=sapo",), "sapo_temperature_neg", 1.05),
     ((), "use_vllm", None),
     (GPU, "vllm_max_model_length", 64),
     ((*GPU, "generation.sleep=true"), "vllm_enable_sleep_mode", True),
@@ -75,6 +79,18 @@ def test_trl_and_vllm_are_given_what_the_settings_say(
     assert found == value
 
 
+def test_a_field_that_trl_lacks_is_refused_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingError) as error:
+        require_known({"sapo_temperature": 1.1})
+    assert (error.value.setting, error.value.value) == ("recipe.trl.sapo_temperature", 1.1)
+    assert error.value.nearest == "recipe.trl.sapo_temperature_pos=1.1"
+    # Where there is no TRL, who trains looks.
+    monkeypatch.setattr("isosweep.config.trl.grpo_config_fields", frozenset)
+    require_known({"sapo_temperature": 1.1})
+
+
 @pytest.mark.train
 def test_engines_that_start_together_on_one_machine_meet_at_ports_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
@@ -100,6 +116,13 @@ def test_trl_knows_every_argument_and_no_setting_of_its_name_is_left_unmarked() 
     from trl import GRPOConfig
 
     known, recipe = {item.name for item in fields(GRPOConfig)}, make_config().recipe
-    assert given((), of_trl=True).keys() | given(GPU, of_trl=True).keys() <= known
+    # As it is told without importing TRL, where a plan is made.
+    assert grpo_config_fields() == known
+    arguments = given((), of_trl=True).keys() | given(GPU, of_trl=True).keys()
+    arguments |= given((*GPU, *FSDP, "recipe.beta=0.1"), of_trl=True).keys()
+    assert arguments <= known
+    for name in arguments:
+        with pytest.raises(SettingError, match="isosweep sets this field of GRPOConfig itself"):
+            make_config(f"++recipe.trl={{{name}:1}}")
     shared = {item.name for item in fields(recipe)} & known
     assert shared - recipe.for_trl().keys() == OURS

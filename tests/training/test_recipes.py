@@ -23,7 +23,7 @@ LIMIT = 7
 SCORES = ((1, 0, 0, 1), (0, 0, 0, 1), (1, 1, 1, 1), (0, 0, 0, 0))
 RECIPES = (
     *("isocompute_easy", "isocompute_hard", "grpo", "dr_grpo", "dapo"),
-    *("gspo", "cispo", "tis", "scalerl"),
+    *("gspo", "cispo", "tis", "scalerl", "sapo", "vespo"),
 )
 
 
@@ -119,6 +119,15 @@ def formula(recipe: str, trainer: Any, batch: dict[str, Any]) -> Any:
                 ((logp - batch["old_per_token_logps"]) * mask).sum(1) / mask.sum(1)
             )
             return clipped(advantages(rewards, "group"), by_rollout, 3e-4, 4e-4).mean()
+        case "sapo":
+            A = advantages(rewards, "group")[:, None]
+            sharp = torch.where(A > 0, 1.0, 1.05)
+            return rollout_mean(-4 / sharp * torch.sigmoid(sharp * (ratio - 1)) * A)
+        case "vespo":
+            A = advantages(rewards, "group")[:, None]
+            w = torch.exp(((logp - batch["old_per_token_logps"]) * mask).sum(1, keepdim=True))
+            k, rate = torch.where(A >= 0, 2.0, 3.0), torch.where(A >= 0, 3.0, 2.0)
+            return token_mean(-(w**k * torch.exp(rate * (1 - w))).detach() * A * logp)
         case "tis":
             A = advantages(rewards, "group")[:, None]
             truncated = batch["importance_sampling_ratio"].clamp(max=2.0)
@@ -135,7 +144,10 @@ def formula(recipe: str, trainer: Any, batch: dict[str, Any]) -> Any:
 # A recipe for each formula in every run, of several micro-batches.
 CASES = in_ci(
     product(RECIPES, (1, 2)),
-    *product(("isocompute_easy", "dr_grpo", "dapo", "gspo", "cispo", "tis", "scalerl"), (2,)),
+    *product(
+        ("isocompute_easy", "dr_grpo", "dapo", "gspo", "cispo", "tis", "scalerl", "sapo", "vespo"),
+        (2,),
+    ),
 )
 
 
