@@ -43,7 +43,7 @@ LEFT_OUT = 5
 WORK = """
 import sys
 from isosweep.config.health import HealthConfig
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig())()
 """
 

@@ -31,7 +31,7 @@ from isosweep.plan.calibration import measured_times, planned_times
 from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 
 GOALS = {
     "evaluation": Goal("evaluation over training, predicted off measured", "at most", 1.5),

@@ -40,7 +40,7 @@ from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import judge as judge_completions
 from isosweep.tasks import training_problems
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 
 GOALS = {
     "step": Goal("a worker's step over TRL's, the largest median", "at most", 1.05),
@@ -65,7 +65,7 @@ def stamp(part, result=None):
     stamps.append((part, time.time()))
     return result
 from isosweep.config.health import HealthConfig
-from isosweep.training.worker import TrainRun, lean_imports
+from isosweep.training.attempt import TrainRun, lean_imports
 stamps[0] = ("python, numpy, isosweep", time.time())
 with lean_imports():
     import torch

@@ -7,8 +7,8 @@ import gc
 import os
 import warnings
 
+from isosweep.training.attempt import lean_imports
 from isosweep.training.environment import forget_ranks_and_precision
-from isosweep.training.worker import lean_imports
 
 forget_ranks_and_precision(os.environ)
 # Asked whether there is a GPU, torch then reads NVML: CUDA, once initialised, survives no fork.

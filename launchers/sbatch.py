@@ -38,10 +38,9 @@ _LEAST_LEAD_S = 60
 _CHECKPOINT_BYTES_PER_S = 0.3e9
 # slurm.h has the signal's time in 16 bits.
 _MOST_LEAD_S = 65535
-# How srun ends the tasks of a job of several nodes (srun(1)). Whatever KillOnBadExit says, a task
-# that fails does not end the others: they say why in the run's files, and leave by themselves. One
-# that is left for longer than a checkpoint may take (`training.ranks.STOP_GRACE_S`) is killed.
-_TOGETHER = ("--kill-on-bad-exit=0", "--wait=900")
+# srun ends all tasks of a run when one fails. When the first has ended well, the others have as
+# long as a checkpoint may take (srun(1)).
+_TOGETHER = ("--kill-on-bad-exit=1", "--wait=900")
 # sbatch's options for memory: one excludes the others.
 _MEMORY_OPTIONS = ("mem", "mem_per_cpu", "mem_per_gpu")
 
@@ -137,13 +136,15 @@ def sbatch_text(
     own = ("setup", "python", "additional")
     require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})
     python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
+    # A command starts its own processes.
+    tasks_per_node = config.run_hardware.node_devices if config.trainer.name == "trl" else 1
     # What comes after `%` is replaced in a pattern (sbatch(1)).
     logs = Path(str(directory).replace("%", "%%")) / "%a"
     parameters: dict[str, Any] = {
         "job_name": name,
         "time": shape.timeout_min,
         "nodes": config.hardware.nodes,
-        "ntasks_per_node": 1,
+        "ntasks_per_node": tasks_per_node,
         "cpus_per_task": slurm.cpus_per_task,
         "mem": f"{shape.memory_mb}M",
         "gpus_per_node": gpus_of_node(config) or None,
@@ -155,7 +156,7 @@ def sbatch_text(
         del parameters["mem"]
     left_out = [option for option, value in further.items() if value is False]
     parameters = {key: value for key, value in parameters.items() if key not in left_out}
-    together = _TOGETHER if config.hardware.nodes > 1 else ()
+    together = _TOGETHER if config.hardware.nodes * tasks_per_node > 1 else ()
     worker = f"{python} -u -P -m isosweep.training {shlex.quote(str(directory))}"
     return submitit_script(
         command=f"{worker}/$SLURM_ARRAY_TASK_ID",

@@ -20,7 +20,7 @@ from isosweep.devices import (
 from isosweep.files import write_json
 from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 from tests.conftest import make_config
 
 A, B = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-1b2c"

@@ -13,9 +13,9 @@ import time
 from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Record
-from isosweep.training import worker
+from isosweep.training import attempt
 from isosweep.training.__main__ import main
-from isosweep.training.worker import Session
+from isosweep.training.attempt import Session
 
 _STEP_S = 0.2
 
@@ -53,5 +53,5 @@ def _record(session: Session, step: int, spent: Compute) -> None:
 
 
 if __name__ == "__main__":
-    worker._train = train
+    attempt._train = train
     sys.exit(main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))

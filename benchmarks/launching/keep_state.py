@@ -51,9 +51,10 @@ def _record(step: int, spent: Compute) -> Record:
 def keep_state(attempt: str) -> int:
     """What the job does, in the place of `isosweep.training.__main__.main`."""
     # Instead of one that validates specs and imports the stack.
-    worker: Any = ModuleType("isosweep.training.worker")
+    worker: Any = ModuleType("isosweep.training.attempt")
     worker.run_attempt = run_attempt
     worker.trusts = lambda attempt: False
+    worker.follow = worker.failure = None
     worker.TrainRun = SimpleNamespace(from_json=lambda document: SimpleNamespace(**document))
     sys.modules[worker.__name__] = worker
     return main([attempt])

@@ -47,7 +47,7 @@ class SlurmConfig:
     """Let Slurm start a job again after a preemption, a node failure or its time limit. It writes a
     checkpoint before the limit."""
     cpus_per_task: PositiveInt = 8
-    """CPU cores of a job, on each of its nodes."""
+    """CPU cores of each task: a run has one for each of its devices."""
     mem_gb: Positive | None = None
     """Host memory of a job on each of its nodes, in GB; null: what the plan predicts."""
     gpus_per_node: NonNegativeInt | None = None

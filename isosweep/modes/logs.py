@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from isosweep.files import highest_of, names
-from isosweep.store.paths import RunPaths, node_of_log
+from isosweep.store.paths import RunPaths, rank_of_log
 
 # Bytes that a line of a log is taken to have at most, on average, when its end is looked for.
 _BYTES_A_LINE = 400
@@ -22,7 +22,7 @@ def log_ends(run: RunPaths, count: int) -> dict[Path, list[str]]:
 
 
 def log_files(run: RunPaths) -> list[Path]:
-    """The logs of the run's newest attempt that hold anything, by node and name: `.err` before
+    """The logs of the run's newest attempt that hold anything, by rank and name: `.err` before
     `.out`."""
     directory = run.attempt_logs(highest_of(names(run.logs)))
     try:
@@ -34,11 +34,11 @@ def log_files(run: RunPaths) -> list[Path]:
             ]
     except OSError:
         return []
-    return sorted((path for path in files if path.stat().st_size), key=_by_node)
+    return sorted((path for path in files if path.stat().st_size), key=_by_rank)
 
 
-def _by_node(path: Path) -> tuple[int, str]:
-    return node_of_log(path), path.name
+def _by_rank(path: Path) -> tuple[int, str]:
+    return rank_of_log(path), path.name
 
 
 def last_lines(path: Path, count: int) -> list[str]:
@@ -69,14 +69,14 @@ def _written(text: str) -> Iterator[str]:
 
 def log_tail(run: RunPaths, count: int) -> list[str]:
     """The last `count` lines of what the run's newest attempt wrote to its error output, or
-    printed where that is empty; none where it wrote nothing. Its nodes share them evenly."""
+    printed where that is empty; none where it wrote nothing. Its ranks share them evenly."""
     files = log_files(run)
     errors = [path for path in files if path.suffix == ".err"] or files
-    first = {node_of_log(path): path for path in reversed(errors)}
+    first = {rank_of_log(path): path for path in reversed(errors)}
     if not any(first):
         return _tail(first[0], count) if first else []
     each = max(1, count // len(first))
-    return [f"node {n}: {line}" for n, path in sorted(first.items()) for line in _tail(path, each)]
+    return [f"rank {n}: {line}" for n, path in sorted(first.items()) for line in _tail(path, each)]
 
 
 def _tail(path: Path, count: int) -> list[str]:

@@ -42,7 +42,7 @@ from isosweep.plan.shortened import up_to
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
-from isosweep.store.paths import RunPaths, node_of_log
+from isosweep.store.paths import RunPaths, rank_of_log
 from isosweep.store.records import read_records
 
 # Raised when a field of the documents goes or changes its meaning; fields may be added.
@@ -375,10 +375,10 @@ def _show_logs(logs: Mapping[Path, list[str]], run: RunPaths, console: Console) 
     """The ends of a run's logs, each below its path."""
     if not logs:
         say(console, f"{run.run_id} has no log yet: {run.logs}")
-    several = any(map(node_of_log, logs))
+    several = any(map(rank_of_log, logs))
     for path, lines in logs.items():
-        node = f" (node {node_of_log(path)})" if several else ""
-        print(printable(f"==> {path}{node} <=="), file=console.file)
+        rank = f" (rank {rank_of_log(path)})" if several else ""
+        print(printable(f"==> {path}{rank} <=="), file=console.file)
         for line in lines or ["(progress bars alone)"]:
             print(printable(line), file=console.file)
 

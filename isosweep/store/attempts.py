@@ -34,7 +34,7 @@ from isosweep.store.paths import ATTEMPTS, RunPaths
 HEARTBEAT_S = 5.0
 # What an attempt does before its first step or evaluation (`Attempt.activity`).
 STARTING, LOADING, BEGINNING = "starting", "loading the model", "beginning"
-MEETING = "waiting for its other nodes"
+MEETING = "waiting for its other ranks"
 # What schedulers' commands are given: no option of theirs, and one word.
 _JOB_ID = re.compile(r"[A-Za-z0-9][!-~]*")
 

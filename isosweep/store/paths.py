@@ -42,8 +42,6 @@ class RunPaths:
     """The directory of the health monitor's warnings, a file for each attempt."""
     attempts = _Named(ATTEMPTS)
     """The directory of attempts."""
-    nodes = _Named("nodes")
-    """The directory of what the nodes of an attempt say of themselves."""
     checkpoints = _Named("checkpoints")
     """The directory of all attempts' checkpoints."""
     logs = _Named(LOGS)
@@ -75,8 +73,8 @@ class RunPaths:
     def attempt_logs(self, number: int) -> Path:
         """What the job of attempt `number` prints: one that was requeued goes on in it.
 
-        The worker's output is in files that end in `.out` and `.err`; of a run on several nodes
-        each has its own (`node_of_log`).
+        The worker's output is in files that end in `.out` and `.err`; each rank that Slurm has
+        started has its own (`rank_of_log`).
         """
         return self.logs / str(number)
 
@@ -89,13 +87,13 @@ class RunPaths:
         return self.root.parent.parent / EVALUATIONS / f"{sha256}.json"
 
 
-# As Slurm's `%t` numbers the tasks of a step (srun(1)), one a node.
-_NODE_LOG = re.compile(r"_(\d+)_log\.(?:out|err)")
+# As Slurm's `%t` numbers the tasks of a step (srun(1)).
+_RANK_LOG = re.compile(r"_(\d+)_log\.(?:out|err)")
 
 
-def node_of_log(path: Path) -> int:
-    """The number of the node whose worker printed into the log `path`; 0 where there is one."""
-    match = _NODE_LOG.search(path.name)
+def rank_of_log(path: Path) -> int:
+    """The rank that printed into the log `path`; 0 where all share one."""
+    match = _RANK_LOG.search(path.name)
     return int(match[1]) if match else 0
 
 

@@ -9,18 +9,15 @@ Nothing heavy is imported before it is known that there is something to do.
 
 import os
 import sys
-import time
 import traceback
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from isosweep.errors import IsosweepError, RecordError, RefusedError, SettingError
-from isosweep.job import Place, Task, requeue, task_of
+from isosweep.errors import IsosweepError, RecordError
+from isosweep.job import Task, requeue, task_of
 from isosweep.store.attempts import (
     Attempt,
-    OvertakenError,
     Process,
     Status,
     begin,
@@ -29,12 +26,9 @@ from isosweep.store.attempts import (
     read,
 )
 from isosweep.store.paths import LOGS, RunPaths
+from isosweep.training.distributed import Rank, slurm_rank
 from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.stopping import StopRequest
-
-if TYPE_CHECKING:
-    from isosweep.training.nodes import Nodes
-    from isosweep.training.worker import TrainRun
 
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
@@ -45,13 +39,15 @@ def main(argv: list[str], stop: StopRequest | None = None) -> int:
     stop.install()
     try:
         attempt = _find(argv)
+        rank = slurm_rank() if attempt.launcher == "slurm" else Rank()
         reason = _nothing_to_do(attempt)
         if reason is not None:
             if attempt.live and attempt.cancel is not None:
                 attempt.end(Status.CANCELLED, reason)
             sys.stdout.write(f"isosweep: {_named(attempt)}: {reason}: nothing to do\n")
-            return 0
-        return _execute(attempt, stop)
+            # Rank 0, should it have found something to do, does not wait for another in vain.
+            return 0 if rank.leads else 1
+        return _execute(attempt, rank, stop)
     except IsosweepError as error:
         sys.stderr.write(f"isosweep: {error}\n")
         return error.exit_status
@@ -90,84 +86,34 @@ def _named(attempt: Attempt) -> str:
     return f"attempt {attempt.number} at {attempt.run.run_id}"
 
 
-def _execute(attempt: Attempt, stop: StopRequest) -> int:
+def _execute(attempt: Attempt, rank: Rank, stop: StopRequest) -> int:
     task = task_of(attempt.launcher)
-    leads = task.place.leads
     # Heavier imports, from here on.
-    from isosweep.training.worker import TrainRun, run_attempt, trusts
+    from isosweep.training.attempt import TrainRun, failure, follow, run_attempt, trusts
 
     document = {**attempt.job, "trust": trusts(attempt)}
     document["requeue"] = task.requeues and document.get("requeue", False)
-    train = TrainRun.from_json({**document, "run_dir": str(attempt.run.root)})
-    start = f"{attempt.batch} {attempt.index} {task.start}"
-    if not leads:
-        _follow(attempt, train, task.place, start, stop)
+    job = TrainRun.from_json({**document, "run_dir": str(attempt.run.root)})
+    if not rank.leads:
+        follow(job, rank, stop)
         return 0
     stop.scheduled = task.requeues and task.job_id is not None
     own = begin(replace(attempt, job=document), task.job_id or _own_id(attempt))
     try:
-        status = run_attempt(own, train, stop, task.place, start)
+        status = run_attempt(own, job, stop, rank)
     except BaseException as error:
         # What names its file is plain enough; of another error of the system only its place is.
         named = isinstance(error, OSError) and error.filename is not None
-        if not named and not isinstance(error, IsosweepError):
+        if not named and not isinstance(error, IsosweepError | ChildProcessError):
             traceback.print_exc()
-        refused = isinstance(error, SettingError | RefusedError)
-        how = Status.REFUSED if refused else Status.FAILED
-        reason = str(error) if refused else f"{type(error).__name__}: {error}"
+        how, reason = failure(error)
         sys.stderr.write(f"isosweep: {_named(own)} {how}: {reason}\n")
         _end(own, how, reason)
         return 1
     if status is Status.QUEUED and stop.requeued:
         _start_again(own, task, stop)
-    return 0
-
-
-def _follow(attempt: Attempt, job: "TrainRun", place: Place, start: str, stop: StopRequest) -> None:
-    """What a node does that does not lead: run its processes of the attempt whose first node is of
-    the same `start` of the same job; once: who has had a part in one has none in the next.
-
-    Raises NodesError where that does not begin in time, or cannot go on.
-    """
-    from isosweep.training.worker import ranks_of, require_even, spec_of
-
-    # The first node decides what a second signal means.
-    stop.patient = True
-    nodes = _joined(attempt, place, start, stop)
-    if nodes is None:
-        return
-    statuses = [1]
-    try:
-        spec = spec_of(job.run, trust=job.trust)
-        require_even(spec, place)
-        statuses = ranks_of(nodes, spec.devices, trust=job.trust).run(lambda: nodes.asked(stop))
-    except OvertakenError as overtaken:
-        sys.stderr.write(f"{overtaken}\n")
-    finally:
-        nodes.say(ended=tuple(statuses))
-
-
-def _joined(attempt: Attempt, place: Place, start: str, stop: StopRequest) -> "Nodes | None":
-    """The nodes of the attempt; None, with a line that says why, where there is none to join."""
-    from isosweep.training.nodes import LOOK_S, MEET_S, Nodes, NodesError, PlaceTakenError
-
-    named, said = f"node {place.node} of {place.nodes}", ""
-    deadline = time.monotonic() + MEET_S
-    while time.monotonic() < deadline:
-        why = _nothing_to_do(attempt) or stop.reason
-        if why is not None:
-            sys.stderr.write(f"{named} leaves before it has joined an attempt: {why}\n")
-            return None
-        try:
-            last = newest(attempt.run) or attempt
-            if (nodes := Nodes.join(last, place, start)) is not None:
-                return nodes
-        except PlaceTakenError as taken:
-            # Once an attempt.
-            if said != (said := str(taken)):
-                sys.stderr.write(f"{said}. This one waits for another attempt\n")
-        time.sleep(LOOK_S)
-    raise NodesError(said or f"{named}: the first node has not begun within {MEET_S:g} s")
+    # Where a later attempt owns the run the other ranks wait for this one, and are ended.
+    return 1 if status is None and rank.count > 1 else 0
 
 
 def _own_id(attempt: Attempt) -> str | None:

@@ -7,15 +7,11 @@ from typing import Any, assert_never
 from isosweep.config.recipe import own_loss
 from isosweep.config.trl import require_known
 from isosweep.plan.spec import RunSpec
+from isosweep.training.distributed import COLLECTIVE_S
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
 ENDLESS = 10**9
-
-
-# How long one process may wait for another: longer than the first writes a checkpoint of a terabyte
-# at 0.1 GB/s. A run that hangs is ended by who follows it (`launcher.stuck_after`).
-COLLECTIVE_S = 6 * 3600
 
 
 def trl_arguments(

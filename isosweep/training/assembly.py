@@ -26,6 +26,7 @@ from isosweep.tasks import Problem, heldout_problems, problems_digest, training_
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.tasks.stored import hold_problems
 from isosweep.training.arguments import adapters, trl_arguments
+from isosweep.training.attempt import Session
 from isosweep.training.beside import Beside
 from isosweep.training.checkpoints import Progress
 from isosweep.training.evaluate import Evaluator, base_identity
@@ -40,7 +41,6 @@ from isosweep.training.vllm import (
     make_sampler,
     vllm_engine,
 )
-from isosweep.training.worker import Session
 
 
 def make_loop(session: Session, directory: str, beside: Beside | None = None) -> TrainingLoop:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isosweep.files import JsonObject
+from isosweep.training.distributed import Rank
 from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.microbatches import Batch, cut, rows_of
-from isosweep.training.ranks import Rank
 from isosweep.training.sampling import Sampled
 
 if TYPE_CHECKING:

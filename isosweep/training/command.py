@@ -36,7 +36,7 @@ from isosweep.store.attempts import BEGINNING, OvertakenError, Status
 from isosweep.store.checkpoints import complete
 from isosweep.store.records import Evaluation, Record
 from isosweep.training import tied
-from isosweep.training.worker import Session
+from isosweep.training.attempt import Session
 
 if TYPE_CHECKING:
     import pandas

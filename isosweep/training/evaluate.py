@@ -27,7 +27,7 @@ from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.beside import Beside
 from isosweep.training.changed import without_routing
-from isosweep.training.ranks import Rank
+from isosweep.training.distributed import Rank
 from isosweep.training.sampling import Policy, Sampler, Tokenizer, streams
 from isosweep.training.vllm import VllmSampler
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from isosweep.files import JsonObject
 from isosweep.store.paths import RunPaths
-from isosweep.training.ranks import end_with
-from isosweep.training.worker import lean_imports, spec_of
+from isosweep.training.attempt import lean_imports, spec_of
+from isosweep.training.distributed import end_with
 
 # The trainer decides what these mean.
 _FOR_THE_TRAINER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)

@@ -14,6 +14,7 @@ from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
+from isosweep.training.attempt import Session
 from isosweep.training.checkpoints import (
     Progress,
     Saver,
@@ -22,7 +23,6 @@ from isosweep.training.checkpoints import (
 )
 from isosweep.training.evaluate import Evaluator, pooled
 from isosweep.training.trainer import LOSS_METRIC, PART_METRICS, SweepTrainer
-from isosweep.training.worker import Session
 
 # Names in TRL's log and ours. The reward is the task's score, without what a recipe adds. TRL's own
 # `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so the share of
@@ -189,8 +189,6 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         saves = (stops or self._saver.due) and step > self.session.start.step
         saves, stops = self.session.rank.agree((saves, stops))
         if saves:
-            # Where the run's directory is away, it would be made anew for the checkpoint.
-            reporter.wait()
             reporter.check()
             self._saver.begin()
         return saves, stops

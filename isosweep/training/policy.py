@@ -13,7 +13,7 @@ from isosweep.errors import SettingError
 from isosweep.models.checkpoints import load_difference
 from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
-from isosweep.training.arguments import COLLECTIVE_S
+from isosweep.training.distributed import COLLECTIVE_S
 from isosweep.training.sampling import Policy, Tokenizer
 
 

@@ -3,13 +3,14 @@
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.store.attempts import STARTING, Attempt, Process, Status
+from isosweep.store.attempts import HEARTBEAT_S, STARTING, Attempt, Status
 from isosweep.store.checkpoints import ResumePoint, complete_bytes
 from isosweep.store.records import (
     AttemptStart,
@@ -21,62 +22,29 @@ from isosweep.store.records import (
     read_records,
 )
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
+from isosweep.training.distributed import Rank
 from isosweep.training.health import HealthMonitor
-from isosweep.training.ranks import Rank
-
-# Between two looks at a directory that is away.
-_LOOK_S = 1.0
+from isosweep.training.stopping import StopRequest
 
 
 class Reporter:
     """Of a run's processes the first writes; before what counts it makes sure it owns the run.
 
-    `step`, `spent` and `reward` (held-out avg@k) are what the next state will say. The state may
-    be written by several threads; once the attempt has ended, no other one replaces it.
+    `step`, `spent` and `reward` (held-out avg@k) are what the next state will say. The state is
+    written by two threads; once the attempt has ended, no other one replaces it.
     """
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        rank: Rank,
-        monitor: HealthMonitor,
-        step: int,
-        *,
-        leave: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """`leave`: whether the attempt is to end, though the run's directory may be away."""
+    def __init__(self, attempt: Attempt, rank: Rank, monitor: HealthMonitor, step: int) -> None:
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
-        self._monitor, self._process = monitor, Process.of(rank.pid)
-        self._leave = leave
+        self._monitor = monitor
         self._lost: tuple[str, ...] = ()
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
-        self._ended = False
-        self._last: Attempt | None = None
+        self._ended: Attempt | None = None
         self._checkpoint_bytes = 0
         self._activity, self._progressed = STARTING, time.time()
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
-
-    def wait(self) -> None:
-        """Return once this process sees the run's directory: it may be renamed for a while, or on a
-        mount that is gone. Raises FileNotFoundError where the attempt is to end before that."""
-        while not self._run.root.exists():
-            if self._leave():
-                self._run.root.stat()
-            time.sleep(_LOOK_S)
-
-    def _persist(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except FileNotFoundError:
-            self.wait()
-            write()
-
-    def _keep(self, append: Callable[..., None], log: Path, *line: Any) -> None:
-        """Append to a log of the run, in the first process."""
-        if self._rank.leads:
-            self._persist(lambda: append(log, *line))
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
@@ -99,29 +67,45 @@ class Reporter:
             return
         self.check()
         with self._writing:
-            if not self._ended:
-                self._ended = status is not Status.RUNNING
+            if self._ended is None:
                 self._checkpoint_bytes = complete_bytes(self._run)
-                self._last = last = self._state(status, reason)
-                self._persist(last.write)
+                state = self._state(status, reason)
+                self._ended = None if status is Status.RUNNING else state
+                state.write()
 
     def tidied(self) -> None:
         """Write the end of the attempt again, now that fewer checkpoints are left."""
-        if self._rank.leads and self._last is not None:
-            replace(self._last, checkpoint_bytes=complete_bytes(self._run)).write()
+        if self._ended is not None:
+            replace(self._ended, checkpoint_bytes=complete_bytes(self._run)).write()
 
-    def beat(self) -> None:
-        """Show that the attempt lives: its state again, not forced to the disk."""
-        with self._writing:
-            if self._rank.leads and not self._ended:
-                self._state(Status.RUNNING, "").write(sync=False)
+    @contextmanager
+    def beating(self, stop: StopRequest) -> Iterator[None]:
+        """Show every HEARTBEAT_S s that the attempt lives, whatever its process does, and look for
+        what the run's files ask of it."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(HEARTBEAT_S):
+                # A disk that is full for a while: training goes on without a sign of life.
+                with suppress(OSError):
+                    stop.look(self._attempt)
+                with suppress(OSError), self._writing:
+                    if self._ended is None and not over.is_set():
+                        self._state(Status.RUNNING, "").write(sync=False)
+
+        if self._rank.leads:
+            threading.Thread(target=beat, name="heartbeat", daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._writing:
+                over.set()
 
     def _state(self, status: Status, reason: str) -> Attempt:
         ended = self._monitor.verdict if status is Status.DIVERGED else None
         return replace(
             self._attempt,
             status=status,
-            worker=self._process,
             step=self.step,
             compute=self.spent,
             finished=self.spent if status is Status.FINISHED else self._attempt.finished,
@@ -163,3 +147,8 @@ class Reporter:
     def warning(self, warning: HealthWarning) -> None:
         """Append a warning of the health monitor."""
         self._keep(append_warning, self._run.warnings, self._attempt.number, warning)
+
+    def _keep(self, append: Callable[..., None], log: Path, *line: Any) -> None:
+        """Append to a log of the run, in the first process."""
+        if self._rank.leads:
+            append(log, *line)

@@ -8,7 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
-from isosweep.store.attempts import Status
+from isosweep.errors import RecordError
+from isosweep.files import highest_of, names
+from isosweep.store.attempts import Attempt, Status, read
 
 # A request often comes twice: from the terminal, or a scheduler, to all processes of a group, and
 # again from who started them.
@@ -25,10 +27,9 @@ class StopRequest:
     `reason`: why to write a checkpoint and leave. `cancelled`: the run is not to go on.
     `overtaken`: why to leave without one, for the run has another owner. `signals`: those that
     came. `requeues`: a `WARNING` leads to the scheduler's queue again; `scheduled`: the scheduler
-    knows whether a SIGTERM does (a preemption), or ends the job. `last_words`, the last
-    first, are what is said, with the reason, before a second signal ends the process at once;
-    where `patient`, none does: another process decides. `status`: what it ends with, 0 of a worker,
-    whose files say the rest.
+    knows whether a SIGTERM does (a preemption), or ends the job. `last_words` is called with the
+    reason before a second signal ends the process at once, with `status`; where `patient`, none
+    does: another process decides.
     """
 
     reason: str | None = None
@@ -39,14 +40,14 @@ class StopRequest:
     patient: bool = False
     status: int = 0
     signals: list[signal.Signals] = field(default_factory=list)
-    last_words: list[Callable[[str], object]] = field(default_factory=list)
+    last_words: Callable[[str], object] | None = None
     _ordered: float | None = None
 
     def install(self) -> None:
         """Note SIGINT, SIGTERM and SIGUSR2 from now on, instead of ending; SIGHUP is ignored."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         for number in (*_ORDERS, WARNING):
-            signal.signal(number, self._set)
+            signal.signal(number, self._came)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_ORDERS, WARNING})
 
     @property
@@ -59,8 +60,8 @@ class StopRequest:
         """How an attempt that obeys it ends: queued, where its job may start again."""
         if self.cancelled:
             return Status.CANCELLED
-        told = self.scheduled and self.signals[:1] == [signal.SIGTERM]
-        return Status.QUEUED if self.requeued or told else Status.INTERRUPTED
+        preempted = self.scheduled and self.signals[:1] == [signal.SIGTERM]
+        return Status.QUEUED if self.requeued or preempted else Status.INTERRUPTED
 
     @property
     def at_once(self) -> bool:
@@ -69,15 +70,24 @@ class StopRequest:
         warned_only = self.requeued and set(self.signals) == {WARNING}
         return self.reason is not None and not warned_only
 
-    def cancel(self, by: str) -> None:
-        """Stop, and do not go on: somebody has asked for that."""
-        self.cancelled, self.reason = True, f"cancelled by {by}"
+    def look(self, attempt: Attempt) -> None:
+        """Heed what the run's files say: a newer attempt, a cancel request, an end that somebody
+        else wrote. They are listed, never looked for: a network file system may remember that one
+        was absent."""
+        run, own = attempt.run, attempt.number
+        there = names(run.attempts)
+        later = highest_of(there)
+        if later > own:
+            self.overtaken = f"{run.run_id}: attempt {later} owns the run now"
+        elif f"{own}.cancel.json" in there and not self.cancelled:
+            by = "a request that cannot be read"
+            with suppress(RecordError):
+                by = read(run, own).cancel or "a request"
+            self.cancelled, self.reason = True, f"cancelled by {by}"
+        elif f"{own}.end.json" in there and self.reason is None:
+            self.reason = "somebody has ended its attempt"
 
-    def _set(self, number: int, frame: FrameType | None) -> None:
-        self.came(number)
-
-    def came(self, number: int) -> None:
-        """Note a signal, as one that came to another node of the run."""
+    def _came(self, number: int, frame: FrameType | None) -> None:
         came, now = signal.Signals(number), time.monotonic()
         self.signals.append(came)
         if self.reason is None:
@@ -93,9 +103,9 @@ class StopRequest:
     def _leave(self, came: signal.Signals) -> None:
         """End the process: the run goes on from the last checkpoint that is complete."""
         said = f"{self.reason}, and ended amid a step by a second {came.name}"
-        for say in reversed(self.last_words):
+        if self.last_words is not None:
             # A disk that is full takes none; the process leaves all the same.
             with suppress(Exception):
-                say(said)
+                self.last_words(said)
         os.write(2, f"isosweep: {said}\n".encode())
         os._exit(self.status)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
 from isosweep.training.changed import changed
+from isosweep.training.distributed import free_port
 from isosweep.training.draws import RequestSeeds
-from isosweep.training.ranks import free_port
 from isosweep.training.sampling import Sampled, Tokenizer
 
 if TYPE_CHECKING:

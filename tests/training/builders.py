@@ -19,7 +19,7 @@ from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.attempts import Attempt, LauncherName, Status, highest, newest, submit
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
 

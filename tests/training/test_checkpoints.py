@@ -17,7 +17,7 @@ from isosweep.store.attempts import OvertakenError, Status, claim
 from isosweep.store.checkpoints import find_resume_point
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_warnings
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 from tests.runs import reproducible, wait_for
 from tests.training.builders import (
     OFTEN,

@@ -19,8 +19,8 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
 from isosweep.tasks import heldout_problems, training_problems
+from isosweep.training.attempt import TrainRun
 from isosweep.training.command import read_log
-from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
 from tests.training.builders import exit_status, in_a_process, prepared, spec_of, state_of

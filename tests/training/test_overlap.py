@@ -14,7 +14,7 @@ from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.training.worker import TrainRun
+from isosweep.training.attempt import TrainRun
 from tests.conftest import make_config
 from tests.runs import reproducible, wait_for
 from tests.training.builders import (

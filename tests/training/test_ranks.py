@@ -1,19 +1,39 @@
 """A run of two processes (gloo, CPU): one book, one policy, one who decides."""
 
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.machine import process_alive
-from isosweep.training.ranks import Group, Ranks
-from tests.runs import wait_for
-from tests.training.builders import listen, spec_of, train, trainer_of
+from isosweep.models.weights import weights
+from isosweep.store.attempts import Status, claim
+from isosweep.store.checkpoints import ResumePoint
+from isosweep.training import attempt
+from isosweep.training.attempt import Session, TrainRun, follow
+from isosweep.training.distributed import Rank, run_ranks, slurm_rank
+from isosweep.training.stopping import StopRequest
+from tests.conftest import make_config
+from tests.runs import log_lines, wait_for
+from tests.training.builders import (
+    listen,
+    prepared,
+    spec_of,
+    state_of,
+    submitted,
+    train,
+    trainer_of,
+)
+from tests.training.noded import tasks_of
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -21,19 +41,121 @@ TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 
 def test_a_process_that_fails_ends_the_others() -> None:
     code = "import os, sys, time; sys.exit(3) if os.environ['RANK'] == '1' else time.sleep(600)"
-    statuses = Ranks(Group.alone(2), ["-c", code]).run(lambda: None)
-    assert statuses == [-signal.SIGKILL, 3]
+    assert run_ranks(2, ["-c", code], []) == [-signal.SIGKILL, 3]
 
 
-def test_the_first_process_is_asked_to_stop() -> None:
+def test_each_signal_reaches_the_first_process(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys, time\n"
-        "signal.signal(signal.SIGUSR2, lambda *_: sys.exit(0))\n"
+        "import os, pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGUSR2, lambda *_: print('warned'))\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        f"pathlib.Path({str(tmp_path)!r}, os.environ['RANK']).touch()\n"
         "time.sleep(600 if os.environ['RANK'] == '0' else 3)"
     )
-    asked = iter([None] * 10)
-    ranks = Ranks(Group.alone(2), ["-c", code])
-    assert ranks.run(lambda: next(asked, signal.SIGUSR2)) == [0, 0]
+    signals: list[signal.Signals] = []
+
+    def send() -> None:
+        wait_for((tmp_path / "0").exists)
+        signals.append(signal.SIGUSR2)
+        signals.append(signal.SIGTERM)
+
+    threading.Thread(target=send).start()
+    assert run_ranks(2, ["-c", code], signals) == [0, 0]
+
+
+def of_slurm(monkeypatch: pytest.MonkeyPatch, **changed: str) -> Rank:
+    """The rank of the fourth task of a job of two nodes with two tasks each."""
+    variables = {
+        "SLURM_JOB_ID": "17",
+        "SLURM_NTASKS": "4",
+        "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_JOB_NODELIST": "localhost,gpu[07-09]",
+        "SLURM_PROCID": "3",
+        "SLURM_LOCALID": "1",
+        "SLURM_LAUNCH_NODE_IPADDR": "192.0.2.7",
+        # A user's own, which srun hands on.
+        "RANK": "7",
+        "MASTER_PORT": "1",
+        **changed,
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return slurm_rank()
+
+
+def test_a_task_of_slurm_is_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What else is set is set back.
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    assert of_slurm(monkeypatch) == Rank(3, 4, 2)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+    assert [os.environ[name] for name in names] == ["3", "4", "1", "2", "localhost"]
+    ports = {os.environ["MASTER_PORT"]}
+    for changed in ({"SLURM_RESTART_COUNT": "1"}, {"SLURM_JOB_ID": "18"}):
+        of_slurm(monkeypatch, **changed)
+        ports.add(os.environ["MASTER_PORT"])
+    assert len(ports) == 3
+    assert all(1024 < int(port) < 32768 for port in ports)
+    of_slurm(monkeypatch, SLURM_JOB_NODELIST="no-such-node-[1-2]")
+    assert os.environ["MASTER_ADDR"] == "192.0.2.7"
+    assert of_slurm(monkeypatch, SLURM_STEP_NUM_TASKS="1") == Rank()
+
+
+def test_what_another_rank_meets_is_why_the_attempt_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = prepared(spec_of(*TWO), tmp_path)
+    job = TrainRun(str(run.root), (1e9,), "flops", make_config().health)
+    own = claim(run)
+
+    def fail(session: Session) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(attempt, "join", lambda rank, device: None)
+    monkeypatch.setattr(attempt, "_train", fail)
+    monkeypatch.setattr(Rank, "agree", lambda rank, _: (own.number, ResumePoint(0, None, None)))
+    monkeypatch.setattr(ResumePoint, "from_json", lambda point: point)
+    with pytest.raises(RuntimeError, match="planted"):
+        follow(job, Rank(1, 2, 2), StopRequest())
+    assert state_of(run).status is Status.FAILED
+    assert state_of(run).reason == f"rank 1 ({socket.gethostname()}): RuntimeError: planted"
+
+
+@pytest.mark.slow
+def test_a_task_that_is_killed_ends_the_other(tmp_path: Path) -> None:
+    run = prepared(spec_of(*TWO, "task.num_eval_problems=8", micro=8), tmp_path)
+    tasks = tasks_of(submitted(run, [1e12], "slurm"), 2)
+    try:
+        wait_for(lambda: len(log_lines(run.metrics)) >= 3, 300)
+        tasks[1].kill()
+        # Then srun ends those that are left.
+        assert tasks[0].wait(60) == 1
+    finally:
+        for task in tasks:
+            task.kill()
+            task.wait()
+    assert state_of(run).status is Status.FAILED
+
+
+def test_a_node_that_draws_other_problems_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from isosweep.training import assembly
+
+    places: list[object] = []
+
+    def gathered(own: list[object]) -> list[object]:
+        places.extend(own)
+        return places
+
+    monkeypatch.setattr(assembly, "gather_object", gathered)
+
+    def joins(*overrides: str) -> None:
+        spec = spec_of(*TWO, *overrides)
+        assembly.require_same_inputs(spec, str(weights(spec.model)), {})
+
+    joins()
+    joins()
+    with pytest.raises(RecordError, match="has other problems than"):
+        joins("task.data_seed=7")
 
 
 STEPS = 6
@@ -60,7 +182,7 @@ def trained_by_two(out: Path, steps: int, *kinds: str) -> list[list[dict[str, An
         specs.append(out / f"spec-{number}.json")
         write_json(specs[-1], spec_of(*own, n=4, B=8, micro=4).to_json())
     words = ["-m", "tests.training.two_ranks", str(out), str(steps), *map(str, specs)]
-    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
+    assert run_ranks(2, words, []) == [0, 0]
     found = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
     return [list(pair) for pair in zip(*found, strict=True)]
 
@@ -153,12 +275,12 @@ def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     rank = (
-        "import os, pathlib, time; from isosweep.training.ranks import end_with; "
+        "import os, pathlib, time; from isosweep.training.distributed import end_with; "
         "end_with(os.getppid()); "
         f"(pathlib.Path({str(tmp_path)!r}) / str(os.getpid())).touch(); time.sleep(600)"
     )
-    made = f"Ranks(Group.alone(2), ['-c', {rank!r}])"
-    lead = f"from isosweep.training.ranks import Group, Ranks; {made}.run(lambda: None)"
+    made = f"run_ranks(2, ['-c', {rank!r}], [])"
+    lead = f"from isosweep.training.distributed import run_ranks; {made}"
     leader = subprocess.Popen([sys.executable, "-c", lead])
     wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
     ranks = [int(path.name) for path in tmp_path.iterdir()]

@@ -9,7 +9,7 @@ import pytest
 from isosweep.costs.memory import state_bytes
 from isosweep.files import write_json
 from isosweep.models.weights import weights
-from isosweep.training.ranks import Group, Ranks
+from isosweep.training.distributed import run_ranks
 from tests.conftest import in_ci, make_config
 from tests.training.sharded import (
     LAYOUTS,
@@ -56,7 +56,7 @@ def test_each_process_holds_what_is_planned_and_sums_gradients_in_float32(tmp_pa
     for file, layout in zip(files, layouts, strict=True):
         write_json(file, sharded(layout).to_json())
     words = ["-m", "tests.training.sharded_states", str(tmp_path), *map(str, files)]
-    assert Ranks(Group.alone(2), words).run(lambda: None) == [0, 0]
+    assert run_ranks(2, words, []) == [0, 0]
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     for layout, *found in zip(layouts, *ranks, strict=True):
         config = make_config(*TWO, *LAYOUTS[layout])

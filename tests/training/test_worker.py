@@ -18,9 +18,9 @@ from isosweep.store.attempts import (
     Status,
 )
 from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.training import heartbeat
+from isosweep.training import reporter
 from isosweep.training.__main__ import main
-from isosweep.training.worker import TrainRun, trusts
+from isosweep.training.attempt import TrainRun, trusts
 from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
 from tests.training import builders
@@ -111,7 +111,7 @@ def amid_a_step(attempt: Attempt) -> int:
         return quick(self, count)
 
     def work() -> None:
-        heartbeat.HEARTBEAT_S = 0.2  # type: ignore[attr-defined]
+        reporter.HEARTBEAT_S = 0.2  # type: ignore[attr-defined]
         SweepTrainer.make_batch = slow  # type: ignore[method-assign]
         os._exit(main([str(attempt.path)]))
 
