@@ -67,7 +67,8 @@ class MathConfig(RowsConfig):
     """The answer follows the last of these marks (GSM8K: `####`); null: the whole column is the
     answer."""
     skip_unparseable: bool = False
-    """Leave out rows whose answer math-verify cannot read; otherwise they are an error."""
+    """Leave out rows whose answer math-verify cannot read, or reads as something else; otherwise
+    they are an error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

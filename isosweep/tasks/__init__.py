@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -77,10 +76,7 @@ def judge(
 
     Completions are decoded text without special tokens.
     """
-    if task.mixture is not None:
-        return judge_later(task, problems, completions)()
-    judged: list[Judged] = _module(task).judge(task, problems, completions)
-    return judged
+    return judge_later(task, problems, completions)()
 
 
 def judge_later(
@@ -94,12 +90,8 @@ def judge_later(
     """
     if task.mixture is not None:
         return _judged_by_parts(task, problems, completions)
-    work = partial(judge, task, problems, completions)
-    if task.sort is not None or task.custom is not None:
-        return work
-    from isosweep.tasks.checking import in_background
-
-    return in_background(work).result
+    later: Callable[[], list[Judged]] = _module(task).judge_later(task, problems, completions)
+    return later
 
 
 def _judged_by_parts(
@@ -163,7 +155,7 @@ def problem_pool(task: TaskConfig, wanted: int) -> Pool:
     return pool
 
 
-# Of each kind of task the module with its `pool` and `judge`.
+# Of each kind of task the module with its `pool` and `judge_later`.
 _MODULES = {
     "sort": "sorting",
     "reasoning_gym": "reasoning",

@@ -1,22 +1,22 @@
-"""Verifiers of other packages, in processes that may be killed: none hangs or crashes training.
+"""Checks by other packages, in processes that may be killed: none hangs or crashes training.
 
-A checker is a child process that reads requests and writes answers, one JSON line each. It has a
-session of its own (Ctrl-C and a scheduler's signals are not for it) and a fixed hash seed, since
-some generators of reasoning_gym iterate over sets. What it runs is in `judges.py`.
+Each process has a pipe and a session of its own (Ctrl-C and a scheduler's signals are not for it)
+and a fixed hash seed, since some generators of reasoning_gym iterate over sets.
 """
 
 import atexit
-import contextlib
-import json
+import logging
+import multiprocessing
 import os
-import selectors
+import resource
+import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,153 +25,167 @@ from isosweep.tasks.problem import Judged
 
 # One answer may take this long; a verifier that is slower gives a score of 0.
 ANSWER_LIMIT_S = 20.0
-# Starting includes the import of sympy or reasoning_gym.
+# Characters of an answer: what is longer is told apart by its beginning.
+LONGEST_ANSWER = 500
+# Python and isosweep's tasks are imported meanwhile.
 _START_LIMIT_S = 120.0
-# Fewer requests than this are not worth a process of their own: some 40 ms of math-verify.
+# Fewer calls than this are not worth a process of their own: some 40 ms of math-verify.
 _SHARE = 32
-# A child that dies is asked once more, in a new process: it may have been killed from outside.
+# A call whose process dies is made once more, in a new one: it may have been killed from outside.
 _TRIES = 2
-
-_JUDGES = Path(__file__).with_name("judges.py")
+# Memory of one process: a verifier led to a number of gigabytes fails alone.
+_MEMORY_BYTES = 8 << 30
+# CPU time of one call after which the kernel ends its process, were nobody left to kill it.
+_ORPHAN_LIMIT_S = 600
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_ROOT = str(Path(__file__).parents[2])
+# isosweep comes last on the path: what lies beside it must not hide other modules.
+_START = "import sys; sys.path.append({!r}); from isosweep.tasks.checking import serve; serve({})"
 
 T = TypeVar("T")
 
 
 class CheckerError(Exception):
-    """The child process failed for a reason that is not the completion it was given."""
+    """A check cannot be made on this machine, whatever it is given."""
 
 
-class _Checker:
-    """One child process; it is started again after it had to be killed."""
+def begin(
+    check: Callable[..., T],
+    calls: Sequence[tuple[Any, ...]],
+    limit_s: float = ANSWER_LIMIT_S,
+    share: int = _SHARE,
+) -> Callable[[], list[T | None]]:
+    """Begin `check(*call)` for each of `calls`; what is returned waits for the results, in order.
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._buffer = b""
+    A result is None where the check raised, took more than `limit_s` seconds, or ended its process.
+    A process is used for every `share` calls, up to one a core. Raises CheckerError where processes
+    cannot run, or the check raises it or cannot import something.
+    """
 
-    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any] | None:
-        """The child's answer; None if it took longer than `limit_s`, or died of the request."""
-        line = json.dumps(request).encode() + b"\n"
-        for _ in range(_TRIES):
-            process = self._process or self._start()
-            assert process.stdin is not None
-            try:
-                process.stdin.write(line)
-                process.stdin.flush()
-                return self._read(limit_s)
-            except TimeoutError:
-                self.close()
-                return None
-            except (BrokenPipeError, EOFError):
-                self.close()
-        return None
+    def results() -> list[T | None]:
+        found: list[T | None] = [None] * len(calls)
+        # Each process takes the next call when it is done with one.
+        waiting = iter(range(len(calls)))
 
-    def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        def serve_with(checker: _Checker) -> None:
+            for index in waiting:
+                found[index] = checker.result(check, calls[index], limit_s)
 
-    def _start(self) -> "subprocess.Popen[bytes]":
-        threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        for _ in range(_TRIES):
-            self._buffer = b""
-            self._process = subprocess.Popen(
-                # -P: the modules beside judges.py must not hide those of the standard library.
-                [sys.executable, "-P", str(_JUDGES)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, **threads, "PYTHONHASHSEED": "0"},
-                start_new_session=True,
-            )
-            try:
-                self._read(_START_LIMIT_S)
-                return self._process
-            except TimeoutError:
-                self.close()
-                break
-            except EOFError:
-                # It may have been killed while it started.
-                self.close()
-        raise CheckerError(f"{sys.executable} {_JUDGES} does not start; see its message above")
+        checkers = _checkers(os.getpid())
+        number = max(1, min(_most_processes(), len(calls) // share))
+        checkers += [_Checker() for _ in range(number - len(checkers))]
+        with ThreadPoolExecutor(number) as threads:
+            list(threads.map(serve_with, checkers[:number]))
+        return found
 
-    def _read(self, limit_s: float) -> dict[str, Any]:
-        """The child's next line. Raises TimeoutError where none comes, EOFError where it died."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + limit_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    raise TimeoutError
-                content = os.read(self._process.stdout.fileno(), 1 << 16)
-                if not content:
-                    raise EOFError
-                self._buffer += content
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        if "fatal" in answer:
-            raise CheckerError(answer["fatal"])
-        return answer
+    return _background(os.getpid()).submit(results).result
 
 
-_checkers: list[_Checker] = []
-# One batch of requests at a time has the children.
-_asking = threading.Lock()
+def begin_judging(
+    check: Callable[..., tuple[float, str | None]],
+    calls: Sequence[tuple[Any, ...]],
+    limit_s: float = ANSWER_LIMIT_S,
+    share: int = _SHARE,
+) -> Callable[[], list[Judged]]:
+    """`begin` a check of completions: their scores and answers; a score of 0 without a result."""
+    results = begin(check, calls, limit_s, share)
+    return lambda: [Judged(0.0) if each is None else Judged(*each) for each in results()]
+
+
+# A process that was forked has neither thread nor processes of the one that it was forked from.
+@cache
+def _background(_: int) -> ThreadPoolExecutor:
+    """One batch of calls at a time has the processes."""
+    return ThreadPoolExecutor(1, thread_name_prefix="verification")
+
+
+@cache
+def _checkers(_: int) -> "list[_Checker]":
+    return []
 
 
 @atexit.register
 def close_checkers() -> None:
-    """End all child processes; the next request starts them again."""
-    while _checkers:
-        _checkers.pop().close()
-
-
-def ask_all(
-    requests: Sequence[dict[str, Any]], limit_s: float = ANSWER_LIMIT_S, share: int = _SHARE
-) -> list[dict[str, Any] | None]:
-    """The answer to each request, in order; None where it took more than `limit_s` seconds.
-
-    A process is used for every `share` of them, up to one a core. Raises CheckerError where the
-    child processes cannot run.
-    """
-    answers: list[dict[str, Any] | None] = [None] * len(requests)
-    # Each child takes the next request when it is done with one.
-    waiting = iter(range(len(requests)))
-
-    def serve(checker: _Checker) -> None:
-        for index in waiting:
-            answers[index] = checker.ask(requests[index], limit_s)
-
-    with _asking:
-        number = max(1, min(_most_processes(), len(requests) // share))
-        while len(_checkers) < number:
-            _checkers.append(_Checker())
-        with ThreadPoolExecutor(number) as pool:
-            list(pool.map(serve, _checkers[:number]))
-    return answers
-
-
-def judged(answer: dict[str, Any] | None) -> Judged:
-    """A checker's answer on a completion; without one, which took too long, a score of 0."""
-    return Judged(0.0) if answer is None else Judged(answer["score"], answer.get("answer"))
-
-
-def in_background(work: Callable[[], T]) -> "Future[T]":
-    """`work`, begun in a thread of its own: one that asks checkers waits, and takes no time."""
-    return _background().submit(work)
-
-
-@cache
-def _background() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="verification")
+    """End all processes that check for this one; the next call starts them again."""
+    checkers = _checkers(os.getpid())
+    while checkers:
+        checkers.pop().close()
 
 
 def _most_processes() -> int:
     """The cores of this process: those of a run are shared by its processes on this node."""
     return max(1, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+class _Checker:
+    """One process; it is started again after it had to be killed."""
+
+    def __init__(self) -> None:
+        self._begun: tuple[subprocess.Popen[bytes], Connection] | None = None
+
+    def result(self, check: Callable[..., T], call: tuple[Any, ...], limit_s: float) -> T | None:
+        """What the check returns; None if it raised, was too slow, or ended its process."""
+        for _ in range(_TRIES):
+            try:
+                connection = self._begun[1] if self._begun else self._start()
+                connection.send((check, call))
+                if not connection.poll(limit_s):
+                    break
+                given, fault = connection.recv()
+                if fault is not None:
+                    raise CheckerError(fault)
+                result: T = given
+                return result
+            except (EOFError, ConnectionError):
+                self.close()
+        self.close()
+        return None
+
+    def _start(self) -> Connection:
+        for _ in range(_TRIES):
+            connection, theirs = multiprocessing.Pipe()
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _START.format(_ROOT, theirs.fileno())],
+                    # What a verifier prints is no output of the command.
+                    stdout=2,
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, **_ENVIRONMENT},
+                    start_new_session=True,
+                )
+            self._begun = process, connection
+            with suppress(EOFError, ConnectionError):
+                if connection.poll(_START_LIMIT_S):
+                    connection.recv()
+                    return connection
+            self.close()
+        raise CheckerError("processes that check answers do not start; see their messages above")
+
+    def close(self) -> None:
+        if self._begun is not None:
+            process, connection = self._begun
+            self._begun = None
+            process.kill()
+            process.wait()
+            connection.close()
+
+
+def serve(fd: int) -> None:
+    """Make calls that come through a pipe, and answer with their results."""
+    # math-verify logs every timeout, with the completion.
+    logging.disable(logging.WARNING)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    connection = Connection(fd)
+    connection.send(None)
+    with suppress(EOFError):
+        while True:
+            check, call = connection.recv()
+            signal.setitimer(signal.ITIMER_PROF, _ORPHAN_LIMIT_S)
+            given, fault = None, None
+            try:
+                given = check(*call)
+            except (CheckerError, ImportError) as error:
+                fault = str(error)
+            except Exception:
+                given = None
+            connection.send((given, fault))

@@ -9,15 +9,16 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from isosweep.config.rows import CodeConfig
 from isosweep.config.task import TaskConfig
 from isosweep.sandbox.calls import names_of_program
-from isosweep.tasks.checking import ask_all, judged
+from isosweep.sandbox.judging import Limits, Sandbox, SandboxError
+from isosweep.tasks.checking import CheckerError, begin, begin_judging
 from isosweep.tasks.problem import Judged, Pool, Problem
 from isosweep.tasks.rows import Row, read_problems, text, usable_pool
 
@@ -54,24 +55,34 @@ def _with_tests(problems: Sequence[Problem]) -> Iterator[Problem | str]:
             yield str(error)
 
 
-def judge(
+def judge_later(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> list[Judged]:
+) -> Callable[[], list[Judged]]:
     """1 where the completion's program passes all tests of its problem, else 0."""
     config = task.code
     assert config is not None
-    requests = [
-        {
-            "judge": "score_code",
-            "program": program_of(completion),
-            "tests": problem.answer,
-            "seconds": config.time_limit_s,
-            "memory_bytes": config.memory_mb << 20,
-        }
+    limits = Limits(seconds=config.time_limit_s, memory_bytes=config.memory_mb << 20)
+    calls = [
+        (program_of(completion), problem.answer, limits)
         for problem, completion in zip(problems, completions, strict=True)
     ]
-    answers = ask_all(requests, config.time_limit_s + _OVERHEAD_S, share=1)
-    return [judged(answer) for answer in answers]
+    return begin_judging(score, calls, config.time_limit_s + _OVERHEAD_S, share=1)
+
+
+def score(program: str, tests: str, limits: Limits) -> tuple[float, str | None]:
+    """1 if the program passes all tests, else 0. Raises CheckerError where it cannot be run."""
+    try:
+        return float(_sandbox().passes(program, json.loads(tests), limits)), None
+    except SandboxError as error:
+        raise CheckerError(f"programs cannot be run in a sandbox: {error}") from None
+    except ConnectionError as error:
+        # With a server anew, for the same program.
+        raise SystemExit(str(error)) from None
+
+
+@cache
+def _sandbox() -> Sandbox:
+    return Sandbox()
 
 
 def program_of(completion: str) -> str:
@@ -86,8 +97,20 @@ def program_of(completion: str) -> str:
 
 def missing_sandbox() -> str | None:
     """Why programs cannot be confined on this machine; None where they can."""
-    (answer,) = ask_all([{"judge": "try_sandbox"}])
-    return "its check does not end" if answer is None else answer["missing"]
+    (why,) = begin(try_sandbox, [()])()
+    return "its check does not end" if why is None else why or None
+
+
+def try_sandbox() -> str:
+    """What keeps programs from being confined on this machine, or ""."""
+    limits = Limits(seconds=60.0, memory_bytes=1 << 30)
+    try:
+        passed, _ = score("print(1)", '{"pairs": [["", "1"]]}', limits)
+    except CheckerError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if passed else "a program that prints 1 does not print it"
 
 
 def _held(config: CodeConfig, number: int, row: Row) -> str:

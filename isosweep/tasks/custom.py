@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     distinct = Distinct()
     kept = [problem for problem in problems if distinct.take(problem)]
     chosen = shuffled(kept, task.data_seed)[:wanted]
-    judge(task, chosen[:1], [problem.answer for problem in chosen[:1]])
+    _judge(task, chosen[:1], [problem.answer for problem in chosen[:1]])
     return Pool(
         problems=tuple(in_template(problem, task.template) for problem in chosen),
         source=_custom(task).function,
@@ -62,11 +63,19 @@ def tells_answers(task: TaskConfig) -> bool:
     return _load(_custom(task)).answer is not None
 
 
-def judge(
+def judge_later(
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> Callable[[], list[Judged]]:
+    """What the user's functions say of each, called in the main thread when it is asked for.
+
+    Raises SettingError unless that is a number in [0, 1], and text or None.
+    """
+    return partial(_judge, task, problems, completions)
+
+
+def _judge(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> list[Judged]:
-    """What the user's functions say of each; SettingError unless that is a number in [0, 1], and
-    text or None."""
     config = _custom(task)
     own, wrong = _load(config), own_function(config).refused
     with _exits_refused(config, "its score"):

@@ -1,15 +1,17 @@
 """Problems of a dataset or file whose answers math-verify (PyPI) checks."""
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
+from decimal import Decimal
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from isosweep.config.rows import MathConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.checking import ask_all, judged
+from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
 from isosweep.tasks.problem import Judged, Pool, Problem
 from isosweep.tasks.rows import Row, first_row, held, read_problems, source, text, usable_pool
 
@@ -27,21 +29,117 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     return usable_pool(task, config, wanted, rows, _readable, "skip_unparseable")
 
 
-def judge(_: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]) -> list[Judged]:
+def judge_later(
+    _: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> Callable[[], list[Judged]]:
     """1 where math-verify finds the completion's answer equal to the problem's, else 0."""
-    requests = [
-        {"judge": "score_math", "answer": problem.answer, "completion": completion}
-        for problem, completion in zip(problems, completions, strict=True)
-    ]
-    return [judged(answer) for answer in ask_all(requests)]
+    answers = [problem.answer for problem in problems]
+    return begin_judging(score, list(zip(answers, completions, strict=True)))
 
 
 def _readable(problems: Sequence[Problem]) -> Iterator[Problem | str]:
-    """Each of the problems, or that its answer cannot be read."""
-    requests = [{"judge": "parse_answer", "answer": problem.answer} for problem in problems]
-    for problem, answer in zip(problems, ask_all(requests), strict=True):
-        readable = answer is not None and answer.get("readable", False)
-        yield problem if readable else f"has {problem.answer!r}, which math-verify cannot read"
+    """Each of the problems, or why its answer cannot be used."""
+    answers = [problem.answer for problem in problems]
+    odd = [answer for answer in answers if not _ORDINARY.fullmatch(answer)]
+    faults = dict(zip(odd, begin(fault, [(answer,) for answer in odd])(), strict=True))
+    for problem in problems:
+        why = faults.get(problem.answer, "")
+        yield problem if why == "" else f"has {problem.answer!r}, {why or _UNREADABLE}"
+
+
+# math-verify's own limits, by SIGALRM; checking.py kills what they do not end.
+_TIMEOUT_S = 5
+
+
+@lru_cache(maxsize=65536)
+def _gold(answer: str) -> list[Any]:
+    """The parsed reference answer; [] where math-verify cannot read it.
+
+    Most datasets hold bare LaTeX, which is only recognised as such between dollar signs.
+    """
+    from math_verify import parse
+
+    marked = "$" in answer or "\\boxed" in answer or "\\[" in answer or "\\(" in answer
+    parts = [] if marked else parse(f"${answer}$", parsing_timeout=_TIMEOUT_S)
+    return list(parts or parse(answer, parsing_timeout=_TIMEOUT_S))
+
+
+def score(answer: str, completion: str) -> tuple[float, str | None]:
+    """1 if the completion's boxed expression (or else its last one) equals the answer, else 0."""
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+
+    # Priority 0: a boxed expression goes before any other.
+    kinds = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
+    found = parse(completion, extraction_config=kinds, parsing_timeout=_TIMEOUT_S)
+    right = verify(_gold(answer), found, timeout_seconds=_TIMEOUT_S)
+    return float(right), _text(found)
+
+
+def _text(answer: list[Any]) -> str | None:
+    """What was parsed, as text; None of nothing, or of a number too long to be written."""
+    try:
+        return str(answer[0])[:LONGEST_ANSWER]
+    except (IndexError, ValueError):
+        return None
+
+
+_UNREADABLE = "which math-verify cannot read"
+# Reference answers that need no check.
+_ORDINARY = re.compile(r"-?\d{1,12}(\.\d{1,12})?")
+
+
+def fault(answer: str) -> str:
+    """Why a reference answer cannot be used; "" where its plain value in a box scores 1."""
+    if all(isinstance(part, str) for part in _gold(answer)):
+        return _UNREADABLE
+    plain = plain_value(answer)
+    if plain is None:
+        return "which is no single value"
+    if score(answer, f"\\boxed{{{plain}}}")[0] < 1:
+        return f"which math-verify reads as something else: \\boxed{{{plain}}} scores 0"
+    return ""
+
+
+# Numbers as people write them: 4 1/2, 1 000, 1,234.5, 2.5e3, 3/4, 12:05.
+_NUMBER = re.compile(
+    r"(?:(?<!\S)(?P<sign>-))?(?:(?P<whole>\d+)\s+(?P<over>\d+)/(?P<under>\d+)"
+    r"|\d{1,3}(?:\s\d{3})+(?!\d)|\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+|[/:]\d+)?)"
+)
+# Words that are no product of variables, and what of LaTeX is neither.
+_WORD = re.compile(r"(?<![^\s(])(?!(?:and|or)\b)[A-Za-z]{2,}")
+_LATEX = re.compile(r"\\(?:begin|end|text\w*|math\w*|mbox)\{[^{}]*\}|\\[A-Za-z]+")
+_CHOICE = re.compile(r"\(?([A-Z])[.)]\s+\S")
+
+
+def plain_value(answer: str) -> str | None:
+    """What an answer in a box would hold of a reference answer: its last box, its choice, or its
+    number alone; else all of it. None where there are several numbers among words."""
+    if "\\boxed{" in answer:
+        return _braced(answer.rpartition("\\boxed{")[2])
+    if choice := _CHOICE.match(answer):
+        return choice[1]
+    spelled = _LATEX.sub("", answer)
+    numbers, words = list(_NUMBER.finditer(spelled)), _WORD.search(spelled)
+    if len(numbers) == 1 and (words or numbers[0][0] == answer.strip()):
+        number = numbers[0]
+        if number["whole"]:
+            whole, over, under = map(int, number.group("whole", "over", "under"))
+            return f"{number['sign'] or ''}{whole * under + over}/{under}"
+        text = "".join(number[0].split())
+        return f"{Decimal(text):f}" if "e" in text else text
+    if words and numbers:
+        return None
+    return re.sub(r"(?<!\\)%", r"\\%", answer)
+
+
+def _braced(text: str) -> str:
+    """The text up to the brace that closes what it is in."""
+    depth = 1
+    for at, sign in enumerate(text):
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        if depth == 0:
+            return text[:at]
+    return text
 
 
 class _Layout(NamedTuple):

@@ -6,14 +6,15 @@ seeds share no entry. Problems are drawn in order, duplicates left out.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from isosweep.config.choices import one_of
 from isosweep.config.task import ReasoningGymConfig, TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.checking import ask_all, judged
+from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
 from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, content_id, in_template
 
 _SEED_STRIDE = 2**20
@@ -30,29 +31,29 @@ _DRAW_LIMIT_S = 120.0
 def pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems; fewer where the generator does not give them in ten times as
     many draws. Raises SettingError for an unknown generator or parameters that it refuses."""
-    config = _require_generator(task)
+    config, entries = _require_generator(task), _entries(task)
     distinct, problems = Distinct(), list[Problem]()
     most = wanted * _DRAWS_PER_PROBLEM
     index = 0
     while len(problems) < wanted and index < most:
         indices = range(index, min(most, index + wanted - len(problems)))
-        requests = [_request(task, "draw_entry") | {"index": i} for i in indices]
-        for i, entry in zip(indices, ask_all(requests, _DRAW_LIMIT_S), strict=True):
-            if i >= _SIZE and entry is not None and "IndexError" in entry.get("error", ""):
+        drawn = begin(draw, [(entries, i) for i in indices], _DRAW_LIMIT_S)()
+        for i, entry in zip(indices, drawn, strict=True):
+            question, answer, error = entry or ("", "", f"took over {_DRAW_LIMIT_S:.0f} s")
+            if i >= _SIZE and "IndexError" in error:
                 most = 0
                 break
-            if entry is None or "question" not in entry:
-                why = f"took over {_DRAW_LIMIT_S:.0f} s" if entry is None else entry["error"]
+            if error:
                 raise SettingError(
                     "task.reasoning_gym.parameters",
                     config.parameters,
-                    f"{config.generator} refuses them: entry {i} could not be made: {why}",
+                    f"{config.generator} refuses them: entry {i} could not be made: {error}",
                     "task.reasoning_gym.parameters=null, its own defaults, or fewer problems",
                 )
             bare = Problem(
-                problem_id=content_id(config.generator, entry["question"]),
-                prompt=entry["question"],
-                answer=entry["answer"],
+                problem_id=content_id(config.generator, question),
+                prompt=question,
+                answer=answer,
                 metadata=json.dumps({"index": i}),
             )
             problem = in_template(bare, task.template)
@@ -63,33 +64,69 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     return Pool(problems=tuple(problems), source=source, dropped=distinct.dropped)
 
 
-def judge(
+def judge_later(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> list[Judged]:
+) -> Callable[[], list[Judged]]:
     """The generator's own score of each completion, held to [0, 1]; 0 where it fails."""
-    request = _request(task, "score_reasoning")
-    requests = [
-        {**request, "index": json.loads(problem.metadata)["index"], "completion": completion}
-        for problem, completion in zip(problems, completions, strict=True)
-    ]
-    given = [judged(answer) for answer in ask_all(requests)]
-    return [each._replace(score=_held(each.score)) for each in given]
+    entries = _entries(task)
+    indices = [json.loads(problem.metadata)["index"] for problem in problems]
+    pairs = zip(indices, completions, strict=True)
+    return begin_judging(score, [(entries, index, text) for index, text in pairs])
 
 
-def _held(score: float) -> float:
-    return min(1.0, max(0.0, score)) if math.isfinite(score) else 0.0
+class Entries(NamedTuple):
+    """A generator's entries; `parameters`: as JSON."""
+
+    generator: str
+    seed: int
+    parameters: str
 
 
-def _request(task: TaskConfig, judge: str) -> dict[str, Any]:
+def _entries(task: TaskConfig) -> Entries:
     config = task.reasoning_gym
     assert config is not None
-    return {
-        "judge": judge,
-        "generator": config.generator,
-        "parameters": config.parameters or {},
-        "seed": task.data_seed * _SEED_STRIDE % _SEEDS,
-        "size": _SIZE,
-    }
+    parameters = json.dumps(config.parameters or {}, sort_keys=True)
+    return Entries(config.generator, task.data_seed * _SEED_STRIDE % _SEEDS, parameters)
+
+
+@lru_cache(maxsize=4)
+def _generator(entries: Entries) -> Any:
+    import reasoning_gym
+
+    parameters = json.loads(entries.parameters)
+    return reasoning_gym.create_dataset(
+        entries.generator, seed=entries.seed, size=_SIZE, **parameters
+    )
+
+
+@lru_cache(maxsize=65536)
+def _entry(entries: Entries, index: int) -> Any:
+    return _generator(entries)[index]
+
+
+def draw(entries: Entries, index: int) -> tuple[str, str, str]:
+    """Question and answer of one entry; and why the generator fails, or ""."""
+    try:
+        entry = _entry(entries, index)
+    except Exception as error:
+        return "", "", f"{type(error).__name__}: {error}"
+    return str(entry["question"]), str(entry["answer"] or ""), ""
+
+
+def score(entries: Entries, index: int, completion: str) -> tuple[float, str | None]:
+    """The generator's own score of the answer in `<answer>` tags, else of the last line.
+
+    The entry is made again, rather than sent, which would change it.
+    """
+    from reasoning_gym.utils import extract_answer
+
+    answer = extract_answer(completion)
+    if answer is None:
+        lines = [line.strip() for line in completion.splitlines() if line.strip()]
+        answer = lines[-1] if lines else None
+    given = float(_generator(entries).score_answer(answer, _entry(entries, index)))
+    held = min(1.0, max(0.0, given)) if math.isfinite(given) else 0.0
+    return held, answer and answer.strip()[:LONGEST_ANSWER]
 
 
 def _require_generator(task: TaskConfig) -> ReasoningGymConfig:

@@ -3,7 +3,7 @@
 import hashlib
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from isosweep.config.task import SortConfig, TaskConfig
 from isosweep.tasks.problem import Judged, Pool, Problem
@@ -49,16 +49,19 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     return Pool(problems=tuple(problems), source="sort")
 
 
-def judge(
+def judge_later(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> list[Judged]:
+) -> Callable[[], list[Judged]]:
     """1 if a completion (decoded, special tokens left out) holds the sorted digits, else 0."""
-    exact, found = _sort(task).answer == "exact", list[Judged]()
-    for problem, completion in zip(problems, completions, strict=True):
-        numbers = [completion.strip()] if exact else re.findall(r"\d+", completion)
-        answer = numbers[-1] if numbers else None
-        found.append(Judged(float(answer == problem.answer), answer))
-    return found
+    exact = _sort(task).answer == "exact"
+    pairs = list(zip(problems, completions, strict=True))
+    return lambda: [_judged(exact, problem, completion) for problem, completion in pairs]
+
+
+def _judged(exact: bool, problem: Problem, completion: str) -> Judged:
+    numbers = [completion.strip()] if exact else re.findall(r"\d+", completion)
+    answer = numbers[-1] if numbers else None
+    return Judged(float(answer == problem.answer), answer)
 
 
 def _sort(task: TaskConfig) -> SortConfig:

@@ -15,7 +15,8 @@ from isosweep.tasks import (
     problems_digest,
     training_problems,
 )
-from isosweep.tasks.checking import ask_all, close_checkers
+from isosweep.tasks.checking import begin
+from isosweep.tasks.mathematics import score
 from isosweep.tasks.problem import Problem, normalised
 from isosweep.tasks.stored import hold_problems
 from tests.conftest import make_config
@@ -118,7 +119,7 @@ def test_parquet_and_a_dataset_hold_the_same_problems(
 
 
 @pytest.mark.parametrize(
-    ("answer", "completion", "score"),
+    ("answer", "completion", "right"),
     [
         ("72", "so 9 times 8 is \\boxed{72}.", 1),
         ("72", "First 72, but no: \\boxed{71}", 0),
@@ -135,21 +136,68 @@ def test_parquet_and_a_dataset_hold_the_same_problems(
         ("72", "7\u0000\ud7ff2", 0),
     ],
 )
-def test_answers_are_compared_as_mathematics(answer: str, completion: str, score: float) -> None:
+def test_answers_are_compared_as_mathematics(answer: str, completion: str, right: float) -> None:
     problem = Problem(problem_id="p", prompt="?", answer=answer)
-    assert scores(make_config("task=math").task, [problem], [completion]) == [score]
+    assert scores(make_config("task=math").task, [problem], [completion]) == [right]
 
 
 def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked() -> None:
     # Nothing in this process could interrupt such a product of integers: it is one instruction.
-    hanging = {"judge": "score_math", "answer": "1", "completion": "\\boxed{9^{9^{9^{9}}}}"}
-    good = {"judge": "score_math", "answer": "1", "completion": "\\boxed{1}"}
-    assert ask_all([good]) == [{"score": 1.0, "answer": "1"}]
+    hanging, good = ("1", "\\boxed{9^{9^{9^{9}}}}"), ("1", "\\boxed{1}")
+    assert begin(score, [good])() == [(1.0, "1")]
     began = time.monotonic()
-    assert ask_all([hanging, good], limit_s=1.5)[0] is None
+    assert begin(score, [hanging, good], limit_s=1.5)() == [None, (1.0, "1")]
     assert time.monotonic() - began < 15
-    assert ask_all([good]) == [{"score": 1.0, "answer": "1"}]
-    close_checkers()
+    assert begin(score, [good])() == [(1.0, "1")]
+
+
+# References that math-verify reads, as something else than they mean.
+MISREAD = {
+    "8%": "\\boxed{8\\%} scores 0",
+    "4 1/2": "\\boxed{9/2} scores 0",
+    "9 (apples)": "\\boxed{9} scores 0",
+    "-9 dollars": "\\boxed{-9} scores 0",
+    "1,234 people": "\\boxed{1,234} scores 0",
+    "3/4 cup": "\\boxed{3/4} scores 0",
+    "2.5e3": "\\boxed{2500} scores 0",
+    "1 000": "\\boxed{1000} scores 0",
+    "C) 6": "\\boxed{C} scores 0",
+    "12:05 PM": "\\boxed{12:05} scores 0",
+    "First \\boxed{0} is wrong; so \\boxed{\\frac{1}{2}}.": "\\boxed{\\frac{1}{2}} scores 0",
+    "1 hour 30 minutes": "which is no single value",
+}
+# References that mean what math-verify reads.
+MEANT = (
+    *("72", "1,234", "10\\%", "$10", "x=5", "3,4,5", "2 or 3", "2xy+3", "18 \\text{ cm}", "7th"),
+    *("\\frac{1}{2} \\text{ hour}", "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "\\text{June 20}"),
+    *(
+        "x \\in [-2,7]",
+        "(A)",
+        "east",
+        "It is $\\boxed{\\frac{1}{2}}$.",
+        "6 - 5i",
+        "50^\\circ",
+        "5 cm",
+    ),
+)
+
+
+def test_a_reference_whose_plain_value_would_not_score_is_no_reference(tmp_path: Path) -> None:
+    rows = [{"problem": f"Row {i}?", "answer": answer} for i, answer in enumerate(MEANT)]
+    path = write_rows(tmp_path / "a.jsonl", rows)
+    sizes = (f"task.num_train_problems={len(MEANT) - 4}", "task.math.skip_unparseable=true")
+    assert problem_sets(math_task(path, *sizes))
+    odd = [{"problem": f"Odd {i}?", "answer": answer} for i, answer in enumerate(MISREAD)]
+    path = write_rows(path, rows + odd)
+    training = training_problems(math_task(path, *sizes))
+    assert all(problem.prompt.startswith("Row") for problem in training)
+    for answer, why in MISREAD.items():
+        (tmp_path / "one.jsonl").unlink(missing_ok=True)
+        path = write_rows(tmp_path / "one.jsonl", [*rows[:4], {"problem": "?", "answer": answer}])
+        with pytest.raises(SettingError) as caught:
+            problem_sets(math_task(path, "task.num_train_problems=1"))
+        assert "1 of 5 rows cannot be used: rows 5 of" in caught.value.rule
+        assert why in caught.value.rule
 
 
 def test_data_that_change_after_planning_are_refused(tmp_path: Path) -> None:
