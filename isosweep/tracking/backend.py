@@ -93,9 +93,13 @@ StoredRuns = dict[str | None, StoredRun]
 
 
 class Backend(Protocol):
-    """Where a view is stored. Methods raise whatever the store's library raises."""
+    """Where a view is stored. Methods raise whatever the store's library raises.
+
+    `name`: for people; `link`: where a server shows the sweep, None without one, or before `open`.
+    """
 
     name: str
+    link: str | None
 
     def open(self) -> StoredRuns:
         """Connect, make what is missing, and return the sweep's runs that are there."""
@@ -111,9 +115,6 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Write out everything: nothing follows for now."""
-
-    def link(self) -> str | None:
-        """Return where a server shows the sweep; None without one, or before `open`."""
 
 
 def sweep_name(paths: SweepPaths, plan: Plan) -> str:

@@ -40,7 +40,7 @@ class BackgroundTracker:
     def link(self) -> str | None:
         """Return where a server shows the sweep, once it has taken everything; else None."""
         done = not (self._thread.is_alive() or self._fault)
-        return self._tracker.backend.link() if done else None
+        return self._tracker.backend.link if done else None
 
     def close(self, status: FinalStatus | None) -> None:
         """Finish as `Tracker.finish`; returns after `join_s` at the latest."""

@@ -52,7 +52,7 @@ class MlflowBackend:
         self.uri = config.uri or f"sqlite:///{paths.runs.parent.resolve() / MLFLOW}"
         self.name = without_password(self.uri)
         self.served = self.uri.startswith(("http://", "https://"))
-        self.experiment_id = ""
+        self.link: str | None = None
         self._sweep, self._parent = sweep_name(paths, plan), ""
         # By the plan's id alone: a directory's name may hold quotes, which a filter cannot.
         self._filter = f"tags.`{_SWEEP_TAG}` LIKE '%@{plan.plan_id}'"
@@ -70,14 +70,15 @@ class MlflowBackend:
         # Two processes that make MLflow's tables at once both fail.
         with FileLock(database.with_suffix(".lock"), _MAKING_S) if database else nullcontext():
             self._connect()
-            name, self.experiment_id = self._experiment()
-            if not self.experiment_id:
+            name, self._experiment_id = self._experiment()
+            if not self._experiment_id:
                 made = self._client.create_experiment(name, self._artifacts, tags=_KIND)
-                self.experiment_id = str(made)
+                self._experiment_id = str(made)
         runs: StoredRuns = {}
         for run in self._search():
             runs.setdefault(run.data.tags.get(_RUN_TAG), _stored_run(run))
         self._parent = runs[None].key if None in runs else ""
+        self.link = self.link_at(self.name) if self.served else None
         return runs
 
     def find(self) -> bool:
@@ -85,8 +86,8 @@ class MlflowBackend:
         if self._database is not None and not self._database.is_file():
             return False
         self._connect()
-        _, self.experiment_id = self._experiment()
-        return bool(self.experiment_id and self._search())
+        _, self._experiment_id = self._experiment()
+        return bool(self._experiment_id and self._search())
 
     def create(self, run_id: str | None, name: str, begun: float | None) -> StoredRun:
         """As `Backend`."""
@@ -94,7 +95,7 @@ class MlflowBackend:
         if run_id is not None:
             tags |= {_RUN_TAG: run_id, _PARENT_TAG: self._parent}
         start = None if begun is None else _milliseconds(begun)
-        run = self._client.create_run(self.experiment_id, start, tags=tags, run_name=name)
+        run = self._client.create_run(self._experiment_id, start, tags=tags, run_name=name)
         if run_id is None:
             self._parent = run.info.run_id
         return _stored_run(run)
@@ -141,17 +142,13 @@ class MlflowBackend:
     def close(self) -> None:
         """As `Backend`: every call is written at once."""
 
-    def link(self) -> str | None:
-        """As `Backend`."""
-        return self.link_at(self.name) if self.served and self._parent else None
-
     def link_at(self, address: str, token: str = "") -> str:
         """Return the link to the sweep's runs as a table, by name, on a server at `address`;
         `token`: what it asks for."""
         view = {"searchFilter": self._filter, "orderByKey": "tags.`mlflow.runName`"}
         query = urlencode({"workflowType": "machine_learning", **view, "orderByAsc": "true"})
         login = f"?token={token}" if token else ""
-        return f"{address.rstrip('/')}/{login}#/experiments/{self.experiment_id}/runs?{query}"
+        return f"{address.rstrip('/')}/{login}#/experiments/{self._experiment_id}/runs?{query}"
 
     def _connect(self) -> None:
         require_own({"tracking.uri": self._config.uri})
@@ -181,7 +178,7 @@ class MlflowBackend:
 
     def _search(self) -> list[Any]:
         found = self._client.search_runs(
-            [self.experiment_id],
+            [self._experiment_id],
             self._filter,
             max_results=_MAX_RUNS,
             order_by=["attributes.start_time ASC"],

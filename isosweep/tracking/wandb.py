@@ -45,7 +45,7 @@ class WandbBackend:
         self.name = str(self._folder) if self._offline else without_password(_server(config))
         self._lock = FileLock(self._folder / "isosweep.lock", timeout=0)
         self._opened: list[StoredRun] = []
-        self._address: str | None = None
+        self.link: str | None = None
 
     def open(self) -> StoredRuns:
         """As `Backend`: nothing is known to be there. One process of a sweep has it open."""
@@ -94,7 +94,7 @@ class WandbBackend:
             for metric in ("heldout/*", "sets/*"):
                 handle.define_metric(metric, step_metric=self._compute)
         else:
-            self._address = None if self._offline else handle.url
+            self.link = None if self._offline else handle.url
         self._opened.append(run)
         return run
 
@@ -139,10 +139,6 @@ class WandbBackend:
         finally:
             self._opened.clear()
             self._lock.release()
-
-    def link(self) -> str | None:
-        """As `Backend`: the sweep's own run."""
-        return self._address
 
     def _note(self, run: StoredRun, last: int) -> None:
         run.sent = dict.fromkeys(_ROWS, last) | {"numbers": 0}

@@ -126,7 +126,7 @@ def test_what_wandb_sync_has_sent_is_gone_on_from(
     tracker = sweep.tracker()
     tracker.sync()
     tracker.backend.close()
-    assert str(tracker.backend.link()).startswith(f"{server.url}/me/isosweep/runs/")
+    assert str(tracker.backend.link).startswith(f"{server.url}/me/isosweep/runs/")
     assert len(server.runs) == 2
     run = first_run(server)
     assert run.steps == [0, *range(2, 41, 2)]

@@ -37,6 +37,18 @@ class Sent:
     def steps(self) -> list[int]:
         return [row["_step"] for row in self.rows]
 
+    @property
+    def bucket(self) -> dict[str, Any]:
+        """What W&B's client asks of a run."""
+        tail = json.dumps([json.dumps(row) for row in self.rows[-1:]])
+        return {
+            **{"id": self.key, "name": self.key, "project": _PROJECT, "sweepName": None},
+            "displayName": self.said.get("displayName", self.key),
+            **{"summaryMetrics": json.dumps(self.summary), "config": json.dumps(self.config)},
+            **{"historyLineCount": len(self.lines), "eventsLineCount": 0, "logLineCount": 0},
+            **{"historyTail": tail, "eventsTail": "[]", "tags": [], "wandbConfig": '{"t": 1}'},
+        }
+
     def points(self, metric: str) -> list[tuple[int, float]]:
         return [(row["_step"], row[metric]) for row in self.rows if metric in row]
 
@@ -103,7 +115,8 @@ class WandbServer:
             case "UpsertBucket":
                 return self._upserted(variables)
             case "RunResumeStatus":
-                return {"model": _PROJECT | {"bucket": self._known(variables)}}
+                known = self.runs.get(variables["name"])
+                return {"model": _PROJECT | {"bucket": known and known.bucket}}
             case "CreateRunFiles":
                 self.runs[variables["run"]].files += variables["files"]
                 urls = [{"name": f, "uploadUrl": f"{self.url}/put/{f}"} for f in variables["files"]]
@@ -120,32 +133,7 @@ class WandbServer:
         run.said |= {name: variables[name] for name in names if variables.get(name)}
         if variables.get("config"):
             run.config = json.loads(variables["config"])
-        bucket = {"id": key, "name": key, "project": _PROJECT}
-        bucket["displayName"] = run.said.get("displayName", key)
-        bucket |= {"config": json.dumps(run.config), "sweepName": None}
-        bucket["historyLineCount"] = len(run.lines)
-        return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
-
-    def _known(self, variables: dict[str, Any]) -> dict[str, Any] | None:
-        key = variables["name"]
-        run = self.runs.get(key)
-        if run is None:
-            return None
-        tail = json.dumps([json.dumps(run.lines[at]) for at in sorted(run.lines)[-1:]])
-        return {
-            "id": key,
-            "name": key,
-            "displayName": run.said.get("displayName", key),
-            "summaryMetrics": json.dumps(run.summary),
-            "config": json.dumps(run.config),
-            "tags": [],
-            "historyLineCount": len(run.lines),
-            "eventsLineCount": 0,
-            "logLineCount": 0,
-            "historyTail": tail,
-            "eventsTail": "[]",
-            "wandbConfig": json.dumps({"t": 1}),
-        }
+        return {"upsertBucket": {"bucket": run.bucket, "inserted": inserted}}
 
 
 _PROJECT = {"id": "1", "name": "isosweep", "entity": {"id": "1", "name": "me"}}
