@@ -371,27 +371,13 @@ class SweepTrainer(CheckpointedTrainer):
             result: tuple[Any, Any, Any] = trls(model, ids, mask, width, **more, **asked)
             return result
 
-        with changed(
-            trl_utils,
-            _CHUNKED_LOGPROB_CHUNK_SIZE=self._words,
-            # On a CPU too the head scores only tokens that bear loss, not those of prompts.
-            _use_triton=lambda device: True,
-        ):
+        # On a CPU too the head scores only tokens that bear loss, not those of prompts.
+        with changed(trl_utils, _use_triton=lambda device: True):
             if batch_size is None or compute_entropy:
                 return plain(*given, batch_size=batch_size, compute_entropy=compute_entropy)
             logs, shapes = scored(plain, *given, batch_size)
         self._book_computed("scoring", shapes)
         return logs, None, None
-
-    @property
-    def _words(self) -> int:
-        """Logits that are reserved for a token. TRL's 32,768 on a CPU would touch a page of memory
-        a token where the model's head tells fewer words apart."""
-        reserved: int = trl_utils._CHUNKED_LOGPROB_CHUNK_SIZE
-        if self.own_device.type != "cpu":
-            return reserved
-        named = int(self.model.config.get_text_config().vocab_size)
-        return min(reserved, max(named, len(self.model.get_output_embeddings().weight)))
 
     def log_probabilities(self, batch: Batch) -> Any:
         """Of every completion token, by the policy as it is: (rollouts, tokens)."""
