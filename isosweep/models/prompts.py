@@ -1,9 +1,11 @@
-"""Prompts as the model reads them, and chat templates that no run can be trained with."""
+"""Prompts as the model reads them, the texts that end its answers, and chat templates and texts
+that no run can be trained with."""
 
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from isosweep.config.generation import GenerationConfig
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
 from isosweep.errors import SettingError
 from isosweep.models.weights import weights
@@ -42,10 +44,28 @@ def prompt_tokens(
     return list(read["input_ids"])
 
 
-def require_prompts(model: ModelConfig, problems: Iterable[Problem]) -> None:
+def stop_tokens(generation: GenerationConfig, model: ModelConfig, tokenizer: Any) -> list[int]:
+    """Tokens of `generation.stop`, which end an answer besides those that the model was saved with.
+
+    Raises SettingError for a text that is not one token of the model.
+    """
+    found = []
+    for text in generation.stop:
+        ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if len(ids) != 1:
+            rule = f"{text!r} is {len(ids)} tokens of {model.name}, and each text is to be one"
+            raise SettingError("generation.stop", list(generation.stop), rule)
+        found += ids
+    return found
+
+
+def require_prompts(
+    generation: GenerationConfig, model: ModelConfig, problems: Iterable[Problem]
+) -> None:
     """Raise SettingError where a prompt cannot be rendered, ends the answer before it begins, or
-    depends on the time of day."""
-    if model.location is None and model.source == BUILTIN_MODEL:
+    depends on the time of day, and as `stop_tokens`."""
+    builtin = model.location is None and model.source == BUILTIN_MODEL
+    if builtin and not generation.stop:
         return
     from transformers import AutoTokenizer
 
@@ -57,6 +77,7 @@ def require_prompts(model: ModelConfig, problems: Iterable[Problem]) -> None:
     except Exception as error:
         rule = f"its tokenizer cannot be loaded: {type(error).__name__}: {error}"
         raise _refused(model, rule, "a directory with the model's own tokenizer") from None
+    stop_tokens(generation, model, tokenizer)
     for problem in problems:
         early, late = (
             prompt_tokens(tokenizer, problem, model, strftime_now=clock.strftime)

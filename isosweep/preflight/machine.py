@@ -18,7 +18,6 @@ from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.prompts import require_prompts
-from isosweep.models.stops import require_stops
 from isosweep.models.weights import Missing, missing_weights
 from isosweep.plan.evaluation import evaluations
 from isosweep.tasks.sets import problems_of_sets
@@ -62,14 +61,13 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         missing += dict.fromkeys(each for task in tasks if ours for each in _missing_data(task))
         raise PreflightError(missing)
     for variant in variants if ours else ():
-        require_stops(variant.config.generation, variant.config.model)
         try_loss(variant.config)
         # What is wrong with the problems is reported once, not by every worker.
         training = variant.problems.training
         sets = problems_of_sets(variant.config, training)
         firsts = {getattr(problem, "part", None): problem for problem in training}
         firsts |= {name: problems[0] for name, problems in sets.items()}
-        require_prompts(variant.config.model, firsts.values())
+        require_prompts(variant.config.generation, variant.config.model, firsts.values())
     if config.launcher.name == "slurm":
         from isosweep.launchers.sbatch import require_slurm
 

@@ -17,6 +17,8 @@ from fractions import Fraction
 from multiprocessing.connection import Connection
 from typing import Any
 
+# The exit code of tests that are passed: with 0 they may exit by themselves.
+PASSED = 99
 # Bytes of one call or result.
 _LONGEST = 64 << 20
 # What goes over the link beside JSON's own values: the name of its kind there, its types, what it

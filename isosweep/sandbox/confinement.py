@@ -11,6 +11,9 @@ import os
 import resource
 import signal
 
+_SECCOMP = ctypes.CDLL("libseccomp.so.2")
+_SECCOMP.seccomp_init.restype = ctypes.c_void_p
+
 # A call that this machine's architecture does not have is not allowed.
 _ALLOWED = """
 brk clock_getres clock_gettime clock_nanosleep close exit exit_group fstat futex getegid geteuid
@@ -69,18 +72,16 @@ def confine(parent: int, memory_bytes: int, cpu_s: int, output_bytes: int) -> No
 
 def _install_filter() -> None:
     """Have the kernel refuse all calls but those listed, also by way of another architecture."""
-    library = ctypes.CDLL("libseccomp.so.2")
-    library.seccomp_init.restype = ctypes.c_void_p
-    rules = ctypes.c_void_p(library.seccomp_init(_REFUSE))
+    rules = ctypes.c_void_p(_SECCOMP.seccomp_init(_REFUSE))
 
     def allow(name: str, *arguments: _Argument) -> None:
-        number = library.seccomp_syscall_resolve_name(name.encode())
+        number = _SECCOMP.seccomp_syscall_resolve_name(name.encode())
         listed = (_Argument * len(arguments))(*arguments)
-        library.seccomp_rule_add_array(rules, _ALLOW, number, len(arguments), listed)
+        _SECCOMP.seccomp_rule_add_array(rules, _ALLOW, number, len(arguments), listed)
 
     for name in _ALLOWED.split():
         allow(name)
     for name, (position, value) in _ALLOWED_WITH.items():
         allow(name, _Argument(position, _EQUAL, value))
-    if (error := -library.seccomp_load(rules)) != 0:
+    if (error := -_SECCOMP.seccomp_load(rules)) != 0:
         raise OSError(error, "the kernel takes no seccomp filter")

@@ -18,7 +18,7 @@ from trl import GRPOConfig
 from isosweep.config.evaluation_sets import on_all, on_sets
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError, SettingError
-from isosweep.models.prompts import prompt_tokens
+from isosweep.models.prompts import prompt_tokens, stop_tokens
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -31,7 +31,7 @@ from isosweep.training.beside import Beside
 from isosweep.training.checkpoints import Progress
 from isosweep.training.evaluate import Evaluator, base_identity
 from isosweep.training.loop import TrainingLoop
-from isosweep.training.policy import further_ends, keep_soft_cap, load_policy
+from isosweep.training.policy import keep_soft_cap, load_policy
 from isosweep.training.sampling import Policy, Tokenizer
 from isosweep.training.trainer import SweepTrainer
 from isosweep.training.trl_fsdp import sharded_reference
@@ -130,7 +130,8 @@ def make_trainer(
     if beside is not None and spec.generation.name == "vllm":
         compute_as_with_engine(spec)
     engine = vllm_engine(spec) if beside is None else nullcontext()
-    arguments = trl_arguments(spec, context, further_ends(spec, tokenizer), engine=beside is None)
+    ends = stop_tokens(spec.generation, spec.model, tokenizer)
+    arguments = trl_arguments(spec, context, ends, engine=beside is None)
     try:
         args = GRPOConfig(**arguments)
     except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from isosweep.errors import SettingError
 from isosweep.models.checkpoints import load_difference
-from isosweep.models.stops import stop_tokens
+from isosweep.models.prompts import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.training.distributed import COLLECTIVE_S
 from isosweep.training.sampling import Policy, Tokenizer
@@ -52,17 +52,8 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Policy, Tokenizer]:
         setting = "model.source" if spec.model.location is None else "model.path"
         raise SettingError(setting, directory, rule)
     keep_soft_cap(model)
-    sample_as_asked(model, further_ends(spec, tokenizer))
+    sample_as_asked(model, stop_tokens(spec.generation, spec.model, tokenizer))
     return model, tokenizer
-
-
-def further_ends(spec: RunSpec, tokenizer: Tokenizer) -> list[int]:
-    """Tokens of `generation.stop`."""
-
-    def encode(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    return stop_tokens(spec.generation, spec.model, encode)
 
 
 def sample_as_asked(model: Any, stop: Sequence[int]) -> None:

@@ -125,6 +125,15 @@ def test_a_date_that_is_given_to_a_template_is_no_clock(saved: Path, tmp_path: P
         "{% if date_string is not defined %}{% set date_string = strftime_now('%d') %}{% endif %}"
     )
     (saved / "chat_template.jinja").write_text(dated + "{{ date_string }}{{ messages[0].content }}")
-    require_prompts(model, [problem])
+    generation = make_config().generation
+    require_prompts(generation, model, [problem])
     with pytest.raises(SettingError, match="date_string: '26 Jul 2024'"):
-        require_prompts(model_at(saved), [problem])
+        require_prompts(generation, model_at(saved), [problem])
+
+
+def test_each_stop_has_to_be_one_token() -> None:
+    config = make_config("generation.stop=['5','7']")
+    require_prompts(config.generation, config.model, [])
+    config = make_config("generation.stop=['5','75']")
+    with pytest.raises(SettingError, match=r"generation.stop=.*'75' is 2 tokens of tiny"):
+        require_prompts(config.generation, config.model, [])

@@ -29,7 +29,6 @@ def sandbox() -> Iterator[Sandbox]:
     # PR_SET_CHILD_SUBREAPER (linux/prctl.h): what outlives its parent comes here.
     ctypes.CDLL(None).prctl(36, 1)
     sandbox = Sandbox()
-    assert prints(sandbox, "print(1)", "1")
     yield sandbox
     sandbox.close()
     ctypes.CDLL(None).prctl(36, 0)
@@ -289,7 +288,6 @@ def readable(pid: int) -> Iterator[bytes]:
 
 def test_programs_end_with_their_server() -> None:
     before, sandbox = processes(), Sandbox()
-    assert prints(sandbox, "print(1)", "1")
     with ThreadPoolExecutor(1) as pool:
         judged = pool.submit(prints, sandbox, "import time\ntime.sleep(30)", "1")
         while not processes(sandbox.pid):
