@@ -16,11 +16,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Required
+from typing import Annotated, Any
 
 from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError
-from pydantic_core import core_schema
-from typing_extensions import TypedDict
+from pydantic_core import core_schema, from_json
 
 from isosweep.compute import Compute
 from isosweep.files import (
@@ -40,6 +39,37 @@ FORMAT_VERSION = 2
 _OWN = re.compile(r"\d+\.jsonl")
 _WARNING = tuple(item.name for item in fields(HealthWarning))
 
+# Whole numbers that a float holds exactly, amounts whose sums and squares are finite, and times
+# that a date can be made of (the year 9999).
+_Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+_Number = Annotated[int, Field(strict=True, ge=1, le=2**53)]
+_Amount = Annotated[float, Field(strict=True, ge=0, le=1e100, allow_inf_nan=False)]
+_Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+_Time = Annotated[float, Field(strict=True, ge=0, le=253_402_300_799)]
+# Amounts of compute that lines may lack.
+_ADDED = frozenset(
+    (
+        *("scoring_hardware_flops", "training_hardware_flops"),
+        *("checkpoint_seconds", "startup_seconds"),
+    )
+)
+
+
+def _spent(*_: Any) -> core_schema.CoreSchema:
+    """What a line says of compute: every amount, and nothing else."""
+    count = core_schema.int_schema(strict=True, ge=0, le=2**53)
+    amount = core_schema.float_schema(strict=True, ge=0, le=1e100, allow_inf_nan=False)
+    uncounted = core_schema.nullable_schema(amount)
+    of_default = {int: count, float: amount, type(None): uncounted}
+    known = {
+        item.name: core_schema.typed_dict_field(
+            of_default[type(item.default)], required=item.name not in _ADDED
+        )
+        for item in fields(Compute)
+    }
+    amounts = core_schema.typed_dict_schema(known, extra_behavior="forbid")
+    return core_schema.no_info_after_validator_function(lambda given: Compute(**given), amounts)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
@@ -51,12 +81,21 @@ class Evaluation:
     that counts do not say. `completion_tokens`: mean length of a completion, where that is known.
     """
 
-    successes: tuple[int, ...] = ()
-    samples_per_problem: int = 1
-    completion_tokens: float | None = None
-    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    mean_reward: float | None = None
-    standard_error: float | None = None
+    successes: Annotated[tuple[_Count, ...], Field(min_length=1)] = ()
+    samples_per_problem: _Number = 1
+    completion_tokens: _Amount | None = None
+    scores: Mapping[str, tuple[_Share, ...]] = field(default_factory=dict)
+    mean_reward: _Share | None = None
+    standard_error: _Amount | None = None
+
+    def __post_init__(self) -> None:
+        samples = self.samples_per_problem
+        nothing = not self.successes and self.mean_reward is None
+        if nothing or max(self.successes, default=0) > samples:
+            raise ValueError(f"successes must be whole numbers from 0 to {samples}")
+        for name, own in self.scores.items():
+            if len(own) != len(self.successes):
+                raise ValueError(f"scores.{name} must be a number from 0 to 1 for every problem")
 
     @property
     def reward(self) -> float:
@@ -72,7 +111,7 @@ class Evaluation:
     @classmethod
     def from_json(cls, document: JsonObject) -> "Evaluation":
         """As it was written. Raises ValueError for what nobody measured."""
-        return cls(**_measured(TypeAdapter(_Measured).validate_python(document)))
+        return TypeAdapter(cls).validate_python(document)
 
 
 # Values of fields that a file leaves out.
@@ -87,10 +126,10 @@ class Record(Evaluation):
     that were evaluated, by name: no part of the budget.
     """
 
-    step: int
-    compute: Compute
-    unix_time: float
-    seconds: float = 0.0
+    step: _Count
+    compute: Annotated[Compute, GetPydanticSchema(_spent)]
+    unix_time: _Time
+    seconds: _Amount = 0.0
     sets: Mapping[str, Evaluation] = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
@@ -113,9 +152,9 @@ class Record(Evaluation):
 class AttemptStart:
     """The first line of an attempt: it goes on from `parent`'s checkpoint at `resumed_step`."""
 
-    attempt: int
-    parent: int | None
-    resumed_step: int
+    attempt: _Number
+    parent: _Number | None
+    resumed_step: _Count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +223,7 @@ def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
         try:
             for number, line in numbered_lines(path):
                 try:
-                    _take_line(owner, _read_line(line), starts, lines)
+                    _take_line(owner, line, starts, lines)
                 except ValueError as error:
                     problems.append(f"{path}:{number}: {error}")
         except OSError as error:
@@ -211,21 +250,21 @@ def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
 
 def _take_line(
     owner: int,
-    document: Any,
+    line: bytes,
     starts: dict[int, AttemptStart],
     lines: dict[tuple[int, int], Record],
 ) -> None:
     """Add what a line of attempt `owner`'s file says. Raises ValueError for what is not its."""
-    attempt = document["attempt"]
-    if attempt != owner:
-        raise ValueError(f"it is of attempt {attempt}, in the file of attempt {owner}")
-    if document["kind"] == "attempt":
-        starts[attempt] = _attempt_start(document)
-        return
-    record = _record(document)
-    if (attempt, record.step) in lines:
-        raise ValueError(f"step {record.step} again in attempt {attempt}")
-    lines[attempt, record.step] = record
+    read = _read_line(line, owner)
+    if isinstance(read, AttemptStart):
+        if read.parent is not None and read.parent >= owner:
+            # The chain would lead back to where it came from, and never end.
+            raise ValueError(f"attempt {owner} goes on from {read.parent}, a later one")
+        starts[owner] = read
+    elif (owner, read.step) in lines:
+        raise ValueError(f"step {read.step} again in attempt {owner}")
+    else:
+        lines[owner, read.step] = read
 
 
 def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
@@ -289,132 +328,34 @@ def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
                     yield line
 
 
-# Whole numbers that a float holds exactly, amounts whose sums and squares are finite, and times
-# that a date can be made of (the year 9999).
-_Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
-_Number = Annotated[int, Field(strict=True, ge=1, le=2**53)]
-_Amount = Annotated[float, Field(strict=True, ge=0, le=1e100, allow_inf_nan=False)]
-_Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-_Time = Annotated[float, Field(strict=True, ge=0, le=253_402_300_799)]
-_Version = Annotated[int, Field(strict=True, ge=1, le=FORMAT_VERSION)]
-# What lines may lack.
-_ADDED = frozenset(
-    (
-        *("scoring_hardware_flops", "training_hardware_flops"),
-        *("checkpoint_seconds", "startup_seconds"),
-    )
-)
-
-
-def _spent(*_: Any) -> core_schema.CoreSchema:
-    count = core_schema.int_schema(strict=True, ge=0, le=2**53)
-    amount = core_schema.float_schema(strict=True, ge=0, le=1e100, allow_inf_nan=False)
-    uncounted = core_schema.nullable_schema(amount)
-    of_default = {int: count, float: amount, type(None): uncounted}
-    known = {
-        item.name: core_schema.typed_dict_field(
-            of_default[type(item.default)], required=item.name not in _ADDED
-        )
-        for item in fields(Compute)
-    }
-    return core_schema.typed_dict_schema(known, extra_behavior="forbid")
-
-
-class _Measured(TypedDict, total=False):
-    """An `Evaluation` as a file has it."""
-
-    successes: list[Annotated[int, Field(strict=True)]]
-    samples_per_problem: _Number
-    completion_tokens: _Amount | None
-    scores: dict[str, list[_Share]]
-    mean_reward: _Share | None
-    standard_error: _Amount | None
-
-
-class _RecordLine(_Measured, total=False):
-    """A `Record` as its line has it."""
-
-    kind: Required[Literal["record"]]
-    version: Required[_Version]
-    attempt: Required[_Number]
-    step: Required[_Count]
-    compute: Required[Annotated[JsonObject, GetPydanticSchema(_spent)]]
-    unix_time: Required[_Time]
-    seconds: _Amount
-    sets: dict[str, _Measured]
-
-
-class _AttemptLine(TypedDict):
-    """An `AttemptStart` as its line has it."""
-
-    kind: Literal["attempt"]
-    version: _Version
-    attempt: _Number
-    parent: _Number | None
-    resumed_step: _Count
-
-
 @cache
-def _lines() -> TypeAdapter[_RecordLine | _AttemptLine]:
-    return TypeAdapter(Annotated[_RecordLine | _AttemptLine, Field(discriminator="kind")])
+def _kinds() -> dict[object, TypeAdapter[Any]]:
+    return {"record": TypeAdapter(Record), "attempt": TypeAdapter(AttemptStart)}
 
 
-def _read_line(line: bytes) -> Any:
-    """A line of a log of records. Raises ValueError, in words, for what is none."""
+def _read_line(line: bytes, owner: int) -> Record | AttemptStart:
+    """A line of attempt `owner`'s records. Raises ValueError, in words, for what is none."""
     try:
-        return _lines().validate_json(line)
+        document = from_json(line)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object (a torn line)")
+    kind, version, attempt = (document.get(name) for name in ("kind", "version", "attempt"))
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise ValueError(f"format version {version!r:.80}, not {FORMAT_VERSION}")
+    if not isinstance(kind, str) or kind not in _kinds():
+        raise ValueError(f"kind is {kind!r:.80}, neither attempt nor record")
+    if type(attempt) is not int or attempt != owner:
+        raise ValueError(f"it is of attempt {attempt!r:.80}, in the file of attempt {owner}")
+    try:
+        read: Record | AttemptStart = _kinds()[kind].validate_python(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-    if first["type"] == "json_invalid" or (first["type"], first["loc"]) == ("dict_type", ()):
-        raise ValueError("not a JSON object (a torn line)")
-    where = ".".join(map(str, first["loc"][1:])) or "kind"
-    if first["type"] == "missing":
-        raise ValueError(f"{where} is missing")
-    if where == "version":
-        raise ValueError(f"format version {first['input']!r}, not {FORMAT_VERSION}")
-    raise ValueError(f"{where} is {first['input']!r:.80}: {first['msg']}")
-
-
-def _attempt_start(line: _AttemptLine) -> AttemptStart:
-    """Raises ValueError for an attempt that goes on from a later one."""
-    start = AttemptStart(
-        attempt=line["attempt"], parent=line["parent"], resumed_step=line["resumed_step"]
-    )
-    if start.parent is not None and start.parent >= start.attempt:
-        # The chain would lead back to where it came from, and never end.
-        raise ValueError(f"attempt {start.attempt} goes on from {start.parent}, a later one")
-    return start
-
-
-def _record(line: _RecordLine) -> Record:
-    """Raises ValueError for what cannot have been measured."""
-    spent = line["compute"]
-    return Record(
-        **_measured(line),
-        step=line["step"],
-        compute=Compute(**spent),
-        unix_time=line["unix_time"],
-        seconds=line.get("seconds", 0.0),
-        sets={name: Evaluation(**_measured(own)) for name, own in line.get("sets", {}).items()},
-    )
-
-
-def _measured(line: _Measured) -> dict[str, Any]:
-    """Fields of an `Evaluation`. Raises ValueError for what cannot have been measured."""
-    samples, mean = line.get("samples_per_problem", 1), line.get("mean_reward")
-    successes = tuple(line.get("successes", ()))
-    counted = "successes" in line or mean is None
-    if counted and not (successes and min(successes) >= 0 and max(successes) <= samples):
-        raise ValueError(f"successes must be whole numbers from 0 to {samples}")
-    scores = {name: tuple(own) for name, own in line.get("scores", {}).items()}
-    for name, own in scores.items():
-        if len(own) != len(successes):
-            raise ValueError(f"scores.{name} must be a number from 0 to 1 for every problem")
-    return {
-        "successes": successes,
-        "samples_per_problem": samples,
-        "scores": scores,
-        "mean_reward": mean,
-        "standard_error": line.get("standard_error"),
-        "completion_tokens": line.get("completion_tokens"),
-    }
+        where, wrong = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        if first["type"] == "value_error":
+            raise ValueError(wrong) from None
+        if first["type"] == "missing":
+            raise ValueError(f"{where} is missing") from None
+        raise ValueError(f"{where} is {first['input']!r:.80}: {wrong}") from None
+    return read
