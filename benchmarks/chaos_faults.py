@@ -88,9 +88,9 @@ def fork_server_killed(world: World) -> bool:
     called = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            words = (process / "cmdline").read_bytes().split(b"\0")
+            words = (process / "cmdline").read_bytes()
             of_this = marked in (process / "environ").read_bytes().split(b"\0")
-            if b"isosweep.launchers.fork_server" in words and of_this:
+            if b"isosweep.launchers.preloaded" in words and of_this:
                 parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
                 called[int(process.name)] = int(parent)
     servers = sorted(pid for pid, parent in called.items() if parent not in called)

@@ -1,13 +1,14 @@
 """What is handed to sbatch: the resources of each run's job, and the text of an array of them."""
 
 import math
+import os
 import re
 import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,7 @@ def submitit_script(**parameters: Any) -> str:
 def _further(slurm: SlurmConfig, shape: Shape) -> dict[str, Any]:
     """Options that are handed on as they are, by name with underscores."""
     further: dict[str, Any] = {
+        **site_options(slurm),
         **slurm.named,
         "signal": f"USR2@{shape.lead_s}",
         ("requeue" if slurm.requeue else "no_requeue"): True,
@@ -211,41 +213,27 @@ def ranges(tasks: Sequence[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
-# Settings that sites export for all jobs of their users: without them sbatch may refuse the job, or
-# charge somebody else. Of sbatch's other variables none is heeded (`isosweep.commands`).
-_OF_SITE = ("account", "partition", "qos")
+# What sites export for all jobs of their users: without it sbatch may refuse the job, or charge
+# somebody else. Of sbatch's other variables none is heeded (`isosweep.commands`).
+_OF_SITE = ("account", "partition", "qos", "reservation")
 
 
-def with_site(
-    config: SweepConfig, environment: Mapping[str, str]
-) -> tuple[SweepConfig, dict[str, str]]:
-    """The config with sbatch's variables of `environment` in the place of settings that are not
-    given, and the value of each that was taken, by the variable's name."""
-    slurm, taken = config.launcher.slurm, {}
-    for option in (*_OF_SITE, "reservation"):
-        value = environment.get(f"SBATCH_{option.upper()}")
-        if not value or getattr(slurm, option, None) or option in slurm.additional:
-            continue
-        given: Any = value.split(",") if option == "partition" else value
-        if option in _OF_SITE:
-            slurm = replace(slurm, **{option: given})
-        else:
-            slurm = replace(slurm, additional={**slurm.additional, option: given})
-        taken[f"SBATCH_{option.upper()}"] = value
-    return replace(config, launcher=replace(config.launcher, slurm=slurm)), taken
+def site_options(slurm: SlurmConfig) -> dict[str, str]:
+    """Options of sbatch that its variables in the environment give, and no setting."""
+    given = {**slurm.named, **slurm.additional}
+    found = {option: os.environ.get(f"SBATCH_{option.upper()}") for option in _OF_SITE}
+    return {option: value for option, value in found.items() if value and option not in given}
 
 
 def longest_minutes(slurm: SlurmConfig) -> float:
     """Minutes that a job may take in the strictest of its partitions; infinite without a limit."""
-    if slurm.timeout_min is not None:
-        return math.inf
     longest = [math.inf]
+    named = {**site_options(slurm), **slurm.named}.get("partition", "").split(",")
     for line in call(["scontrol", "show", "partition", "--oneliner"]).output.splitlines():
         fields = dict(part.partition("=")[::2] for part in line.split())
-        default = fields.get("Default") == "YES"
-        named = fields.get("PartitionName") in (slurm.partition or ())
+        ours = fields["PartitionName"] in named if any(named) else fields.get("Default") == "YES"
         found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", fields.get("MaxTime", ""))
-        if found is not None and (named or (default and slurm.partition is None)):
+        if ours and found is not None:
             days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
             longest.append(days * 1440 + hours * 60 + minutes + seconds / 60)
     return min(longest)

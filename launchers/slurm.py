@@ -5,6 +5,7 @@ its state, or in another cluster, an id is somebody else's. How a run ended its 
 is believed where a job is gone without a word.
 """
 
+import math
 import os
 import re
 import time
@@ -27,7 +28,6 @@ from isosweep.launchers.sbatch import (
     longest_minutes,
     sbatch_text,
     shape_of,
-    with_site,
 )
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.attempts import Attempt, LauncherName, Status
@@ -157,7 +157,6 @@ class SlurmLauncher(Launcher):
     places = False
 
     def __init__(self, config: SweepConfig) -> None:
-        config, _ = with_site(config, os.environ)
         self._config, self._slurm = config, config.launcher.slurm
         self._variants = combinations(config)
         self.poll_s = _POLL_S
@@ -173,7 +172,7 @@ class SlurmLauncher(Launcher):
 
     @cached_property
     def _longest_min(self) -> float:
-        return longest_minutes(self._slurm)
+        return math.inf if self._slurm.timeout_min else longest_minutes(self._slurm)
 
     def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
         """Submit an array for each shape of job, in parts where a limit allows no more at once."""

@@ -1,6 +1,5 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from rich.console import Console
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.errors import SettingError
-from isosweep.launchers.sbatch import with_site
+from isosweep.launchers.sbatch import site_options
 from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import (
@@ -71,10 +70,9 @@ def show_site(config: "SweepConfig", console: Console) -> None:
     """Say which settings of Slurm jobs are the site's, and where they come from."""
     if config.launcher.name != "slurm":
         return
-    for variable, value in with_site(config, os.environ)[1].items():
-        option = variable.removeprefix("SBATCH_").lower()
+    for option, value in site_options(config.launcher.slurm).items():
         setting = f"launcher.slurm.{'additional.' if option == 'reservation' else ''}{option}"
-        say(console, f"{setting}={value} comes from {variable} in the environment")
+        say(console, f"{setting}={value} comes from SBATCH_{option.upper()} in the environment")
 
 
 def show_launch(study: Study, console: Console) -> int:

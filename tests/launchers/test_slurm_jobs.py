@@ -13,7 +13,7 @@ from isosweep.commands import Answer
 from isosweep.errors import RecordError
 from isosweep.launchers import sbatch, slurm
 from isosweep.launchers.launcher import Order, Refused
-from isosweep.launchers.sbatch import longest_minutes, with_site
+from isosweep.launchers.sbatch import longest_minutes, site_options
 from isosweep.launchers.slurm import SlurmLauncher, rows_of
 from isosweep.store.attempts import Attempt, Status, begin, read, submit
 from isosweep.store.paths import RunPaths
@@ -229,21 +229,16 @@ def test_the_strictest_of_the_partitions_limits_a_job(monkeypatch: pytest.Monkey
     assert longest_minutes(replace(settings, partition=["long"])) == math.inf
 
 
-def test_what_a_site_exports_is_asked_for_where_no_setting_is(tmp_path: Path) -> None:
-    site = {
-        "SBATCH_ACCOUNT": "lab",
-        "SBATCH_PARTITION": "a,b",
-        "SBATCH_QOS": "",
-        "SBATCH_GRES": "x",
-    }
-    given = "launcher.slurm.additional={reservation: r}"
-    config, taken = with_site(make_config(*SETTINGS, given), site | {"SBATCH_RESERVATION": "s"})
-    assert taken == {"SBATCH_ACCOUNT": "lab", "SBATCH_PARTITION": "a,b"}
-    slurm = config.launcher.slurm
-    assert (slurm.account, slurm.partition, slurm.qos) == ("lab", ["a", "b"], None)
-    assert slurm.additional == {"reservation": "r"}
-    of_site = with_site(make_config(*SETTINGS), {"SBATCH_RESERVATION": "s"})[0].launcher.slurm
-    assert of_site.additional == {"reservation": "s"}
-    config, taken = with_site(make_config(*SETTINGS, "launcher.slurm.account=mine"), site)
-    assert config.launcher.slurm.account == "mine"
-    assert list(taken) == ["SBATCH_PARTITION"]
+def test_what_a_site_exports_is_asked_for_where_no_setting_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {"ACCOUNT": "lab", "PARTITION": "a,b", "QOS": "", "GRES": "x", "RESERVATION": "s"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"SBATCH_{name}", value)
+
+    def asked(*settings: str) -> dict[str, str]:
+        return site_options(make_config(*SETTINGS, *settings).launcher.slurm)
+
+    assert asked() == {"account": "lab", "partition": "a,b", "reservation": "s"}
+    own = ("launcher.slurm.account=mine", "launcher.slurm.additional={reservation: r}")
+    assert asked(*own) == {"partition": "a,b"}
