@@ -6,7 +6,7 @@ FSDP's are written by torch's distributed checkpoints, each process's part by it
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from torch.distributed.checkpoint import FileSystemReader
 from transformers.trainer import FSDP_MODEL_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
-from trl import GRPOTrainer
 
 from isosweep.compute import Compute
 from isosweep.config.checkpoint import CheckpointConfig
@@ -35,6 +34,7 @@ from isosweep.store.checkpoints import (
 )
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
+from isosweep.training.sampling import Tokenizer
 from isosweep.training.stream import Stream
 
 # What accelerate puts before the names of weights.
@@ -123,71 +123,44 @@ class Saver:
             keep_only(self._attempt.run, self._attempt.number, [checkpoint])
         self._seconds = time.monotonic() - self._began
 
-    def end(self, write_whole: Callable[[Path], object]) -> None:
-        """Leave of the checkpoints what `checkpoint.keep` says, now that the run is over.
-
-        `write_whole` puts weights that lie there in parts together.
-        """
+    def end(self, model: Any, tokenizer: Tokenizer) -> None:
+        """Leave of the checkpoints what `checkpoint.keep` says, now that the run of `model` is
+        over."""
         self._attempt.check()
         run, number, keep = self._attempt.run, self._attempt.number, self._config.keep
         last = find_resume_point(run, number + 1).checkpoint
         if keep != "all":
             keep_only(run, number, [last] if last is not None and keep != "none" else [])
         if keep == "weights" and last is not None:
-            write_whole(last)
+            write_whole(last, model, tokenizer)
             keep_weights(last)
 
 
-class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's GRPOTrainer with files beside its checkpoints."""
+def write_whole(checkpoint: Path, model: Any, tokenizer: Tokenizer) -> None:
+    """Put FSDP's parts of a model's weights together, as `from_pretrained` reads them.
 
-    # Hooks.
-
-    def save_beside(self, checkpoint: Path) -> None:
-        """Add to a checkpoint what the trainer has to know when it goes on; on every process."""
-
-    def restore_from(self, checkpoint: Path) -> None:
-        """Take back what `save_beside` wrote."""
-
-    def write_whole(self, checkpoint: Path) -> None:
-        """Put FSDP's parts of the weights together, as `from_pretrained` reads them.
-
-        One process does, from the files, in its host's memory.
-        """
-        parts = checkpoint / f"{FSDP_MODEL_NAME}_0"
-        if not parts.is_dir():
-            return
-        stored = FileSystemReader(parts).read_metadata().state_dict_metadata
-        tied = {f"{_WEIGHTS}{name}" for name in self.model.all_tied_weights_keys}
-        weights = {
-            name: torch.empty(kept.size, dtype=kept.properties.dtype)
-            for name, kept in stored.items()
-            if name not in tied
-        }
-        torch.distributed.checkpoint.load(weights, checkpoint_id=parts, no_dist=True)
-        adapted = getattr(self.model, "peft_config", {})
-        for described in adapted.values() or (self.model.config, self.model.generation_config):
-            described.save_pretrained(checkpoint)
-        self.processing_class.save_pretrained(checkpoint)
-        save_file(
-            {name.removeprefix(_WEIGHTS): tensor for name, tensor in weights.items()},
-            checkpoint / (ADAPTER_SAFE_WEIGHTS_NAME if adapted else SAFE_WEIGHTS_NAME),
-            metadata={"format": "pt"},
-        )
-
-    # Overrides: TRL calls them.
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        directory = checkpoint_directory(self.args, self.state)
-        with writing(directory):
-            super()._save_checkpoint(model, trial)
-            self.save_beside(directory)
-
-    def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
-        """TRL's own, after the state beside the checkpoint is read back."""
-        if resume_from_checkpoint is not None:
-            self.restore_from(Path(resume_from_checkpoint))
-        return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
+    One process does, from the files, in its host's memory.
+    """
+    parts = checkpoint / f"{FSDP_MODEL_NAME}_0"
+    if not parts.is_dir():
+        return
+    stored = FileSystemReader(parts).read_metadata().state_dict_metadata
+    tied = {f"{_WEIGHTS}{name}" for name in model.all_tied_weights_keys}
+    weights = {
+        name: torch.empty(kept.size, dtype=kept.properties.dtype)
+        for name, kept in stored.items()
+        if name not in tied
+    }
+    torch.distributed.checkpoint.load(weights, checkpoint_id=parts, no_dist=True)
+    adapted = getattr(model, "peft_config", {})
+    for described in adapted.values() or (model.config, model.generation_config):
+        described.save_pretrained(checkpoint)
+    tokenizer.save_pretrained(checkpoint)
+    save_file(
+        {name.removeprefix(_WEIGHTS): tensor for name, tensor in weights.items()},
+        checkpoint / (ADAPTER_SAFE_WEIGHTS_NAME if adapted else SAFE_WEIGHTS_NAME),
+        metadata={"format": "pt"},
+    )
 
 
 def checkpoint_directory(args: Any, state: Any) -> Path:

@@ -38,19 +38,23 @@ class Waiting:
         """Have a batch wait that was just sampled."""
         self._batches.append(fresh)
 
-    def save(self, file: Path) -> None:
-        """Write the waiting batches."""
+    def save(self, checkpoint: Path, process: int) -> None:
+        """Write the waiting batches of a process into a checkpoint."""
+        if not self._lag:
+            return
         tensors = {
             f"{place}.{name}": value.contiguous()
             for place, batch in enumerate(self._batches)
             for name, value in batch.items()
         }
-        save_file(tensors, file)
+        save_file(tensors, checkpoint / f"waiting-{process}.safetensors")
 
-    def restore(self, file: Path, device: Any) -> None:
+    def restore(self, checkpoint: Path, process: int, device: Any) -> None:
         """Read back, to `device`, what `save` wrote."""
+        if not self._lag:
+            return
         batches: dict[int, Batch] = {}
-        for key, value in load_file(file).items():
+        for key, value in load_file(checkpoint / f"waiting-{process}.safetensors").items():
             place, _, name = key.partition(".")
             batches.setdefault(int(place), {})[name] = value.to(device)
         self._batches = deque(batches[place] for place in sorted(batches))

@@ -104,7 +104,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
     def tidy(self) -> None:
         """Leave of the checkpoints what is to be kept, now that the run is over."""
         if self.session.rank.leads:
-            self._saver.end(self.trainer.write_whole)
+            self._saver.end(self.trainer.model, self.trainer.processing_class)
 
     # What transformers calls.
 

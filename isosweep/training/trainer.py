@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from torch.optim.lr_scheduler import LambdaLR
+from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 from trl.rewards import get_soft_overlong_punishment
 from trl.trainer import utils as trl_utils
@@ -25,7 +26,7 @@ from isosweep.tasks.mixing import PartProblem
 from isosweep.training.arguments import ENDLESS
 from isosweep.training.beside import Beside
 from isosweep.training.changed import changed, without_routing
-from isosweep.training.checkpoints import CheckpointedTrainer
+from isosweep.training.checkpoints import checkpoint_directory, writing
 from isosweep.training.draws import Draws
 from isosweep.training.interruption import make_interruption
 from isosweep.training.lag import Waiting
@@ -71,7 +72,7 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class SweepTrainer(CheckpointedTrainer):
+class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
     """Trains one run: it draws from `stream`, books in `ledger`, and follows `spec.recipe`.
 
     The first reward function's score says what is right; others only shape the reward.
@@ -479,6 +480,19 @@ class SweepTrainer(CheckpointedTrainer):
             self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
         return self.lr_scheduler
 
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """TRL's own, with the rollouts that wait."""
+        directory = checkpoint_directory(self.args, self.state)
+        with writing(directory):
+            super()._save_checkpoint(model, trial)
+            self._waiting.save(directory, self.process)
+
+    def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
+        """TRL's own, once the rollouts that waited are read back."""
+        if resume_from_checkpoint is not None:
+            self._waiting.restore(Path(resume_from_checkpoint), self.process, self.own_device)
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
+
     # The policy and its backends.
 
     @property
@@ -556,19 +570,6 @@ class SweepTrainer(CheckpointedTrainer):
         """Go on where `sampling_state` was called, here or in another process."""
         self.stream.restore(state["stream"])
         self.ledger.restore_sampling(state["spent"])
-
-    def save_beside(self, checkpoint: Path) -> None:
-        """Write the batches that wait beside it."""
-        if self.spec.recipe.rollout_lag:
-            self._waiting.save(self._waiting_file(checkpoint))
-
-    def restore_from(self, checkpoint: Path) -> None:
-        """Read back what `save_beside` wrote."""
-        if self.spec.recipe.rollout_lag:
-            self._waiting.restore(self._waiting_file(checkpoint), self.own_device)
-
-    def _waiting_file(self, checkpoint: Path) -> Path:
-        return checkpoint / f"waiting-{self.process}.safetensors"
 
     def unlogged(self) -> dict[str, list[float]]:
         """What the next log would have given the means of, which it no longer does."""

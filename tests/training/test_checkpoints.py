@@ -118,7 +118,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
     # Nor does an attempt that another has overtaken remove it.
     claim(RunPaths(tmp_path))
     with pytest.raises(OvertakenError):
-        saver.end(lambda checkpoint: None)
+        saver.end(None, None)
     assert complete_checkpoints(own).keys() == {1}
 
 
@@ -212,7 +212,7 @@ def test_what_is_kept_of_a_run_that_has_ended(
     from isosweep.training.checkpoints import Saver
 
     run, before, newest = copy_of(stopped, tmp_path)
-    Saver(CheckpointConfig(keep=keep), state_of(run)).end(lambda checkpoint: None)
+    Saver(CheckpointConfig(keep=keep), state_of(run)).end(None, None)
     left = {*run.checkpoints.glob("*/*/")}
     start = find_resume_point(run, 2)
     wanted = {"all": {before, newest}, "none": set[Path]()}
