@@ -372,13 +372,26 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             result: tuple[Any, Any, Any] = trls(model, ids, mask, width, **more, **asked)
             return result
 
-        # On a CPU too the head scores only tokens that bear loss, not those of prompts.
-        with changed(trl_utils, _use_triton=lambda device: True):
+        with changed(
+            trl_utils,
+            _CHUNKED_LOGPROB_CHUNK_SIZE=self._logits_per_token,
+            # On a CPU too the head scores only tokens that bear loss, not those of prompts.
+            _use_triton=lambda device: True,
+        ):
             if batch_size is None or compute_entropy:
                 return plain(*given, batch_size=batch_size, compute_entropy=compute_entropy)
             logs, shapes = scored(plain, *given, batch_size)
         self._book_computed("scoring", shapes)
         return logs, None, None
+
+    @property
+    def _logits_per_token(self) -> int:
+        """Logits that the head reserves for a token: on a CPU no more than it has, as planned."""
+        reserved: int = trl_utils._CHUNKED_LOGPROB_CHUNK_SIZE
+        if self.own_device.type != "cpu":
+            return reserved
+        named = int(self.model.config.get_text_config().vocab_size)
+        return min(reserved, max(named, len(self.model.get_output_embeddings().weight)))
 
     def log_probabilities(self, batch: Batch) -> Any:
         """Of every completion token, by the policy as it is: (rollouts, tokens)."""

@@ -70,6 +70,9 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     from trl.kernels import chunked_logprob as kernels
     from trl.trainer import utils
 
+    from isosweep.training.changed import changed
+    from isosweep.training.trainer import SweepTrainer
+
     def unseen(function: Any) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             if live is not None:
@@ -100,8 +103,11 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     # A GPU multiplies bfloat16 into float32 without copies.
     kernels._addmm_fp32 = unseen(plain["_addmm_fp32"])
     kernels.triton = Triton
+    # Tiles have all their columns there.
+    whole = property(lambda trainer: utils._CHUNKED_LOGPROB_CHUNK_SIZE)
     try:
-        yield
+        with changed(SweepTrainer, _logits_per_token=whole):
+            yield
     finally:
         utils._use_triton = plain["_use_triton"]
         for name, value in (plain | folds).items():
