@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from isosweep.config.mixture import apportioned
-from isosweep.config.task import Share, TaskConfig, difficulty_shares
+from isosweep.config.task import TaskConfig, difficulty_shares
 from isosweep.difficulty.measurement import FORMAT_VERSION, Measurement
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json
@@ -22,7 +20,11 @@ class Selection:
 
     sets: ProblemSets
     document: JsonObject
-    sha256: str
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the document, which names it."""
+        return _sha256(self.document)
 
 
 def select(task: TaskConfig, measured: Measurement) -> Selection:
@@ -32,33 +34,40 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
     """
     shares = difficulty_shares(task.difficulty)
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
-    ordered = shuffled(measured.problems, task.data_seed)
-    available: list[list[Problem]] = []
-    taken: set[str] = set()
-    for share in shares:
-        in_range = [p for p in ordered if share.low <= rates[p.problem_id] <= share.high]
-        available.append([p for p in in_range if p.problem_id not in taken])
-        taken |= {p.problem_id for p in in_range}
-    heldout_counts = _counts(task.num_eval_problems, shares)
-    training_counts = _counts(task.num_train_problems, shares)
-    asked = [*zip(heldout_counts, training_counts, strict=True)]
-    sizes = [len(problems) for problems in available]
-    if any(size < first + more for size, (first, more) in zip(sizes, asked, strict=True)):
-        raise _too_few(task, measured, shares, sizes, asked)
-    heldout, training = [], []
-    for problems, (first, more) in zip(available, asked, strict=True):
-        heldout += problems[:first]
-        training += problems[first : first + more]
+    by_share = [share.share for share in shares]
+    counts = zip(
+        apportioned(task.num_eval_problems, by_share),
+        apportioned(task.num_train_problems, by_share),
+        strict=True,
+    )
+    left = shuffled(measured.problems, task.data_seed)
+    heldout, training, shortages = list[Problem](), list[Problem](), list[str]()
+    for share, (first, more) in zip(shares, counts, strict=True):
+        inside = [p for p in left if share.low <= rates[p.problem_id] <= share.high]
+        left = [p for p in left if not share.low <= rates[p.problem_id] <= share.high]
+        heldout += inside[:first]
+        training += inside[first : first + more]
+        had = f"{share.name} (success rates {share.low:g} to {share.high:g}) has {len(inside)}"
+        shortages.append(f"{had} of the {first + more} asked for")
+    if len(heldout) + len(training) < task.num_eval_problems + task.num_train_problems:
+        rule = (
+            f"with task.num_train_problems={task.num_train_problems} and task.num_eval_problems="
+            f"{task.num_eval_problems}, of {len(measured.problems)} measured problems "
+            f"{', '.join(shortages)}"
+        )
+        nearest = "fewer of both, a larger difficulty.max_problems, or task.difficulty=[0,1]"
+        raise SettingError("task.difficulty", task.difficulty, rule, nearest)
     sets = ProblemSets(
         training=tuple(shuffled(training, task.data_seed)),
         heldout=tuple(shuffled(heldout, task.data_seed)),
     )
-    document = {
-        "version": FORMAT_VERSION,
-        "training": [_entry(problem, rates) for problem in sets.training],
-        "heldout": [_entry(problem, rates) for problem in sets.heldout],
-    }
-    return Selection(sets=sets, document=document, sha256=_sha256(document))
+    document: JsonObject = {"version": FORMAT_VERSION}
+    for name, problems in (("training", sets.training), ("heldout", sets.heldout)):
+        document[name] = [
+            {"problem": asdict(problem), "success_rate": rates[problem.problem_id]}
+            for problem in problems
+        ]
+    return Selection(sets=sets, document=document)
 
 
 def store_selection(run: RunPaths, selection: Selection) -> None:
@@ -86,34 +95,6 @@ def load_selection(run: RunPaths, task: TaskConfig) -> None:
         for name in ("training", "heldout")
     )
     use_problems(task, ProblemSets(training=training, heldout=heldout))
-
-
-def _counts(number: int, shares: Sequence[Share]) -> list[int]:
-    return apportioned(number, [share.share for share in shares])
-
-
-def _too_few(
-    task: TaskConfig,
-    measured: Measurement,
-    shares: Sequence[Share],
-    sizes: Sequence[int],
-    asked: Sequence[tuple[int, int]],
-) -> SettingError:
-    shortages = ", ".join(
-        f"{share.name} (success rates {share.low:g} to {share.high:g}) has {size} of the "
-        f"{sum(both)} asked for"
-        for share, size, both in zip(shares, sizes, asked, strict=True)
-    )
-    rule = (
-        f"with task.num_train_problems={task.num_train_problems} and task.num_eval_problems="
-        f"{task.num_eval_problems}, of {len(measured.problems)} measured problems {shortages}"
-    )
-    nearest = "fewer of both, a larger difficulty.max_problems, or task.difficulty=[0,1]"
-    return SettingError("task.difficulty", task.difficulty, rule, nearest)
-
-
-def _entry(problem: Problem, rates: dict[str, float]) -> dict[str, Any]:
-    return {"problem": asdict(problem), "success_rate": rates[problem.problem_id]}
 
 
 def _sha256(document: JsonObject) -> str:

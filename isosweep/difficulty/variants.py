@@ -7,9 +7,8 @@ from pathlib import Path
 
 from isosweep.config.axes import Variant, combinations
 from isosweep.config.evaluation_sets import is_chosen, of_set, on_parts, on_sets
-from isosweep.config.mixture import MixtureConfig, of_part
+from isosweep.config.mixture import of_part
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import TaskConfig
 from isosweep.difficulty.measurement import complete_measurement, is_measured
 from isosweep.difficulty.selection import Selection, select
 from isosweep.errors import SettingError
@@ -18,20 +17,14 @@ from isosweep.tasks import ProblemSets, problem_sets, use_problems
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenVariant(Variant):
-    """A variant whose config names its problems; `selection`: those chosen by difficulty, and
-    `of_sets`: those of the parts of a mixture and of further evaluation sets that are.
+    """A variant whose config names its problems by their hash; `selections`: those of its task, of
+    its mixture's parts and of its further evaluation sets that are chosen by difficulty.
 
-    `unmeasured`: they are still to be chosen, and there may be too few.
+    `unmeasured`: some are still to be chosen, and there may be too few.
     """
 
-    selection: Selection | None = None
-    of_sets: tuple[Selection, ...] = ()
+    selections: tuple[Selection, ...] = ()
     unmeasured: bool = False
-
-    @property
-    def selections(self) -> tuple[Selection, ...]:
-        """All problems that were chosen by difficulty."""
-        return (self.selection, *self.of_sets) if self.selection else self.of_sets
 
     @property
     def problems(self) -> ProblemSets:
@@ -39,8 +32,6 @@ class ChosenVariant(Variant):
 
         Raises SettingError where they cannot be drawn: too few, unreadable, or a broken source.
         """
-        if self.selection is not None:
-            return self.selection.sets
         return problem_sets(self.config.task)
 
 
@@ -56,86 +47,49 @@ def choose_variants(config: SweepConfig, *, measured: bool = True) -> tuple[Chos
 
 
 def _chosen(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
-    chosen = _with_problems(variant, sweeps, needed)
-    for name, on in on_sets(chosen.config).items():
-        own = (chosen.config.evaluation.sets or {})[name]
-        if is_chosen(own, on.task):
-            try:
-                chosen = _with_set(chosen, name, on, sweeps, needed)
-            except SettingError as error:
-                raise of_set(name, error) from None
-    return chosen
+    config, selections, unmeasured = variant.config, list[Selection](), False
 
+    def choose(on: SweepConfig, *, beside_training: bool = False) -> str:
+        """The hash of the problems of `on` that are chosen; of a set those not trained on."""
+        nonlocal unmeasured
+        # What a set has beside unknown problems is not known either.
+        if not needed and (unmeasured or not is_measured(on, sweeps)):
+            unmeasured = True
+            # Runs of another difficulty are other runs, though it is not known yet on what.
+            described = json.dumps(on.task.difficulty, sort_keys=True)
+            return f"unmeasured-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+        measured, task = complete_measurement(on, sweeps), on.task
+        if beside_training:
+            trained = {problem.problem_id for problem in problem_sets(config.task).training}
+            # Nothing is trained on a set: one problem is the least that can be asked for.
+            measured, task = measured.without(trained), replace(task, num_train_problems=1)
+        selections.append(select(task, measured))
+        sha256 = selections[-1].sha256
+        use_problems(replace(on.task, selection_sha256=sha256), selections[-1].sets)
+        return sha256
 
-def _with_set(
-    variant: ChosenVariant, name: str, on: SweepConfig, sweeps: Path, needed: bool
-) -> ChosenVariant:
-    """The variant with the problems of one set chosen, among those that it does not train on."""
-    task, selections = on.task, variant.of_sets
-    known = not variant.unmeasured and is_measured(on, sweeps)
-    if not (needed or known):
-        # Nor is it where it is not known yet what is trained on.
-        sha256, unmeasured = _unknown(task), True
-    else:
-        measured = complete_measurement(on, sweeps)
-        trained = {problem.problem_id for problem in variant.problems.training}
-        # Nothing is trained on it: one problem is the least that can be asked for.
-        least = replace(task, num_train_problems=1)
-        selection = select(least, measured.without(trained))
-        sha256, unmeasured = selection.sha256, variant.unmeasured
-        selections = (*selections, selection)
-        use_problems(replace(task, selection_sha256=sha256), selection.sets)
-    sets = dict(variant.config.evaluation.sets or {})
-    sets[name] = replace(sets[name], task={**(sets[name].task or {}), "selection_sha256": sha256})
-    evaluation = replace(variant.config.evaluation, sets=sets)
-    config = replace(variant.config, evaluation=evaluation)
-    return replace(variant, config=config, of_sets=selections, unmeasured=unmeasured)
-
-
-def _unknown(task: TaskConfig) -> str:
-    """In the place of a hash: runs of another difficulty are other runs, though it is not known yet
-    on what."""
-    described = json.dumps(task.difficulty, sort_keys=True)
-    return f"unmeasured-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
-
-
-def _with_problems(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
-    config = variant.config
     if config.task.mixture is not None:
-        return _with_parts(variant, config.task.mixture, sweeps, needed)
-    if config.task.difficulty is None:
-        return ChosenVariant(axes=variant.axes, config=config)
-    if not needed and not is_measured(config, sweeps):
-        task = replace(config.task, selection_sha256=_unknown(config.task))
+        parts = dict(config.task.mixture.parts)
+        for name, on in on_parts(config).items():
+            try:
+                if on.task.difficulty is not None:
+                    parts[name] = {**parts[name], "selection_sha256": choose(on)}
+            except SettingError as error:
+                raise of_part(name, error) from None
+        task = replace(config.task, mixture=replace(config.task.mixture, parts=parts))
         config = replace(config, task=task)
-        return ChosenVariant(axes=variant.axes, config=config, unmeasured=True)
-    measured = complete_measurement(config, sweeps)
-    selection = select(config.task, measured)
-    task = replace(config.task, selection_sha256=selection.sha256)
-    return ChosenVariant(axes=variant.axes, config=replace(config, task=task), selection=selection)
-
-
-def _with_parts(
-    variant: Variant, mixture: MixtureConfig, sweeps: Path, needed: bool
-) -> ChosenVariant:
-    """The variant with the problems of its mixture's parts chosen, each as a task alone."""
-    config, parts = variant.config, dict(mixture.parts)
-    chosen: dict[str, ChosenVariant] = {}
-    for name, on in on_parts(config).items():
+    elif config.task.difficulty is not None:
+        config = replace(config, task=replace(config.task, selection_sha256=choose(config)))
+    sets = dict(config.evaluation.sets or {})
+    for name, on in on_sets(config).items():
         try:
-            own = _with_problems(Variant(axes={}, config=on), sweeps, needed)
+            if is_chosen(sets[name], on.task):
+                sha256 = choose(on, beside_training=True)
+                own = {**(sets[name].task or {}), "selection_sha256": sha256}
+                sets[name] = replace(sets[name], task=own)
+                config = replace(config, evaluation=replace(config.evaluation, sets=dict(sets)))
         except SettingError as error:
-            raise of_part(name, error) from None
-        if sha256 := own.config.task.selection_sha256:
-            chosen[name] = own
-            parts[name] = {**parts[name], "selection_sha256": sha256}
-    task = replace(config.task, mixture=replace(mixture, parts=parts))
-    selections = {name: own.selection for name, own in chosen.items() if own.selection}
-    for name, selection in selections.items():
-        use_problems(task.parts[name], selection.sets)
+            raise of_set(name, error) from None
     return ChosenVariant(
-        axes=variant.axes,
-        config=replace(config, task=task),
-        of_sets=tuple(selections.values()),
-        unmeasured=any(own.unmeasured for own in chosen.values()),
+        axes=variant.axes, config=config, selections=tuple(selections), unmeasured=unmeasured
     )
