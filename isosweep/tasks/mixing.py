@@ -1,12 +1,12 @@
 """The problems of a mixture: those of its parts, each of which says whose it is."""
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.problem import Problem, ProblemSets, normalised
+from isosweep.tasks.problem import Distinct, Problem, ProblemSets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,17 @@ def mixed(task: TaskConfig, parts: Mapping[str, ProblemSets]) -> ProblemSets:
     Raises SettingError where two parts share a problem, which one might train on and the other
     hold out.
     """
-    _require_apart(task, parts)
+    problems = {name: (*sets.training, *sets.heldout) for name, sets in parts.items()}
+    for other, name in itertools.combinations(parts, 2):
+        known = [(task.parts[other], problems[other])]
+        own = not_among(task.parts[name], problems[name], known)
+        if shared := len(problems[name]) - len(own):
+            rule = (
+                f"has {shared} problems that part {other} has too, and what one part holds out the "
+                "other may train on"
+            )
+            nearest = f"task.mixture.parts.{name} with a source of its own"
+            raise SettingError(f"task.mixture.parts.{name}", task.parts[name].name, rule, nearest)
     return ProblemSets(
         training=tuple(in_part(n, p) for n, sets in parts.items() for p in sets.training),
         heldout=tuple(in_part(n, p) for n, sets in parts.items() for p in sets.heldout),
@@ -41,30 +51,18 @@ def mixed(task: TaskConfig, parts: Mapping[str, ProblemSets]) -> ProblemSets:
     )
 
 
-def same_ids(one: TaskConfig, other: TaskConfig) -> bool:
-    """Whether an id means the same problem in both; rows of two sources may share a number."""
-    same_source = asdict(one)[one.kind] == asdict(other)[one.kind]
-    return same_source or one.kind == other.kind in ("sort", "reasoning_gym")
-
-
-def _require_apart(task: TaskConfig, parts: Mapping[str, ProblemSets]) -> None:
-    for other, name in itertools.combinations(parts, 2):
-        ids = same_ids(task.parts[name], task.parts[other])
-        known = {key for problem in _all(parts[other]) for key in _keys(problem, ids)}
-        shared = sum(bool(known & _keys(problem, ids)) for problem in _all(parts[name]))
-        if shared:
-            rule = (
-                f"has {shared} problems that part {other} has too, and what one part holds out the "
-                "other may train on"
-            )
-            nearest = f"task.mixture.parts.{name} with a source of its own"
-            raise SettingError(f"task.mixture.parts.{name}", task.parts[name].name, rule, nearest)
-
-
-def _all(sets: ProblemSets) -> tuple[Problem, ...]:
-    return (*sets.training, *sets.heldout)
-
-
-def _keys(problem: Problem, ids: bool) -> set[str]:
-    """What a problem is known by: its text, and its id where that says it."""
-    return {f"text:{normalised(problem.prompt)}"} | ({f"id:{problem.problem_id}"} if ids else set())
+def not_among(
+    task: TaskConfig,
+    problems: Iterable[Problem],
+    others: Sequence[tuple[TaskConfig, Sequence[Problem]]],
+) -> list[Problem]:
+    """The problems of `task` that no other task has: by their text, and by their id where it means
+    the same problem in both; rows of two sources may share a number."""
+    distinct, ids = Distinct(), set[str]()
+    for place, (other, known) in enumerate(others):
+        same_source = asdict(task)[task.kind] == asdict(other)[other.kind]
+        if same_source or task.kind == other.kind in ("sort", "reasoning_gym"):
+            ids |= {problem.problem_id for problem in known}
+        for problem in known:
+            distinct.take(replace(problem, problem_id=f"other:{place}:{problem.problem_id}"))
+    return [p for p in problems if p.problem_id not in ids and distinct.take(p)]

@@ -149,32 +149,22 @@ def _number(value: Any) -> float | None:
     return float(number[0]) if number else None
 
 
-def _require_unchanged(config: RowsConfig, path: str) -> None:
-    """Raise SettingError if the file is not the one that `data_sha256` was taken of."""
-    if config.data_sha256 is None:
-        return
-    setting = f"{config.group}.path"
-    now = file_sha256(setting, path)
-    if now != config.data_sha256:
-        rule = (
-            f"has changed: its sha256 is {now[:12]}..., and what was planned is "
-            f"{config.data_sha256[:12]}..."
-        )
-        nearest = "put the old file back, or plan anew with mode=plan and another sweep_dir"
-        raise SettingError(setting, path, rule, nearest)
-
-
 def _read_rows(config: RowsConfig) -> Iterator[tuple[int, Row]]:
-    """Row numbers, from 1, and rows. Raises SettingError for what cannot be read."""
-    if config.path is None:
-        yield from enumerate(_dataset(config), start=1)
-        return
-    _require_unchanged(config, config.path)
-    setting = f"{config.group}.path"
-    if config.path.endswith(".parquet"):
-        yield from enumerate(_parquet(setting, config.path), start=1)
-    else:
-        yield from _json(setting, config.path)
+    """Row numbers, from 1, and rows. Raises SettingError for what cannot be read, and for a file
+    that is not the one that `data_sha256` was taken of."""
+    path, setting = config.path, f"{config.group}.path"
+    if path is not None and config.data_sha256 is not None:
+        now = file_sha256(setting, path)
+        if now != config.data_sha256:
+            rule = (
+                f"has changed: its sha256 is {now[:12]}..., and what was planned is "
+                f"{config.data_sha256[:12]}..."
+            )
+            nearest = "put the old file back, or plan anew with mode=plan and another sweep_dir"
+            raise SettingError(setting, path, rule, nearest)
+    if path is None or path.endswith(".parquet"):
+        return enumerate(_dataset(config), start=1)
+    return _json(setting, path)
 
 
 def first_row(config: RowsConfig) -> Row:
@@ -210,33 +200,26 @@ def _json(setting: str, path: str) -> Iterator[tuple[int, Row]]:
                 yield at, row
 
 
-def _parquet(setting: str, path: str) -> Iterator[Row]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                yield from batch.to_pylist()
-    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
-        rule = f"is no Parquet file that can be read: {str(error).splitlines()[0]}"
-        raise SettingError(setting, path, rule) from None
-
-
 def _dataset(config: RowsConfig) -> Iterator[Row]:
+    """Rows of a dataset or of a Parquet file, of which no copy is made."""
     import datasets
 
+    name, subset, split = config.dataset, config.subset, config.split
     try:
-        rows = datasets.load_dataset(
-            config.dataset, config.subset, split=config.split, revision=config.revision
-        )
+        if config.path is None:
+            rows = datasets.load_dataset(name, subset, split=split, revision=config.revision)
+        else:
+            own = {"data_files": config.path, "split": "train", "streaming": True}
+            rows = datasets.load_dataset("parquet", **own)
+        yield from rows
     # The library raises its own kinds of error and others' (HTTP, file system, values).
     except Exception as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        rule = f"datasets cannot load split {config.split!r} of subset {config.subset}: {lines[0]}"
-        setting = f"{config.group}.dataset"
-        raise SettingError(setting, config.dataset, rule, other_data(config)) from None
-    yield from rows
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        if config.path is not None:
+            rule = f"is no Parquet file that can be read: {why}"
+            raise SettingError(f"{config.group}.path", config.path, rule) from None
+        rule = f"datasets cannot load split {split!r} of subset {subset}: {why}"
+        raise SettingError(f"{config.group}.dataset", name, rule, other_data(config)) from None
 
 
 def is_cached(config: RowsConfig) -> bool:
