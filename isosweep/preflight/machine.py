@@ -20,6 +20,7 @@ from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.prompts import require_prompts
 from isosweep.models.weights import Missing, missing_weights
 from isosweep.plan.evaluation import evaluations
+from isosweep.sandbox.judging import Sandbox
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.training.loss import try_loss
 
@@ -209,13 +210,13 @@ def _missing_data(task: TaskConfig) -> Missing:
 
 def _missing_sandbox() -> Missing:
     """What keeps this machine from running programs that nobody has read; nodes may differ."""
-    from isosweep.tasks.code import missing_sandbox
-
-    why = missing_sandbox()
-    if why is None:
-        return []
-    remedy = (
-        "run on Linux with libseccomp and seccomp filters, which a container must not forbid; "
-        "task=code has no other way to run programs"
-    )
-    return [(f"a sandbox for programs (task=code): {why}", remedy)]
+    try:
+        Sandbox().close()
+    # Of a system that is no Linux any.
+    except Exception as error:
+        remedy = (
+            "run on Linux with libseccomp and seccomp filters, which a container must not forbid; "
+            "task=code has no other way to run programs"
+        )
+        return [(f"a sandbox for programs (task=code): {error}", remedy)]
+    return []

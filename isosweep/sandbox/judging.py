@@ -54,6 +54,7 @@ class Sandbox:
         except OSError:
             begun = False
         if not begun:
+            self.close()
             raise SandboxError("the kernel takes no seccomp filter, or the message above says why")
 
     @property

@@ -18,7 +18,7 @@ from isosweep.config.rows import CodeConfig
 from isosweep.config.task import TaskConfig
 from isosweep.sandbox.calls import names_of_program
 from isosweep.sandbox.judging import Limits, Sandbox, SandboxError
-from isosweep.tasks.checking import CheckerError, begin, begin_judging
+from isosweep.tasks.checking import CheckerError, begin_judging
 from isosweep.tasks.problem import Judged, Pool, Problem
 from isosweep.tasks.rows import Row, read_problems, text, usable_pool
 
@@ -93,24 +93,6 @@ def program_of(completion: str) -> str:
     lines = completion.replace("\r\n", "\n")
     blocks = _BLOCK.findall(lines)
     return textwrap.dedent(blocks[-1][2]) if blocks else lines
-
-
-def missing_sandbox() -> str | None:
-    """Why programs cannot be confined on this machine; None where they can."""
-    (why,) = begin(try_sandbox, [()])()
-    return "its check does not end" if why is None else why or None
-
-
-def try_sandbox() -> str:
-    """What keeps programs from being confined on this machine, or ""."""
-    limits = Limits(seconds=60.0, memory_bytes=1 << 30)
-    try:
-        passed, _ = score("print(1)", '{"pairs": [["", "1"]]}', limits)
-    except CheckerError as error:
-        return str(error)
-    except (Exception, SystemExit) as error:
-        return f"{type(error).__name__}: {error}"
-    return "" if passed else "a program that prints 1 does not print it"
 
 
 def _held(config: CodeConfig, number: int, row: Row) -> str:

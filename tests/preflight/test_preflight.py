@@ -17,18 +17,40 @@ def checked(*overrides: str) -> None:
     preflight(config, choose_variants(config))
 
 
+def lacking(*overrides: str) -> str:
+    with pytest.raises(PreflightError) as caught:
+        checked(*overrides)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize(
-    ("task", "package"),
-    [("reasoning_gym", "reasoning_gym"), ("math", "math_verify"), ("math", "pyarrow")],
+    ("overrides", "package", "remedy"),
+    [
+        ("task=reasoning_gym", "reasoning_gym", "pip install 'isosweep[train]'"),
+        ("task=math", "math_verify", "pip install 'isosweep[train]'"),
+        ("task=math", "pyarrow", "pip install 'isosweep[train]'"),
+        ("recipe.lora_rank=4", "peft", "pip install 'isosweep[train]'"),
+        ("search=frontier", "optuna", "pip install 'isosweep[train]'"),
+        ("tracking=wandb", "wandb", "pip install 'isosweep[wandb]'"),
+        (
+            "hardware.optimizer=adamw_torch_8bit",
+            "torchao",
+            "pip install torchao, or set hardware.optimizer=adamw",
+        ),
+        (
+            "model=qwen-0.5b hardware.attention=flash_attention_2",
+            "flash_attn",
+            "set hardware.attention=sdpa",
+        ),
+    ],
 )
-def test_a_tasks_missing_package_is_named(
-    task: str, package: str, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_package_is_named_with_what_to_do(
+    overrides: str, package: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(PreflightError) as caught:
-        checked(f"task={task}")
-    assert f"missing: the package {package}" in str(caught.value)
-    assert "pip install 'isosweep[train]'" in str(caught.value)
+    said = lacking(*overrides.split())
+    assert f"missing: the package {package}\n" in said
+    assert remedy in said
     checked()
 
 
@@ -57,14 +79,10 @@ def test_a_missing_dataset_is_named_with_all_else_that_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "math_verify", None)
     what = "missing: the dataset openai/gsm8k in the local cache"
-    axes = "grid.axes={task.num_eval_problems:[4,8]}"
-    with pytest.raises(PreflightError) as caught:
-        checked("task=math", axes)
-    assert str(caught.value).count(what) == 1
+    asked = ("task=math", "grid.axes={task.num_eval_problems:[4,8]}")
+    assert lacking(*asked).count(what) == 1
     (tmp_path / "cache" / "openai___gsm8k" / "main" / "0.0.0" / "hash").mkdir(parents=True)
-    with pytest.raises(PreflightError) as caught:
-        checked("task=math", axes)
-    assert what not in str(caught.value)
+    assert what not in lacking(*asked)
 
 
 def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
@@ -75,45 +93,12 @@ def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
         checked(*math_overrides(path, axes))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "lacks", "remedy"),
-    [
-        (
-            ("hardware.optimizer=adamw_torch_8bit",),
-            "the package torchao",
-            "pip install torchao, or set hardware.optimizer=adamw",
-        ),
-        (
-            ("model=qwen-0.5b", "hardware.attention=flash_attention_2"),
-            "the package flash_attn",
-            "set hardware.attention=sdpa",
-        ),
-        # The first rank reads 7.6e9 float32 weights, beside the memory of eight.
-        (
-            (
-                *("model=qwen-7b", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
-                *("launcher=slurm", "launcher.slurm.mem_gb=30"),
-            ),
-            "34.5 GB of host memory in each job, which asks for 30",
-            "launcher.slurm.mem_gb=116",
-        ),
-        (
-            ("model=qwen-72b", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
-            "294.8 GB of host memory to load a run",
-            "a machine with more memory",
-        ),
-    ],
-)
-def test_what_training_lacks_is_said_before_it_starts(
-    overrides: tuple[str, ...], lacks: str, remedy: str
-) -> None:
-    with pytest.raises(PreflightError) as caught:
-        checked(*overrides)
-    assert lacks in str(caught.value)
-    assert remedy in str(caught.value)
-
-
-def test_tracking_in_wandb_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(PreflightError, match=r"package wandb\n.*'isosweep\[wandb\]'"):
-        checked("tracking=wandb")
+def test_host_memory_that_is_not_there_is_named_before_a_run_loads() -> None:
+    eight = ("hardware.devices_per_run=8", "hardware.sharding=fsdp")
+    said = lacking("model=qwen-72b", *eight)
+    assert "294.8 GB of host memory to load a run" in said
+    assert "a machine with more memory" in said
+    # The first rank reads 7.6e9 float32 weights, beside the memory of eight.
+    said = lacking("model=qwen-7b", *eight, "launcher=slurm", "launcher.slurm.mem_gb=30")
+    assert "34.5 GB of host memory in each job, which asks for 30" in said
+    assert "launcher.slurm.mem_gb=116" in said

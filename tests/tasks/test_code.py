@@ -169,7 +169,7 @@ def test_where_programs_cannot_be_confined_none_is_run(tmp_path: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", FORBIDDEN + code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    why = "programs cannot be run in a sandbox: the kernel takes no seccomp filter"
+    why = "the kernel takes no seccomp filter"
     assert f"missing: a sandbox for programs (task=code): {why}" in ran.stdout
-    assert f"CheckerError {why}" in ran.stdout
+    assert f"CheckerError programs cannot be run in a sandbox: {why}" in ran.stdout
     assert not mark.exists()
