@@ -55,7 +55,8 @@ def keep_state(attempt: str) -> int:
     worker.run_attempt = run_attempt
     worker.trusts = lambda attempt: False
     worker.follow = worker.failure = None
-    worker.TrainRun = SimpleNamespace(from_json=lambda document: SimpleNamespace(**document))
+    worker.RanksError = ChildProcessError
+    worker.TrainRun = SimpleNamespace(from_json=lambda _, document: SimpleNamespace(**document))
     sys.modules[worker.__name__] = worker
     return main([attempt])
 

@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, highest_of, names, read_json, write_json
 from isosweep.store.attempts import Status
@@ -107,16 +105,6 @@ class ResumePoint:
         """What `complete` was given; empty at the start of a run."""
         document = read_json(self.checkpoint / CHECKPOINT_FILES) if self.checkpoint else None
         return document["progress"] if document else {}
-
-    def to_json(self) -> JsonObject:
-        """The point, for the processes that share a run."""
-        document: JsonObject = TypeAdapter(ResumePoint).dump_python(self, mode="json")
-        return document
-
-    @staticmethod
-    def from_json(document: JsonObject) -> "ResumePoint":
-        """The point that `to_json` wrote."""
-        return TypeAdapter(ResumePoint).validate_python(document)
 
 
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:

@@ -7,7 +7,6 @@
 Nothing heavy is imported before it is known that there is something to do.
 """
 
-import os
 import sys
 import traceback
 from contextlib import suppress
@@ -26,20 +25,18 @@ from isosweep.store.attempts import (
     read,
 )
 from isosweep.store.paths import LOGS, RunPaths
-from isosweep.training.distributed import Rank, slurm_rank
-from isosweep.training.environment import forget_ranks_and_precision
+from isosweep.training.distributed import Rank, find_rank
 from isosweep.training.stopping import StopRequest
 
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
     """Work on the attempt that `argv` names; the exit status: 1 if its run failed, 2 for what is
     none, else 0."""
-    forget_ranks_and_precision(os.environ)
     stop = stop or StopRequest()
     stop.install()
     try:
         attempt = _find(argv)
-        rank = slurm_rank() if attempt.launcher == "slurm" else Rank()
+        rank = find_rank(attempt.launcher)
         reason = _nothing_to_do(attempt)
         if reason is not None:
             if attempt.live and attempt.cancel is not None:
@@ -89,28 +86,33 @@ def _named(attempt: Attempt) -> str:
 def _execute(attempt: Attempt, rank: Rank, stop: StopRequest) -> int:
     task = task_of(attempt.launcher)
     # Heavier imports, from here on.
-    from isosweep.training.attempt import TrainRun, failure, follow, run_attempt, trusts
+    from isosweep.training.attempt import RanksError, TrainRun, failure, follow, run_attempt, trusts
 
     document = {**attempt.job, "trust": trusts(attempt)}
     document["requeue"] = task.requeues and document.get("requeue", False)
-    job = TrainRun.from_json({**document, "run_dir": str(attempt.run.root)})
+    job = TrainRun.from_json(str(attempt.run.root), document)
     if not rank.leads:
         follow(job, rank, stop)
         return 0
     stop.scheduled = task.requeues and task.job_id is not None
-    own = begin(replace(attempt, job=document), task.job_id or _own_id(attempt))
+    own = attempt
+    if not rank.led:
+        own = begin(replace(attempt, job=document), task.job_id or _own_id(attempt))
     try:
         status = run_attempt(own, job, stop, rank)
     except BaseException as error:
+        how, reason = failure(error)
+        if isinstance(error, RanksError):
+            # They have said what they met.
+            return 1
         # What names its file is plain enough; of another error of the system only its place is.
         named = isinstance(error, OSError) and error.filename is not None
-        if not named and not isinstance(error, IsosweepError | ChildProcessError):
+        if not named and not isinstance(error, IsosweepError):
             traceback.print_exc()
-        how, reason = failure(error)
         sys.stderr.write(f"isosweep: {_named(own)} {how}: {reason}\n")
         _end(own, how, reason)
         return 1
-    if status is Status.QUEUED and stop.requeued:
+    if status is Status.QUEUED and stop.requeued and not rank.led:
         _start_again(own, task, stop)
     # Where a later attempt owns the run the other ranks wait for this one, and are ended.
     return 1 if status is None and rank.count > 1 else 0

@@ -1,6 +1,5 @@
 """One attempt at one training run, from its newest checkpoint to its largest budget."""
 
-import json
 import os
 import socket
 import sys
@@ -19,7 +18,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
 from isosweep.config.trust import executed_by_run, read_checked, require_unpickled
 from isosweep.devices import beyond, keep_first, showing
-from isosweep.errors import IsosweepError, RecordError, RefusedError, SettingError
+from isosweep.errors import RecordError, RefusedError, SettingError
 from isosweep.files import JsonObject
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
@@ -37,7 +36,7 @@ from isosweep.store.checkpoints import ResumePoint, find_resume_point, keep_only
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.training.changed import changed
-from isosweep.training.distributed import Rank, end_with, join, rank_of_variables, run_ranks
+from isosweep.training.distributed import Rank, join, run_ranks
 from isosweep.training.health import HealthMonitor
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
@@ -49,6 +48,10 @@ if TYPE_CHECKING:
 
 _SAVING = CheckpointConfig()
 _ALONE = Rank()
+
+
+class RanksError(Exception):
+    """The processes of an attempt have failed, and have said how."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,9 @@ class TrainRun:
 
     def __call__(self) -> Status | None:
         """Make an attempt that nobody submitted; returns how it ended."""
-        return run_attempt(claim(self.run), self)
+        own = replace(claim(self.run), job=self.to_json())
+        own.write()
+        return run_attempt(own, self)
 
     @property
     def run(self) -> RunPaths:
@@ -80,14 +85,16 @@ class TrainRun:
         return RunPaths(Path(self.run_dir))
 
     def to_json(self) -> JsonObject:
-        """The job, for the processes that share it; without `run_dir` it is an attempt's."""
-        return asdict(self)
+        """The job, as an attempt's file has it."""
+        document = asdict(self)
+        del document["run_dir"]
+        return document
 
     @staticmethod
-    def from_json(document: JsonObject) -> "TrainRun":
-        """The job that `to_json` wrote."""
+    def from_json(run_dir: str, document: JsonObject) -> "TrainRun":
+        """The job that `to_json` wrote, of the run in `run_dir`."""
         return TrainRun(
-            document["run_dir"],
+            run_dir,
             tuple(document["milestones"]),
             document["unit"],
             read(HealthConfig, document["health"]),
@@ -176,6 +183,12 @@ def run_attempt(
     stop.requeues = job.requeue
     stop.install()
     spec = spec_of(job.run, trust=job.trust)
+    # A command starts its own processes.
+    ranks = spec.devices if spec.trainer.name == "trl" else 1
+    if rank.count == 1 < ranks:
+        return _start_ranks(attempt, ranks, stop)
+    if rank.count != ranks:
+        raise RecordError(f"{spec.run_id} has {ranks} processes, and its job {rank.count} tasks")
     point = find_resume_point(job.run, attempt.number)
     if point.checkpoint is not None and spec.sharding != "ddp" and not job.trust:
         require_unpickled(point.checkpoint)
@@ -184,21 +197,14 @@ def run_attempt(
     if point.checkpoint is not None and job.saving.keep != "all":
         # What kills left half written would add up.
         keep_only(job.run, attempt.number, [point.checkpoint])
-    session = Session(
-        job=job, attempt=attempt, spec=spec, start=point, rank=rank, stop=stop, began=began
+    return _attempt(
+        Session(job=job, attempt=attempt, spec=spec, start=point, rank=rank, stop=stop, began=began)
     )
-    # A command starts its own processes.
-    ranks = spec.devices if spec.trainer.name == "trl" else 1
-    if rank.count == ranks:
-        return _attempt(session)
-    if rank.count > 1:
-        raise RecordError(f"{spec.run_id} has {ranks} processes, and its job {rank.count} tasks")
-    return _start_ranks(session)
 
 
 def _attempt(session: Session) -> Status | None:
     """The attempt, as rank 0 makes it."""
-    stop, reporter = session.stop, session.reporter
+    attempt, stop, reporter = session.attempt, session.stop, session.reporter
     stop.last_words = lambda reason: reporter.state(stop.left, reason)
     if session.rank.count > 1:
         # Who started the ranks then ends the others.
@@ -207,7 +213,7 @@ def _attempt(session: Session) -> Status | None:
         with reporter.beating(stop):
             loop = _train(session)
             # A cancelled job is sent a signal as well, and may have seen that first.
-            stop.look(session.attempt)
+            stop.look(attempt)
         status, reason = session.outcome(reporter.spent)
         reporter.state(status, reason)
         if loop is not None and status in (Status.FINISHED, Status.DIVERGED):
@@ -219,7 +225,7 @@ def _attempt(session: Session) -> Status | None:
     except BaseException as error:
         try:
             # What another rank has said came first.
-            if read_attempt(session.job.run, session.attempt.number).live:
+            if read_attempt(attempt.run, attempt.number).live:
                 reporter.state(*failure(error))
         except OvertakenError as overtaken:
             # A later attempt may have removed what this one was writing.
@@ -240,13 +246,12 @@ def follow(job: TrainRun, rank: Rank, stop: StopRequest) -> None:
     spec = spec_of(job.run, trust=job.trust)
     _import_stack(spec, rank)
     join(rank, spec.device)
-    place: tuple[int, JsonObject] = (0, {})
-    number, start = rank.agree(place)
+    number, start = rank.agree((0, ResumePoint(0, None, None)))
     session = Session(
         job=job,
         attempt=read_attempt(job.run, number),
         spec=spec,
-        start=ResumePoint.from_json(start),
+        start=start,
         rank=rank,
         stop=stop,
         began=began,
@@ -277,7 +282,7 @@ def _train(session: Session) -> "TrainingLoop | None":
         if rank.count > 1 and rank.leads:
             reporter.doing(MEETING)
             join(rank, spec.device)
-            rank.agree((session.attempt.number, session.start.to_json()))
+            rank.agree((session.attempt.number, session.start))
             reporter.doing(LOADING)
         # Several processes can only leave together: they agree on it when training begins.
         if rank.count == 1 and session.stop.at_once:
@@ -323,21 +328,13 @@ def failure(error: BaseException) -> tuple[Status, str]:
     return Status.FAILED, f"{type(error).__name__}: {error}"
 
 
-def _start_ranks(session: Session) -> Status | None:
-    """Make the attempt in one process for each device of this machine; this one passes signals on,
-    and speaks for those that ended without a word."""
-    attempt, stop = session.attempt, session.stop
+def _start_ranks(attempt: Attempt, count: int, stop: StopRequest) -> Status | None:
+    """Make the attempt in `count` processes of this machine; this one passes signals on, and speaks
+    for those that ended without a word. Raises RanksError where they fail."""
     # Rank 0 decides what a second signal means.
     stop.patient = True
-    work = {
-        "job": session.job.to_json(),
-        "attempt": attempt.number,
-        "start": session.start.to_json(),
-        "scheduled": stop.scheduled,
-        "pid": os.getpid(),
-    }
-    words = ["-P", "-m", "isosweep.training.attempt", json.dumps(work)]
-    statuses = run_ranks(session.spec.devices, words, stop.signals)
+    words = ["-u", "-P", "-m", "isosweep.training", str(attempt.path)]
+    statuses = run_ranks(count, words, stop.signals)
     stop.look(attempt)
     if stop.overtaken is not None:
         return None
@@ -346,41 +343,11 @@ def _start_ranks(session: Session) -> Status | None:
         reason = f"its processes ended with status {', '.join(map(str, statuses))}"
         how = (stop.left, stop.reason) if stop.reason else (Status.FAILED, reason)
         last = replace(last, status=how[0], reason=how[1])
+        sys.stderr.write(f"isosweep: {last.status}: {last.reason}\n")
         last.write()
     if last.status in (Status.FAILED, Status.REFUSED):
-        refused = last.status is Status.REFUSED
-        raise (RefusedError if refused else ChildProcessError)(last.reason)
+        raise RanksError(last.reason)
     return last.status
-
-
-def main(text: str) -> int:
-    """One of the processes that `_start_ranks` gives; `text` is its work as JSON."""
-    began, stop, rank = time.monotonic(), StopRequest(), rank_of_variables()
-    stop.install()
-    work = json.loads(text)
-    end_with(work["pid"])
-    job = TrainRun.from_json(work["job"])
-    try:
-        if not rank.leads:
-            follow(job, rank, stop)
-            return 0
-        stop.requeues, stop.scheduled = job.requeue, work["scheduled"]
-        ended = _attempt(
-            Session(
-                job=job,
-                attempt=read_attempt(job.run, work["attempt"]),
-                spec=spec_of(job.run, trust=job.trust),
-                start=ResumePoint.from_json(work["start"]),
-                rank=rank,
-                stop=stop,
-                began=began,
-            )
-        )
-    except IsosweepError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    # Where a later attempt owns the run the others wait for this rank, and are ended.
-    return 1 if ended is None else 0
 
 
 def trusts(attempt: Attempt) -> bool:
@@ -408,7 +375,3 @@ def spec_of(run: RunPaths, *, trust: bool = False) -> RunSpec:
         for each in executed_by_run(spec):
             raise each.refused(foreign)
     return spec
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
+
+from isosweep.training.environment import forget_ranks_and_precision
 
 # Tasks of one job begin together, but for what an administrator's prolog does on one of the nodes.
 MEET_S = 600.0
@@ -21,6 +23,9 @@ _POLL_S = 0.2
 # Ports below those that Linux gives to outgoing connections (ip_local_port_range).
 _FIRST_PORT, _PORTS = 10_000, 22_000
 
+# Names, in the environment of a rank that `run_ranks` has started, the process that did.
+_LEADER = "ISOSWEEP_LEADER"
+
 T = TypeVar("T")
 
 
@@ -29,12 +34,13 @@ class Rank:
     """A process's place among those of its run, by default alone. Rank 0 decides and writes, the
     others compute.
 
-    `local`: how many there are on its node.
+    `local`: how many there are on its node. `led`: the run's worker has started it.
     """
 
     number: int = 0
     count: int = 1
     local: int = 1
+    led: bool = False
 
     @property
     def leads(self) -> bool:
@@ -52,12 +58,23 @@ class Rank:
         return agreed[0]
 
 
-def slurm_rank() -> Rank:
-    """This process's rank among the tasks of its Slurm step; torch's variables then say where they
-    meet."""
-    variables = os.environ
-    if int(variables.get("SLURM_STEP_NUM_TASKS") or 1) == 1:
-        return Rank()
+def find_rank(launcher: str) -> Rank:
+    """This process's rank among those of its run, started by `run_ranks` or, of a job of Slurm, by
+    srun; torch's variables then say where they meet.
+
+    What a user's environment says of ranks, or of precision, is forgotten.
+    """
+    leader = os.getppid()
+    if os.environ.get(_LEADER) == str(leader):
+        end_with(leader)
+        count = int(os.environ["WORLD_SIZE"])
+        return Rank(int(os.environ["RANK"]), count, count, led=True)
+    forget_ranks_and_precision(os.environ)
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1") if launcher == "slurm" else "1"
+    return Rank() if tasks == "1" else _rank_of_task(os.environ)
+
+
+def _rank_of_task(variables: MutableMapping[str, str]) -> Rank:
     from submitit.helpers import TorchDistributedEnvironment
 
     # Another one for each job, and for each start of it: what an earlier start has left on a node
@@ -72,12 +89,6 @@ def slurm_rank() -> Rank:
         # A node's name need not be its host's. srun runs on the first node of the job.
         variables["MASTER_ADDR"] = variables["SLURM_LAUNCH_NODE_IPADDR"]
     return Rank(found.rank, found.world_size, found.local_world_size)
-
-
-def rank_of_variables() -> Rank:
-    """This process's rank, as `run_ranks` has told it."""
-    number, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
-    return Rank(number, count, count)
 
 
 def join(rank: Rank, device: str) -> None:
@@ -113,14 +124,19 @@ def run_ranks(count: int, arguments: Sequence[str], signals: Sequence[signal.Sig
     What comes into `signals` meanwhile is sent to rank 0. When one fails the others, which would
     wait for it in vain, are ended.
     """
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    sizes = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    alike = {
+        _LEADER: str(os.getpid()),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+    }
     processes: list[subprocess.Popen[bytes]] = []
     sent = 0
     try:
         for number in range(count):
-            places = {"RANK": str(number), "LOCAL_RANK": str(number)}
-            environment = {**os.environ, **meeting, **sizes, **places}
+            own = {"RANK": str(number), "LOCAL_RANK": str(number)}
+            environment = {**os.environ, **alike, **own}
             processes.append(subprocess.Popen([sys.executable, *arguments], env=environment))
         while None in (statuses := [process.poll() for process in processes]):
             if any(statuses):

@@ -144,7 +144,6 @@ def submitted(
 ) -> Attempt:
     """An attempt at the run, to so many FLOPs; the one before is over."""
     job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json() | changed
-    del job["run_dir"]
     made = submit(run, launcher, "sweeps/s", job, f"b{highest(run)}")
     assert made is not None
     return made

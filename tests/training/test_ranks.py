@@ -20,7 +20,7 @@ from isosweep.store.attempts import Status, claim
 from isosweep.store.checkpoints import ResumePoint
 from isosweep.training import attempt
 from isosweep.training.attempt import Session, TrainRun, follow
-from isosweep.training.distributed import Rank, run_ranks, slurm_rank
+from isosweep.training.distributed import Rank, find_rank, run_ranks
 from isosweep.training.stopping import StopRequest
 from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
@@ -81,7 +81,7 @@ def of_slurm(monkeypatch: pytest.MonkeyPatch, **changed: str) -> Rank:
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return slurm_rank()
+    return find_rank("slurm")
 
 
 def test_a_task_of_slurm_is_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,6 @@ def test_what_another_rank_meets_is_why_the_attempt_ends(
     monkeypatch.setattr(attempt, "join", lambda rank, device: None)
     monkeypatch.setattr(attempt, "_train", fail)
     monkeypatch.setattr(Rank, "agree", lambda rank, _: (own.number, ResumePoint(0, None, None)))
-    monkeypatch.setattr(ResumePoint, "from_json", lambda point: point)
     with pytest.raises(RuntimeError, match="planted"):
         follow(job, Rank(1, 2, 2), StopRequest())
     assert state_of(run).status is Status.FAILED
@@ -275,8 +274,8 @@ def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     rank = (
-        "import os, pathlib, time; from isosweep.training.distributed import end_with; "
-        "end_with(os.getppid()); "
+        "import os, pathlib, time; from isosweep.training.distributed import find_rank; "
+        "find_rank('local'); "
         f"(pathlib.Path({str(tmp_path)!r}) / str(os.getpid())).touch(); time.sleep(600)"
     )
     made = f"run_ranks(2, ['-c', {rank!r}], [])"
