@@ -29,6 +29,7 @@ from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.attempt import Session
 from isosweep.training.beside import Beside
 from isosweep.training.checkpoints import Progress
+from isosweep.training.completions import hand_on
 from isosweep.training.evaluate import Evaluator, base_identity
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.policy import keep_soft_cap, load_policy
@@ -67,11 +68,11 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     # None where transformers samples, in this process.
     sampler: VllmSampler | Beside | None = beside
     if beside is None:
-        sampler = make_sampler(spec, trainer, tokenizer)
+        sampler = make_sampler(spec, trainer)
     elif spec.generation.name != "vllm":
         sampler = None
 
-    def evaluator(on: RunSpec, problems: Sequence[Problem] | None = None) -> Evaluator:
+    def evaluator(name: str, on: RunSpec, problems: Sequence[Problem] | None = None) -> Evaluator:
         return Evaluator(
             on,
             tokenizer,
@@ -80,11 +81,12 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
             base=run.base_evaluation(base_identity(on, problems)),
             rank=rank,
             on_batch=session.reporter.progress,
+            on_completions=lambda made: hand_on(name, trainer.steps_done, made),
         )
 
     asked = {name: heldout_problems(part) for name, part in spec.task.parts.items()} | further
-    sets = {name: evaluator(on, asked[name]) for name, on in on_all(spec).items()}
-    return TrainingLoop(session, progress, trainer, evaluator(spec), recorded, sets)
+    sets = {name: evaluator(name, on, asked[name]) for name, on in on_all(spec).items()}
+    return TrainingLoop(session, progress, trainer, evaluator("heldout", spec), recorded, sets)
 
 
 def make_generator(
@@ -98,7 +100,7 @@ def make_generator(
     policy = load_policy(spec, directory)
     trainer = make_trainer(spec, policy, run.root, further, generates=True)
     trainer.sample_only()
-    return trainer, make_sampler(spec, trainer, policy[1])
+    return trainer, make_sampler(spec, trainer)
 
 
 def make_trainer(

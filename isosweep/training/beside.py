@@ -27,7 +27,6 @@ from isosweep.files import JsonObject
 from isosweep.training.distributed import Rank
 from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.training.microbatches import Batch, cut, rows_of
-from isosweep.training.sampling import Sampled
 
 if TYPE_CHECKING:
     from isosweep.training.trainer import SweepTrainer
@@ -138,15 +137,16 @@ class Beside:
         batch = cut(rows_of(whole, range(first, first + size)))
         return {n: value.to(self._trainer.own_device) for n, value in batch.items()}, state, metrics
 
-    def sample(self, prompts: Sequence[Sequence[int]], **asked: Any) -> Sampled:
+    def sample(self, prompts: Sequence[Sequence[int]], *, k: int, **asked: Any) -> list[list[int]]:
         """Return what `VllmSampler` there samples of this process's held-out `prompts`, as many as
         each other's. Raises GeneratorError."""
         from accelerate.utils import gather_object
 
         everyones = gather_object([list(prompt) for prompt in prompts])
-        self._begin({"evaluate": {"prompts": everyones, **asked}})
-        first = self._rank.number * len(prompts)
-        return Sampled(*(rows[first : first + len(prompts)] for rows in self._answered()))
+        self._begin({"evaluate": {"prompts": everyones, "k": k, **asked}})
+        own = len(prompts) * k
+        completions: list[list[int]] = self._answered()
+        return completions[self._rank.number * own :][:own]
 
     def close(self) -> None:
         """End the generator."""

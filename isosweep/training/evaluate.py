@@ -27,6 +27,7 @@ from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.beside import Beside
 from isosweep.training.changed import without_routing
+from isosweep.training.completions import Completion
 from isosweep.training.distributed import Rank
 from isosweep.training.sampling import Policy, Sampler, Tokenizer, streams
 from isosweep.training.vllm import VllmSampler
@@ -40,6 +41,9 @@ _TRAINING = (
 )
 # Of the recipe: adapters change the precision that the policy is held in.
 _RECIPE = ("lora_rank", "cast_lm_head_to_fp32")
+
+# Text and tokens of every answer, and what was made of it; k of each problem in a row.
+_Sampled = list[tuple[str, list[int], Judged]]
 
 
 class Evaluator:
@@ -59,10 +63,13 @@ class Evaluator:
         base: Path | None = None,
         rank: Rank | None = None,
         on_batch: Callable[[], object] = lambda: None,
+        on_completions: Callable[[list[Completion]], object] = lambda completions: None,
         top_p: float = 1.0,
     ) -> None:
-        """`base`: where the evaluation before training is shared with other runs; `top_p`:
-        probability mass that is sampled from, where there is no `sampler`."""
+        """`base`: where the evaluation before training is shared with other runs;
+        `on_completions` is given every judged completion of this rank; `top_p`: probability mass
+        that is sampled from, where there is no `sampler`."""
+        self._on_completions = on_completions
         self._spec, self._base, self._top_p = spec, base, top_p
         self._tokenizer, self._sampler, self._on_batch = tokenizer, sampler, on_batch
         self._rank = rank or Rank()
@@ -100,7 +107,17 @@ class Evaluator:
         devices = [model.device] if model.device.type == "cuda" else []
         with without_routing(model.config), torch.random.fork_rng(devices=devices):
             sampled = self._asked(self._sampler) if self._sampler else self._sample(model)
-        return self._together(*sampled)
+        ends, k = _end_tokens(self._tokenizer, model), self._spec.evaluation.samples_per_problem
+        own = sampled[: self._own * k]
+        self._on_completions(
+            [
+                Completion(
+                    self._problems[at // k].problem_id, text, ids, ids[-1] in ends, one.score
+                )
+                for at, (text, ids, one) in enumerate(own)
+            ]
+        )
+        return self._together([one for _, _, one in own], sum(len(ids) for _, ids, _ in own))
 
     def can_answer(self, model: Policy) -> bool:
         """Whether the logits of a micro-batch of prompts are finite: from others none is drawn."""
@@ -109,15 +126,14 @@ class Evaluator:
             logits = model(**self._inputs(prompts, model), logits_to_keep=1).logits
             return bool(torch.isfinite(logits).all())
 
-    def _together(self, judged: Sequence[Judged], lengths: Sequence[int]) -> Evaluation:
-        """Both: (this rank's problems x k,), of which some may not count."""
+    def _together(self, judged: Sequence[Judged], tokens: int) -> Evaluation:
+        """The evaluation of all ranks, of this one's answers (problems x k,) and their tokens."""
         task, k = self._spec.task, self._spec.evaluation.samples_per_problem
         found: list[tuple[int, float]] = []
         for number, problem in enumerate(self._problems[: self._own]):
             samples = judged[number * k : (number + 1) * k]
             right = [is_success(task, each.score, problem) for each in samples]
             found.append((sum(right), majority(right, [each.answer for each in samples])))
-        tokens = sum(lengths[: self._own * k])
         if self._rank.count > 1:
             shares = gather_object([(found, tokens)])
             found = [problem for share, _ in shares for problem in share]
@@ -134,23 +150,23 @@ class Evaluator:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: VllmSampler | Beside) -> tuple[list[Judged], list[int]]:
+    def _asked(self, sampler: VllmSampler | Beside) -> _Sampled:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
-        samples = sampler.sample(
+        answers = sampler.sample(
             self._prompts,
             k=settings.samples_per_problem,
             temperature=settings.temperature,
             limit=self._spec.task.completion_limit,
             seed=settings.seed,
         )
-        texts = [text for problem in samples.texts for text in problem]
-        lengths = [length for problem in samples.tokens for length in problem]
+        texts = self._tokenizer.batch_decode(answers, skip_special_tokens=True)
         asked = [problem for problem in self._problems for _ in range(settings.samples_per_problem)]
-        return judge_later(self._spec.task, asked, texts)(), lengths
+        judged = judge_later(self._spec.task, asked, texts)()
+        return list(zip(texts, answers, judged, strict=True))
 
-    def _sample(self, model: Policy) -> tuple[list[Judged], list[int]]:
-        """All answers, judged, and their lengths. A batch is judged while the next is sampled."""
+    def _sample(self, model: Policy) -> _Sampled:
+        """What transformers answers. A batch is judged while the next is sampled."""
         settings, spec = self._spec.evaluation, self._spec
         k, limit = settings.samples_per_problem, spec.task.completion_limit
         sampler = Sampler(
@@ -162,23 +178,25 @@ class Evaluator:
             shared=spec.generation.prefix_sharing,
         )
         judges: list[Callable[[], list[Judged]]] = []
-        lengths: list[int] = []
+        texts: list[str] = []
+        answers: list[list[int]] = []
         # Longest prompts first: should memory not suffice, that shows at once.
         order = sorted(range(len(self._problems) * k), key=lambda at: -len(self._prompts[at // k]))
         for start in range(0, len(order), spec.evaluation_batch):
             batch = order[start : start + spec.evaluation_batch]
             problems = [self._problems[at // k] for at in batch]
             names = [(self._problems[at // k].problem_id, at % k) for at in batch]
-            answers = sampler.sample(
+            made = sampler.sample(
                 model, [self._prompts[at // k] for at in batch], streams(settings.seed, names)
             )
-            lengths += map(len, answers)
-            texts = self._tokenizer.batch_decode(answers, skip_special_tokens=True)
-            judges.append(judge_later(spec.task, problems, texts))
+            answers += made
+            read = self._tokenizer.batch_decode(made, skip_special_tokens=True)
+            texts += read
+            judges.append(judge_later(spec.task, problems, read))
             self._on_batch()
         judged = [one for judge in judges for one in judge()]
-        asked = sorted(range(len(order)), key=order.__getitem__)
-        return [judged[at] for at in asked], [lengths[at] for at in asked]
+        taken = list(zip(texts, answers, judged, strict=True))
+        return [taken[at] for at in sorted(range(len(order)), key=order.__getitem__)]
 
 
 def pooled(parts: Sequence[Evaluation]) -> Evaluation:

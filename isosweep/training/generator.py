@@ -45,7 +45,7 @@ def main(text: str) -> None:
                 trainer.be_at(asked["step"])
                 if "evaluate" in asked:
                     assert sampler is not None
-                    answer = tuple(sampler.sample(**asked["evaluate"]))
+                    answer: object = sampler.sample(**asked["evaluate"])
                 else:
                     trainer.restore_sampling(asked["state"])
                     batch = {n: v.cpu() for n, v in trainer.fresh_batch(asked["count"]).items()}

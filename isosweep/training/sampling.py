@@ -8,7 +8,7 @@ drawn by numbers of their own, so that no answer depends on what is sampled besi
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +23,6 @@ Policy = Any
 Completions = tuple[list[list[int]], list[list[float | None]] | None]
 # What decides an answer's tokens, one number a position: (answers,).
 Stream = NDArray[np.uint64]
-
-
-class Sampled(NamedTuple):
-    """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
-
-    texts: list[list[str]]
-    tokens: list[list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from isosweep.training.arguments import ENDLESS
 from isosweep.training.beside import Beside
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.checkpoints import checkpoint_directory, writing
+from isosweep.training.completions import Completion, hand_on
 from isosweep.training.draws import Draws
 from isosweep.training.interruption import make_interruption
 from isosweep.training.lag import Waiting
@@ -312,6 +313,18 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             prompts = [row["prompt"] for row in inputs]
             self._rewards = super()._calculate_rewards(inputs, prompts, completions, ids)
         scores = self._rewards[:, 0]
+        own = scores[self.process * len(inputs) :].tolist()
+        completed = [
+            Completion(
+                self.problems[row["problem"]].problem_id,
+                text,
+                tokens,
+                tokens[-1] in self.eos_token_ids,
+                score,
+            )
+            for row, text, tokens, score in zip(inputs, completions, ids, own, strict=False)
+        ]
+        hand_on("training", self.steps_done, completed)
         self.stream.scored(
             zip(self._drawn, scores.view(len(self._drawn), -1).tolist(), strict=True)
         )

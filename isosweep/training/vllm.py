@@ -15,7 +15,6 @@ from isosweep.training.arguments import engine_arguments
 from isosweep.training.changed import changed
 from isosweep.training.distributed import free_port
 from isosweep.training.draws import RequestSeeds
-from isosweep.training.sampling import Sampled, Tokenizer
 
 if TYPE_CHECKING:
     from isosweep.training.trainer import SweepTrainer
@@ -91,8 +90,8 @@ class VllmSampler:
     requests nor on how requests are batched.
     """
 
-    def __init__(self, spec: RunSpec, trainer: "SweepTrainer", tokenizer: Tokenizer) -> None:
-        self._trainer, self._tokenizer = trainer, tokenizer
+    def __init__(self, spec: RunSpec, trainer: "SweepTrainer") -> None:
+        self._trainer = trainer
         self._backend, self._llm = trainer.vllm_generation, trainer.vllm_generation.llm
         _require_float32_head(spec, self._llm)
         send = self._backend.sync_weights
@@ -120,8 +119,9 @@ class VllmSampler:
 
     def sample(
         self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
-    ) -> Sampled:
-        """Return `k` completions of at most `limit` tokens for each of `prompts` (token ids).
+    ) -> list[list[int]]:
+        """Return `k` completions of at most `limit` tokens for each of `prompts`, in a row; all are
+        token ids.
 
         The engine's weights are brought up to date first. Training is left as it was: its later
         completions are the same. Processes that share an engine are to ask for as many as each
@@ -138,20 +138,16 @@ class VllmSampler:
             changed(self._seeds, evaluation=(seed, k)),
             changed(self._backend, **asked, max_completion_length=limit),
         ):
-            _, completions, _, _ = self._backend.generate(rows, images=None, num_generations=k)
+            _, made, _, _ = self._backend.generate(rows, images=None, num_generations=k)
         # Training's prompts are read from scratch, as they would be without an evaluation.
         self._llm.reset_prefix_cache()
-        texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
-        lengths = [len(ids) for ids in completions]
-        starts = range(0, len(rows), k)
-        return Sampled([texts[i : i + k] for i in starts], [lengths[i : i + k] for i in starts])
+        completions: list[list[int]] = made
+        return completions
 
 
-def make_sampler(
-    spec: RunSpec, trainer: "SweepTrainer", tokenizer: Tokenizer
-) -> VllmSampler | None:
+def make_sampler(spec: RunSpec, trainer: "SweepTrainer") -> VllmSampler | None:
     """The sampler of a trainer that generates through vLLM; else None."""
-    return VllmSampler(spec, trainer, tokenizer) if spec.generation.name == "vllm" else None
+    return VllmSampler(spec, trainer) if spec.generation.name == "vllm" else None
 
 
 def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:

@@ -59,8 +59,20 @@ def test_an_evaluation_counts_votes_where_answers_can_be_told_apart(
     wrong = [Judged(0.0, "2"), Judged(0.0, "2"), Judged(0.0, "2"), Judged(1.0, "1")]
     judged = (samples + wrong) * 16
     monkeypatch.setattr(evaluate, "judge_later", lambda task, asked, texts: lambda: judged)
-    taken = evaluate.Evaluator(SPEC, tokenizer)(model)
+    handed: list[Any] = []
+    taken = evaluate.Evaluator(SPEC, tokenizer, on_completions=handed.extend)(model)
     assert taken.successes == (2, 1) * 16
+    # Each completion is handed on with what was made of it.
+    assert [each.score for each in handed] == [one.score for one in judged]
+    ids = [problem.problem_id for problem in heldout_problems(SPEC.task) for _ in range(4)]
+    assert [each.problem_id for each in handed] == ids
+    assert taken.completion_tokens == sum(len(each.tokens) for each in handed) / len(handed)
+    limit, end = SPEC.task.completion_limit, tokenizer.eos_token_id
+    assert {each.ended for each in handed} == {True, False}
+    for each in handed:
+        assert each.ended == (each.tokens[-1] == end)
+        assert each.ended or len(each.tokens) == limit
+        assert tokenizer.decode(each.tokens, skip_special_tokens=True) == each.text
     assert taken.scores == {"majority": (1.0, 0.0) * 16}
 
 

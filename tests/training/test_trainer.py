@@ -64,10 +64,21 @@ def test_a_run_is_that_of_trls_own_sampling(
     assert {*METRICS.values()} - rare <= metrics[0].keys()
 
 
-def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -> None:
+def test_counts_are_those_of_the_completions_that_were_sampled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(
+        "isosweep.training.trainer.hand_on",
+        lambda source, step, made: handed.extend((source, step, each) for each in made),
+    )
     trainer = trainer_of(spec_of(), tmp_path)
     heard = listen(trainer)
     train(trainer, 3)
+    # Each completion is handed on with its score.
+    scores = [(step, score) for step, each in enumerate(heard) for score in each["scores"]]
+    assert [(step, made.score) for _, step, made in handed] == scores
+    assert [made.tokens for _, _, made in handed] == [ids for step in heard for ids in step["ids"]]
     spent = trainer.ledger.spent
     assert spent.generations == len(heard) == 3
     assert spent.rollouts == 3 * 16
