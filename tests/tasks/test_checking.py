@@ -78,17 +78,20 @@ def _judge_as_a_child(parent: int) -> None:
     assert os.getpid() != parent
     assert scores(TASK, PROBLEMS, COMPLETIONS) == RIGHT
     assert begin(os.getenv, [("PYTHONHASHSEED",)])() == ["0"]
+    close_checkers()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_of_a_process_that_judges_has_checks_of_its_own_and_ends(method: str) -> None:
     assert scores(TASK, PROBLEMS, COMPLETIONS) == RIGHT
+    own = children()
     context: Any = multiprocessing.get_context(method)
     child = context.Process(target=_judge_as_a_child, args=(os.getpid(),))
     child.start()
     child.join(60)
     assert child.exitcode == 0
+    assert children() == own
     assert scores(TASK, PROBLEMS, COMPLETIONS) == RIGHT
     assert os.environ.get("PYTHONHASHSEED") != "0"
 
