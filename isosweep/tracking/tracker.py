@@ -4,9 +4,10 @@ Everything sent is derived from those files, with the times written there: a syn
 into an empty store, adds what is missing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import Plan, PlannedRun
@@ -65,6 +66,19 @@ class Overview:
     stopped: frozenset[str] | None = None
 
 
+class _Synced(NamedTuple):
+    """A run at its last sync; `records`: the points of these."""
+
+    attempt: Attempt | None
+    standing: Standing
+    records: list[Point]
+
+    @property
+    def last_time(self) -> float:
+        """Unix time of the last record, 0 without one."""
+        return max((point.unix_time for point in self.records), default=0.0)
+
+
 class Tracker:
     """A run for the sweep and one for each of its runs that has begun, kept equal to the files.
 
@@ -90,8 +104,7 @@ class Tracker:
         self._max_points, self._devices = max_points, devices
         self._read_overview, self._overview = overview, Overview()
         self._stored: StoredRuns | None = None
-        # How each run was at its last sync, and its records.
-        self._synced: dict[str, tuple[Attempt | None, Standing, list[Point]]] = {}
+        self._synced: dict[str, _Synced] = {}
 
     def sync(self) -> StoredRun | None:
         """Add to the store what the files have and it lacks; returns the sweep's own run, None
@@ -155,8 +168,8 @@ class Tracker:
         if run_id in self._synced and self._synced[run_id][:2] == (attempt, standing):
             return
         content = read_run(files, planned, self._plan, self._max_points, self._devices)
-        held_out = [point for point in content.points if point.series == "heldout"]
-        self._synced[run_id] = attempt, standing, held_out
+        records = [point for point in content.points if point.series == "heldout"]
+        self._synced[run_id] = _Synced(attempt, standing, records)
         run = stored.get(run_id)
         begun = (attempt is not None and attempt.begun) or content.begun is not None
         if run is None and not begun and standing in _WAITING:
@@ -180,7 +193,7 @@ class Tracker:
         overview, run_id = self._overview, planned.run_id
         end = round(attempt.updated, 3) if attempt and attempt.updated else None
         if standing is Standing.TO_EXTEND and run_id in (overview.stopped or ()):
-            standing, end = Standing.STOPPED, round(_last_time(self._synced[run_id][2]), 3)
+            standing, end = Standing.STOPPED, round(self._synced[run_id].last_time, 3)
         # Until the sweep is analysed again, the last analysis counts.
         fell = before == _COLLAPSED if overview.collapsed is None else run_id in overview.collapsed
         collapsed = fell and standing is Standing.DONE
@@ -215,24 +228,23 @@ class Tracker:
         """Return what the view shows of the sweep while it goes on."""
         budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
         params = {**self._params, "budget_unit": self._plan.budget_unit, "budgets": budgets}
-        records = [points for _, _, points in self._synced.values() if points]
+        done = sum(run.standing is Standing.DONE for run in self._synced.values())
+        records = [point for run in self._synced.values() for point in run.records]
+        last = [run.records[-1].values for run in self._synced.values() if run.records]
         values = {}
         if records:
-            done = sum(standing is Standing.DONE for _, standing, _ in self._synced.values())
             values["sweep/done_runs"] = float(done)
-            rewards = (point.values["heldout/avg_at_k"] for points in records for point in points)
-            values["sweep/best_run_reward"] = max(rewards)
+            values["sweep/best_run_reward"] = max(p.values["heldout/avg_at_k"] for p in records)
         for name in SPENT:
-            if any(name in points[-1].values for points in records):
-                total = sum(points[-1].values.get(name, 0.0) for points in records)
-                values[name] = rounded(total)
-        point = Point(sum(map(len, records)), self._last_time(), values)
+            if spent := [each[name] for each in last if name in each]:
+                values[name] = rounded(sum(spent))
+        point = Point(len(records), self._last_time(), values)
         # Only its end says whether it failed.
         status = self._status() if self._status() in ("RUNNING", "FINISHED") else None
         return replace(self._ended(status), params=params, points=[point])
 
     def _status(self) -> RunStatus:
-        standings = {standing for _, standing, _ in self._synced.values()}
+        standings = {run.standing for run in self._synced.values()}
         if standings & {Standing.RUNNING, Standing.QUEUED}:
             return "RUNNING"
         if all(standing.ended for standing in standings):
@@ -243,14 +255,10 @@ class Tracker:
         return Content(status=status, end_time=round(self._last_time(), 3) or None)
 
     def _last_time(self) -> float:
-        return max((_last_time(points) for _, _, points in self._synced.values()), default=0.0)
+        return max((run.last_time for run in self._synced.values()), default=0.0)
 
     def _add(self, run: StoredRun, content: Content) -> None:
         """Add to the store what the run lacks."""
         if news := run.lacks(content):
             self.backend.write(run, news)
             run.add(news)
-
-
-def _last_time(points: Iterable[Point]) -> float:
-    return max((point.unix_time for point in points), default=0.0)

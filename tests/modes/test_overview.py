@@ -20,7 +20,13 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     readings += [f"{fell},4e9,,collapsed", f"{fell},2e9,,collapsed"]
     write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
     write_text(sweep.paths.table("choices"), "budget,n")
+    own, variant = sweep.paths.analysis / "figures", sweep.paths.analysis / "beta=0" / "figures"
+    for figure in (own / "a.png", own / "a-dark.png", own / "a.svg", variant / "a.png"):
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        figure.touch()
     overview = sweep_overview(sweep)
+    figures = {(own / "a.png", "figures"), (variant / "a.png", "figures/beta=0")}
+    assert {pair for pair in overview.files if pair[1]} == figures
     *said, report = overview.note.split("\n\n")
     assert said == words.lines("mlflow", "answer", "", ANSWER.document())
     assert (overview.tags[None]["verdict"], overview.tags[None]["best_n"]) == ("saturated", "16")
