@@ -38,24 +38,18 @@ def write_gguf(file: Path, *, merges: bool = True, without: str = "") -> NDArray
     tokens = [token for token, _ in vocabulary]
     gguf = import_module("gguf")
     writer = gguf.GGUFWriter(file, "llama")
-    writer.add_block_count(LAYERS)
-    writer.add_context_length(4096)
-    writer.add_embedding_length(HIDDEN)
-    writer.add_feed_forward_length(WIDE)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(tokens)
+    for name, value in {
+        **{"block_count": LAYERS, "context_length": 4096, "embedding_length": HIDDEN},
+        **{"feed_forward_length": WIDE, "head_count": HEADS, "head_count_kv": HEADS},
+        **{"layer_norm_rms_eps": 1e-5, "rope_freq_base": 10000.0, "vocab_size": len(tokens)},
+        **{"tokenizer_model": "gpt2", "token_list": tokens, "chat_template": TEMPLATE},
+        **{"bos_token_id": 0, "eos_token_id": 1},
+    }.items():
+        getattr(writer, f"add_{name}")(value)
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     writer.add_token_types([control if token[0] == "<" else normal for token in tokens])
     lines = (file.parent / "merges.txt").read_text(encoding="utf-8").splitlines()[1:]
     writer.add_token_merges(lines if merges else lines[:5])
-    writer.add_bos_token_id(0)
-    writer.add_eos_token_id(1)
-    writer.add_chat_template(TEMPLATE)
     draw = np.random.default_rng(0)
     shapes = {
         "token_embd.weight": (len(tokens), HIDDEN),
