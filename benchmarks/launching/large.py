@@ -126,14 +126,14 @@ def follow(root: Path, *, drawn: bool) -> str:
         launcher = LocalLauncher(devices=None)
         queue = RunQueue(items, launcher, max_parallel=len(live), max_retries=0)
         queue.step()
-        assert len(queue.views) == len(live)
+        assert len(queue.attempts) == len(live)
         if not drawn:
             return _timed(queue.step, beat, _TIMES)
         console = Console(file=io.StringIO(), force_terminal=True, width=120)
         with Progress(study.plan, paths, study.config.health.stop, console) as progress:
 
             def draw() -> None:
-                progress.update(queue.views, {})
+                progress.update(queue.attempts, {})
                 # What its thread does within half a second.
                 progress._live.refresh()
 
