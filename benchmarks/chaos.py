@@ -25,7 +25,7 @@ from chaos_world import World, at_work
 from frame import Goal, benchmark, table
 
 from isosweep.files import read_json
-from isosweep.store.attempts import Process, Status, newest
+from isosweep.store.attempts import Process, Status, highest, newest
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 
@@ -145,7 +145,7 @@ def compare(world: World, reference: World) -> dict[str, float]:
     for what, names in (("unfinished", unfinished), ("changed", changed)):
         if names:
             print(f"{what}: {', '.join(names)}")
-    attempts = [len(list(run.attempts.glob("[0-9]*.json"))) for run in world.runs]
+    attempts = [highest(run) for run in world.runs]
     print(
         f"{len(reference.runs)} runs, {sum(attempts)} attempts ({max(attempts)} of one run at "
         f"most), {torn} lines torn by kills"

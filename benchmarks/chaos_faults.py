@@ -35,10 +35,11 @@ def _worker(world: World, number: signal.Signals) -> int | None:
     if not workers:
         return None
     run, state = world.chance.choice(workers)
+    assert state.worker is not None
     with contextlib.suppress(ProcessLookupError):
-        os.kill(state.pid, number)
+        os.kill(state.worker.pid, number)
         world.hit.append((f"worker: {number.name}", run, time.time()))
-        return state.pid
+        return state.worker.pid
     return None
 
 
@@ -94,7 +95,7 @@ def fork_server_killed(world: World) -> bool:
                 parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
                 called[int(process.name)] = int(parent)
     servers = sorted(pid for pid, parent in called.items() if parent not in called)
-    workers = {state.pid for _, state in world.workers()}
+    workers = {state.worker.pid for _, state in world.workers() if state.worker}
     servers = [pid for pid in servers if pid not in workers]
     if servers:
         os.kill(world.chance.choice(servers), signal.SIGKILL)

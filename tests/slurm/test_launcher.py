@@ -1,6 +1,5 @@
 """Slurm's launcher against a real Slurm: arrays, logs, cancelling, answers that were lost."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,19 +106,20 @@ def test_a_failing_line_of_setup_is_told_in_its_own_words(tmp_path: Path) -> Non
 
 
 def test_stopping_tells_workers_and_cancels_what_waits_but_for_others(tmp_path: Path) -> None:
-    shell = "trap 'echo told; exit 0' TERM; while :; do sleep 0.2; done"
+    shell = "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.2; done"
     launcher = launcher_of(tmp_path, shell, "launcher.max_parallel=1")
     orders = orders_of(tmp_path, 4)
     states = submitted(launcher, orders)
-    wait_for(lambda: launcher.observe(states)[0].status == "running", TIMEOUT_S, 0.5)
-    # srun has to have started the worker, which traps the signal from then on.
-    time.sleep(2)
+
+    def printed() -> str:
+        return "".join(path.read_text() for path in orders[0].logs.glob("*.out"))
+
+    wait_for(lambda: "begun" in printed(), TIMEOUT_S, 0.5)
     stopped, left = states[:3], states[3:]
     assert launcher.stop(stopped) is None
     seen = all_are(launcher, stopped[:1], "gone")
     assert seen[0].outcome is Status.LOST
-    (out,) = orders[0].logs.glob("*.out")
-    assert "told" in out.read_text()
+    assert "told" in printed()
     # Of waiting tasks that were cancelled Slurm has no trace: they are missed for a while.
     assert {each.status for each in launcher.observe(stopped[1:])} <= {"gone", "unknown"}
     # The one that was not to be stopped takes their place.
