@@ -77,7 +77,8 @@ def main() -> None:
 def _end(pid: int, deadline: float) -> int:
     """Return the exit code of a child, which is killed at the deadline."""
     signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
-    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 1e-6))
+    # Again and again: a signal that comes just before the wait begins does not interrupt it.
+    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 1e-6), 0.05)
     # As long as it is not reaped, the number is that of no other process.
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     signal.setitimer(signal.ITIMER_REAL, 0)
