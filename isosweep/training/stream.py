@@ -1,4 +1,8 @@
-"""The order in which training meets its problems: a function of the seed and of what was drawn."""
+"""The order in which training meets its problems: a function of the seed and of what was drawn.
+
+TRL's RepeatSampler does not serve: it drops the rest of an epoch, so that the order depends on B,
+and it knows no problems that are retired, no shares of a mixture, and no further draws of a step.
+"""
 
 import itertools
 import random
