@@ -9,6 +9,7 @@ import json
 import math
 import os
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -204,9 +205,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, JsonObject | None]]:
 
 def file_system_time(directory: Path) -> float:
     """The time by the clock of the file system that `directory` is on, which other hosts' clocks
-    need not share: what a file that was just written says. Raises OSError."""
+    need not share: what a file that was just written says. This machine's where this user may not
+    write. Raises OSError."""
     own = directory / f".now.{os.getpid()}.{secrets.token_hex(4)}"
-    own.touch()
+    try:
+        own.touch()
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return time.time()
+        raise
     try:
         return own.stat().st_mtime
     finally:

@@ -1,9 +1,11 @@
 """One process follows a sweep; who comes second sees who."""
 
+import errno
 import os
 import threading
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -54,6 +56,11 @@ def test_a_driver_of_another_host_lives_while_its_file_is_written(
     other = claimed(tmp_path)
     elsewhere(tmp_path, 2)
     assert living_driver(tmp_path) is not None
+    # Who may only read has no file of the directory's to tell the time by.
+    with monkeypatch.context() as patch:
+        refused = OSError(errno.EROFS, "Read-only file system")
+        patch.setattr(Path, "touch", mock.Mock(side_effect=refused))
+        assert living_driver(tmp_path) is not None
     old = (tmp_path / "2.json").stat().st_mtime - drivers.SILENCE_S - 1
     os.utime(tmp_path / "2.json", (old, old))
     assert living_driver(tmp_path) is None
