@@ -38,7 +38,7 @@ def test_a_killed_worker_is_retried(straight: Path, tmp_path: Path) -> None:
 
 def test_sweeps_that_are_renamed_for_a_while_are_waited_for(straight: Path, tmp_path: Path) -> None:
     driver = start(tmp_path, *TWO_RUNS)
-    run = wait_until_training(tmp_path)
+    wait_until_training(tmp_path)
     gone = (tmp_path / "sweeps").rename(tmp_path / "gone")
     wait_for(lambda: "No such file" in driver.written)
     time.sleep(_HEARTBEATS_S)
@@ -47,7 +47,6 @@ def test_sweeps_that_are_renamed_for_a_while_are_waited_for(straight: Path, tmp_
     assert driver.wait(timeout=300) == 0, driver.written
     assert driver.written.count("No such file") == driver.written.count("works again") == 1
     assert records_of(tmp_path) == records_of(straight)
-    assert run.attempts == 1
 
 
 def test_a_killed_sweep_is_finished_by_resume(straight: Path, tmp_path: Path) -> None:
