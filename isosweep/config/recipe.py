@@ -201,7 +201,7 @@ class RecipeConfig:
             mode = self.importance_sampling_mode
             raise SettingError("recipe.importance_sampling_mode", mode, rule)
         if self.aggregation != "loss" and self.loss_type not in TOKEN_LOSSES:
-            named = ", ".join(TOKEN_LOSSES)
+            named = " or ".join(TOKEN_LOSSES)
             rule = f"a problem's mean needs a loss summed over tokens: recipe.loss_type={named}"
             raise SettingError("recipe.aggregation", self.aggregation, rule)
         if self.scale_advantages and self.scale_rewards != "none":
