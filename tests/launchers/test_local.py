@@ -202,6 +202,7 @@ os.kill(lost, signal.SIGKILL)
 wait_for(lambda: not process_alive(lost), TIMEOUT_S)
 another, again = result(launcher, start(launcher, root / "2", ask))
 print(lost != another, warm, again, process_alive(pid_of(launcher, state)), flush=True)
+start(launcher, root / "3", sleeping(root / "go"))
 """
 
 
