@@ -48,7 +48,7 @@ class ProcessorTime(ModuleType):
     time = staticmethod(time.time)
 
 
-def work(job: tuple[str, tuple[float, ...]]) -> str:
+def work(job: tuple[str, tuple[float, ...]]) -> str | None:
     """Train a run up to its last milestone."""
     directory, milestones = job
     return TrainRun(directory, milestones, "flops", HealthConfig())()
@@ -56,10 +56,10 @@ def work(job: tuple[str, tuple[float, ...]]) -> str:
 
 def train(study: Study, paths: SweepPaths) -> None:
     """All runs of the study, longest first, two at once."""
-    from isosweep.training import assembly, ledger, loop, worker
+    from isosweep.training import assembly, attempt, ledger, loop
 
     clock = ProcessorTime("time")
-    for module in (ledger, loop, worker):
+    for module in (attempt, ledger, loop):
         module.time = clock  # type: ignore[attr-defined]
     assert assembly
     jobs = []
