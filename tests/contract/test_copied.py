@@ -1,13 +1,15 @@
 """A copy of a sweep whose runs are at work has no part in their jobs."""
 
 import json
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import SMALL
-from tests.contract.surface import isosweep
+from tests.contract.surface import isosweep, runs_of
 
 # Long enough to be at work for as long as this test takes.
 _SWEEP = ("budget=1e12", *SMALL, "grid.num_generations=[4]", "tracking=none", "name=s")
@@ -33,11 +35,15 @@ def test_cancel_in_a_copy_leaves_the_renamed_originals_job_alone(tmp_path: Path)
     try:
         _wait_for_steps(original)
         shutil.copytree(original, copied)
+        (run,) = runs_of(tmp_path)
+        # A worker fails at the next line that it cannot write.
+        os.kill(pid := run.state["pid"], signal.SIGSTOP)
         original.rename(archived)
         done = isosweep("mode=cancel", f"sweep_dir={copied / 's'}", cwd=tmp_path)
         assert "0 cancelled" in done.stdout
         assert _standing(archived) == "running"
     finally:
         archived.rename(original)
+        os.kill(pid, signal.SIGCONT)
         done = isosweep("mode=cancel", f"sweep_dir={original / 's'}", cwd=tmp_path)
     assert "1 cancelled: 1 running" in done.stdout
