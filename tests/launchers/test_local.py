@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
 
@@ -36,8 +38,13 @@ pytestmark = [
 
 
 @pytest.fixture
-def launcher() -> CodeLauncher:
-    return CodeLauncher(devices=None)
+def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeLauncher]:
+    # That of this process may serve other tests, with what those have imported.
+    server = forkserver.ForkServer()
+    for name in ("connect_to_new_process", "ensure_running", "set_forkserver_preload"):
+        monkeypatch.setattr(forkserver, name, getattr(server, name))
+    yield CodeLauncher(devices=None)
+    server._stop()  # type: ignore[attr-defined]
 
 
 DESCRIBE = """
@@ -232,12 +239,13 @@ def test_a_lost_server_is_replaced_and_a_driver_that_leaves_waits_for_no_run(
 def test_a_server_that_cannot_start_refuses_its_runs(
     launcher: CodeLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    main = sys.modules["__main__"]
     process = mock.Mock(start=mock.Mock(side_effect=EOFError("unexpected EOF")))
     monkeypatch.setattr(launcher._context, "Process", mock.Mock(return_value=process))
     (refused,) = launcher.submit([order_of(launcher, tmp_path, {})])
     assert refused is not None
     assert refused.reason == "no process could be started (unexpected EOF)"
-    assert sys.modules["__main__"].__spec__ is not None
+    assert sys.modules["__main__"] is main
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
