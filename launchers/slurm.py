@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 from isosweep.commands import call
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.files import file_system_time, write_text
+from isosweep.files import file_system_time, highest_of, names, write_text
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
@@ -267,15 +267,15 @@ class SlurmLauncher(Launcher):
         """Of a job that the queue does not have: lost once its worker has been silent for long.
         `others`: tasks of its array are there."""
         said = f"Slurm has no job {attempt.job_id or job_name(attempt)} in its queue"
+        for_long = self._gone_for_long(attempt)
         if attempt.status is Status.RUNNING:
             silent = max(0.0, clock - attempt.path.stat().st_mtime)
             if silent < _FRESH_S:
-                self._gone_since.pop(attempt.path, None)
                 said += f"; its worker wrote {duration(silent)} ago"
                 return Observed(status="unknown", reason=said)
-        if not self._gone_for_long(attempt):
+        if not for_long:
             return Observed(status="unknown", reason=said)
-        if others:
+        if others and attempt.status is not Status.RUNNING:
             # A waiting task that is cancelled leaves no trace but the others.
             return Observed(status="gone", reason="cancelled in Slurm", outcome=Status.CANCELLED)
         return Observed(status="gone", reason=said, job_id=attempt.job_id)
@@ -361,8 +361,9 @@ class SlurmLauncher(Launcher):
 
 
 def _last_error(attempt: Attempt) -> str:
-    """The last line that the job printed as an error, but for Slurm's own and bars of progress."""
-    logs = attempt.run.attempt_logs(attempt.number)
+    """The last line that the job printed as an error, but for Slurm's own and bars of progress.
+    What starts again prints on where it did."""
+    logs = attempt.run.attempt_logs(highest_of(names(attempt.run.logs)))
     for path in sorted(logs.glob("*.err")):
         lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
         own = [x for x in lines if x and "%|" not in x and not _BY_SLURM.match(x)]

@@ -15,7 +15,7 @@ from isosweep.launchers import sbatch, slurm
 from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.sbatch import longest_minutes, site_options
 from isosweep.launchers.slurm import SlurmLauncher, rows_of
-from isosweep.store.attempts import Attempt, Status, begin, read, submit
+from isosweep.store.attempts import Attempt, Status, begin, claim, read, submit
 from isosweep.store.paths import RunPaths
 from tests.conftest import make_config
 from tests.launchers.fake import report, the_plan
@@ -184,6 +184,7 @@ def test_a_state_that_slurm_may_leave_by_a_requeue_is_believed_later(
         (None, "", Status.LOST),
         # A waiting task that was cancelled leaves nothing, but the array is there.
         (None, row("17_1", "RUNNING"), Status.CANCELLED),
+        (150, row("17_1", "RUNNING"), Status.LOST),
         (None, row("17_0", "RUNNING", name="theirs"), Status.LOST),
     ],
 )
@@ -206,6 +207,20 @@ def test_a_job_that_is_nowhere_is_given_up_once_its_worker_is_silent_too(
     monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
     (seen,) = launcher.observe([attempt])
     assert (seen.outcome if seen.status == "gone" else None) == outcome
+
+
+def test_a_job_that_started_again_says_why_it_failed_where_it_printed_before(
+    squeue_prints: Callable[[str], None], launcher: SlurmLauncher, tmp_path: Path
+) -> None:
+    first = submitted(tmp_path)
+    logs = first.run.attempt_logs(1)
+    logs.mkdir(parents=True)
+    (logs / "17_0_log.err").write_text("no space left\n")
+    again = claim(first.run, begin(first, "17_0"))
+    assert again.number == 2
+    squeue_prints(row("17_0", "FAILED"))
+    (seen,) = launcher.observe([again])
+    assert seen.reason.endswith(": no space left")
 
 
 @pytest.mark.parametrize("job_id", ["--name=theirs", "-u me", "", "1 2"])

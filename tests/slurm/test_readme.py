@@ -1,5 +1,6 @@
 """The commands of README.md for a cluster, on a real Slurm with the built-in model."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -21,4 +22,5 @@ def test_the_clusters_commands_follow_each_other(tmp_path: Path) -> None:
     isosweep(*kept, *FEWER, *small, cwd=tmp_path)
     assert "2 runs: 2 done" in isosweep(*status, cwd=tmp_path).stdout
     assert "verdict: " in isosweep(*resume, cwd=tmp_path).stdout
-    assert list(tmp_path.glob("sweeps/*/batches/*"))
+    made = [json.loads(path.read_text()) for path in tmp_path.glob("sweeps/runs/*/attempts/1.json")]
+    assert {attempt["launcher"] for attempt in made} == {"slurm"}
