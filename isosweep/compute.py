@@ -1,10 +1,9 @@
 """Compute spent: what budgets are made of, and when a run has reached one."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 BudgetUnit = Literal["flops", "rollouts", "tokens", "device_hours"]
-BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 
 # What sums of floats may be off by, as a factor.
 ROUNDING = 1 + 1e-12

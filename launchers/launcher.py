@@ -92,7 +92,7 @@ def observe_process(attempt: Attempt) -> Observed:
     if alive is None:
         return Observed(status="unknown")
     if not alive:
-        return Observed(status="gone")
+        return Observed(status="gone", job_id=str(attempt.worker.pid) if attempt.worker else None)
     if attempt.worker is None:
         return Observed(status="pending", reason="about to be started")
     return Observed(status="running", job_id=str(attempt.worker.pid))

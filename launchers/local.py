@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import resource_tracker
@@ -116,7 +116,8 @@ class LocalLauncher(Launcher):
         except (OSError, EOFError) as error:
             # No memory or no process id left, as a rule, or the server has just died: the next try
             # makes another. One that dies each time says why on standard error.
-            return Refused(reason=f"no process could be started ({error})", passing=False)
+            passing = isinstance(error, OSError)
+            return Refused(reason=f"no process could be started ({error})", passing=passing)
         # At its exit multiprocessing would wait for those that it knows.
         multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
         assert process.pid is not None
@@ -137,21 +138,32 @@ def _handed_on(environment: Environment) -> Iterator[None]:
     """What multiprocessing hands on to the processes that it starts: `environment`; SIGINT blocked,
     so that Ctrl-C reaches only the process that decides; no modules of the working directory, where
     others may have put some; and no script to be executed again, as a user's that has no guard."""
-    own_environment, own_path, main = {**os.environ}, sys.path, sys.modules["__main__"]
+    own_path, main = sys.path, sys.modules["__main__"]
+    environment = {**environment, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
+    # Other threads may look at the variables, and set some: only those that differ are changed.
+    changed = dict(os.environ.items() ^ environment.items())
+    own = {name: os.environ.get(name) for name in changed}
     # It would unblock SIGINT as it begins.
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    os.environ.clear()
-    os.environ.update({**environment, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"})
+    _set({name: environment.get(name) for name in changed})
     sys.path = sys.path[1:] if sys.path[0] in ("", str(Path.cwd())) else sys.path
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"], sys.path = main, own_path
-        os.environ.clear()
-        os.environ.update(own_environment)
+        _set(own)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    """Set variables of the environment; those that are None are removed."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _work(execute: Callable[[str], int], attempt: str, logs: str, environment: Environment) -> None:

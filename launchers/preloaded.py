@@ -14,6 +14,7 @@ forget_ranks_and_precision(os.environ)
 # Asked whether there is a GPU, torch then reads NVML: CUDA, once initialised, survives no fork.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 with lean_imports():
+    import isosweep.training.__main__
     import isosweep.training.assembly  # noqa: F401
 # What is there now is never collected: its pages stay shared by all that are forked.
 gc.collect()

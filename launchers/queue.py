@@ -165,15 +165,25 @@ class RunQueue:
         Raises OSError where a file system fails: what is left undone is for the next pass.
         """
         began, now = time.thread_time(), time.monotonic()
-        self._observe(now)
+        # That of one run, whose directory may be away, keeps no other from its end.
+        failed: OSError | None = None
+        try:
+            self._observe(now)
+        except OSError as error:
+            failed = error
         for followed in list(self._active):
-            if self._over(followed, now):
-                self._active.remove(followed)
+            try:
+                if self._over(followed, now):
+                    self._active.remove(followed)
+            except OSError as error:
+                failed = error
         if not self._stopping and now >= self._next_submit:
             self._submit(now)
         # What runs execute in this process (launcher=inline) is no cost of looking at them.
         inline = self.launcher.name == "inline"
         self._took = 0.0 if inline else time.thread_time() - began
+        if failed is not None:
+            raise failed
 
     def stop(self, *, kill: bool = False) -> int:
         """Start no more, and ask the runs to write a checkpoint and leave, or end them (`kill`).
@@ -396,20 +406,27 @@ class RunQueue:
         later: list[_Waiting] = []
         batch = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
         places = self._free() if self.launcher.places else []
-        while self._waiting and len(ready) < self.launcher.at_once and self._room(len(ready)):
-            # The longest, and of equal ones the oldest.
-            waiting = self._waiting[-1]
-            if waiting.due > now:
-                later.append(self._waiting.pop())
-                continue
-            place = places[len(ready)] if places else None
-            followed = self._prepared(waiting, batch, len(ready), place)
-            self._waiting.pop()
-            if followed is not None:
-                ready.append(followed)
-        for waiting in later:
-            self._wait(waiting)
-        self._active += ready
+        try:
+            while self._waiting and len(ready) < self.launcher.at_once and self._room(len(ready)):
+                # The longest, and of equal ones the oldest.
+                waiting = self._waiting[-1]
+                if waiting.due > now:
+                    later.append(self._waiting.pop())
+                    continue
+                place = places[len(ready)] if places else None
+                followed = self._prepared(waiting, batch, len(ready), place)
+                self._waiting.pop()
+                if followed is not None:
+                    ready.append(followed)
+        except OSError as error:
+            # What is ready has no job yet: the next pass sends it.
+            for followed in ready:
+                followed.refused = Refused(reason=str(error), passing=True)
+            raise
+        finally:
+            for waiting in later:
+                self._wait(waiting)
+            self._active += ready
         if ready:
             self._send(ready, now)
 

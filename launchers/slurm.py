@@ -71,7 +71,10 @@ _HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "JobLaunchFailure",
 # jobs is reached, or the file system is full (src/common/slurm_errno.c, slurm_strerror, and
 # slurm_protocol_defs.c, job_state_reason_string). Of users and names that are unknown for a moment
 # the queue makes sure by trying again.
-_LIMIT = r"SubmitJob|MaxJobCount|Unable to create job record|violates accounting/QOS policy"
+_LIMIT = (
+    r"SubmitJob|MaxJobCount|Unable to create job record|violates accounting/QOS policy"
+    r"|Invalid job array"
+)
 _PASSING = re.compile(
     rf"{_LIMIT}|[Cc]onnect|[Cc]ontroller|timed out|standby mode|No route to host|[Uu]nexpected mess"
     r"|Zero Bytes|(Message|Communication) .*failure|forced closed|socket error|authentication"
@@ -162,6 +165,8 @@ class SlurmLauncher(Launcher):
         self.poll_s = _POLL_S
         # When this process first saw that a job is gone, by its attempt's file.
         self._gone_since: dict[Path, float] = {}
+        # Attempts whose jobs it has seen, by their files.
+        self._seen: set[Path] = set()
 
     @cached_property
     def at_once(self) -> int:  # type: ignore[override]
@@ -246,6 +251,7 @@ class SlurmLauncher(Launcher):
         row = rows.get((name, attempt.index))
         if row is None:
             return self._missing(attempt, clock, others=name in arrays)
+        self._seen.add(attempt.path)
         if row.state in _PENDING or row.state in _RUNNING:
             self._gone_since.pop(attempt.path, None)
             status: Literal["pending", "running"]
@@ -275,7 +281,7 @@ class SlurmLauncher(Launcher):
                 return Observed(status="unknown", reason=said)
         if not for_long:
             return Observed(status="unknown", reason=said)
-        if others and attempt.status is not Status.RUNNING:
+        if others and attempt.path in self._seen and attempt.worker is None:
             # A waiting task that is cancelled leaves no trace but the others.
             return Observed(status="gone", reason="cancelled in Slurm", outcome=Status.CANCELLED)
         return Observed(status="gone", reason=said, job_id=attempt.job_id)

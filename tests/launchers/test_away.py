@@ -3,10 +3,13 @@
 import errno
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isosweep import files
+from isosweep.launchers import queue as queues
+from isosweep.store.attempts import Attempt, submit
 from tests.launchers.fake import (
     FakeLauncher,
     attempts,
@@ -78,3 +81,38 @@ def test_what_a_file_system_refuses_for_a_while_is_done_later(
     follow(queue)
     assert len(queue.failed) == (3 if what == "close" else 0)
     assert {*attempts(tmp_path).values()} == {1}
+
+
+def test_a_write_that_fails_for_one_run_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = queue_of(items_of(tmp_path), FakeLauncher(finishes), retries=0)
+    made: list[object] = []
+
+    def second_fails(*given: Any) -> Attempt | None:
+        made.append(given)
+        if len(made) == 2:
+            raise OSError(errno.ENOSPC, "planted", "there")
+        return submit(*given)
+
+    monkeypatch.setattr(queues, "submit", second_fails)
+    with pytest.raises(OSError, match="planted"):
+        queue.step()
+    assert len(queue.active) + queue.waiting == 3
+    follow(queue)
+    assert not queue.failed
+    assert len(attempts(tmp_path)) == 3
+
+
+def test_a_run_whose_directory_is_gone_keeps_no_other_from_its_end(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes)
+    queue = queue_of(items_of(tmp_path), launcher)
+    queue.step()
+    first = queue.active[0].run_id
+    (tmp_path / "runs" / first).rename(tmp_path / "gone")
+    launcher.alive = {path: job for path, job in launcher.alive.items() if first not in str(path)}
+    for _ in range(6):
+        with pytest.raises(FileNotFoundError, match=first):
+            queue.step()
+    assert [run.run_id for run in queue.active] == [first]
+    assert queue.waiting == 0

@@ -99,6 +99,8 @@ def test_a_job_that_dies_takes_no_other_down(launcher: CodeLauncher, tmp_path: P
     beside = start(launcher, tmp_path / "beside", sleeping(tmp_path / "go"))
     dying = start(launcher, tmp_path / "dying", "import ctypes; ctypes.string_at(0)")
     wait_for(lambda: ended(launcher, dying), TIMEOUT_S)
+    # It counts as a try, although it did not begin.
+    assert launcher.observe([dying])[0].job_id is not None
     assert not ended(launcher, beside)
     after = start(launcher, tmp_path / "after", PID)
     assert result(launcher, after) == pid_of(launcher, after)

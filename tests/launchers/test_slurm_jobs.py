@@ -174,18 +174,20 @@ def test_a_state_that_slurm_may_leave_by_a_requeue_is_believed_later(
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "others", "outcome"),
+    ("silent_s", "seen_before", "others", "outcome"),
     [
-        # How long its worker has written nothing, what Slurm has beside it, and what is concluded
-        # however long the queue has not had it.
-        (5, "", None),
-        (60, "", None),
-        (150, "", Status.LOST),
-        (None, "", Status.LOST),
-        # A waiting task that was cancelled leaves nothing, but the array is there.
-        (None, row("17_1", "RUNNING"), Status.CANCELLED),
-        (150, row("17_1", "RUNNING"), Status.LOST),
-        (None, row("17_0", "RUNNING", name="theirs"), Status.LOST),
+        # How long its worker has written nothing, whether its job was seen, what Slurm has beside
+        # it, and what is concluded however long the queue has not had it.
+        (5, True, "", None),
+        (60, False, "", None),
+        (150, False, "", Status.LOST),
+        (150, True, row("17_1", "RUNNING"), Status.LOST),
+        (None, True, "", Status.LOST),
+        # A waiting task that was cancelled leaves nothing, but the array is there; one that was
+        # never seen may not have been taken.
+        (None, True, row("17_1", "RUNNING"), Status.CANCELLED),
+        (None, False, row("17_1", "RUNNING"), Status.LOST),
+        (None, True, row("17_0", "RUNNING", name="theirs"), Status.LOST),
     ],
 )
 def test_a_job_that_is_nowhere_is_given_up_once_its_worker_is_silent_too(
@@ -194,6 +196,7 @@ def test_a_job_that_is_nowhere_is_given_up_once_its_worker_is_silent_too(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     silent_s: float | None,
+    seen_before: bool,
     others: str,
     outcome: Status | None,
 ) -> None:
@@ -202,6 +205,9 @@ def test_a_job_that_is_nowhere_is_given_up_once_its_worker_is_silent_too(
         attempt = report(attempt, Status.RUNNING, 1.0)
         written = time.time() - silent_s
         os.utime(attempt.path, (written, written))
+    if seen_before:
+        squeue_prints(row("17_0", "PENDING"))
+        assert launcher.observe([attempt])[0].status == "pending"
     squeue_prints(others)
     assert launcher.observe([attempt])[0].status == "unknown"
     monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
