@@ -118,7 +118,8 @@ def test_stopping_tells_workers_and_cancels_what_waits_but_for_others(tmp_path: 
     stopped, left = states[:3], states[3:]
     assert launcher.stop(stopped) is None
     seen = all_are(launcher, stopped[:1], "gone")
-    assert seen[0].outcome is Status.LOST
+    # Nobody cancelled it. Whether srun then fails, where the worker itself ends well, is a race.
+    assert seen[0].outcome in (Status.LOST, Status.FAILED)
     assert "told" in printed()
     # Of waiting tasks that were cancelled Slurm has no trace: they are missed for a while.
     assert {each.status for each in launcher.observe(stopped[1:])} <= {"gone", "unknown"}
