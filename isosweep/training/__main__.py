@@ -86,13 +86,20 @@ def _named(attempt: Attempt) -> str:
 def _execute(attempt: Attempt, rank: Rank, stop: StopRequest) -> int:
     task = task_of(attempt.launcher)
     # Heavier imports, from here on.
-    from isosweep.training.attempt import RanksError, TrainRun, failure, follow, run_attempt, trusts
+    from isosweep.training.attempt import (
+        RanksError,
+        TrainRun,
+        failure,
+        run_attempt,
+        take_part,
+        trusts,
+    )
 
     document = {**attempt.job, "trust": trusts(attempt)}
     document["requeue"] = task.requeues and document.get("requeue", False)
     job = TrainRun.from_json(str(attempt.run.root), document)
     if not rank.leads:
-        follow(job, rank, stop)
+        take_part(job, rank, stop)
         return 0
     stop.scheduled = task.requeues and task.job_id is not None
     own = attempt

@@ -62,7 +62,7 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     progress = Progress(trainer.ledger, trainer.stream, session.monitor)
     if session.start.checkpoint is not None:
         progress.restore(session.start.progress)
-    if rank.count > rank.local:
+    if rank.count > rank.per_node:
         require_same_inputs(spec, directory, further)
     _, tokenizer = policy
     # None where transformers samples, in this process.

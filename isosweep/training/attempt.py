@@ -238,7 +238,7 @@ def _attempt(session: Session) -> Status | None:
     return status
 
 
-def follow(job: TrainRun, rank: Rank, stop: StopRequest) -> None:
+def take_part(job: TrainRun, rank: Rank, stop: StopRequest) -> None:
     """Take part in the attempt of rank 0, as another rank."""
     began = time.monotonic()
     # Rank 0 decides what a second signal means.
@@ -300,7 +300,7 @@ def _import_stack(spec: RunSpec, rank: Rank) -> "Callable[..., TrainingLoop]":
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     else:
         # More of them, as a job may be given, would make transformers split each batch over them.
-        keep_first(rank.local)
+        keep_first(rank.per_node)
     with lean_imports():
         from isosweep.training.assembly import make_loop
     return make_loop

@@ -34,12 +34,12 @@ class Rank:
     """A process's place among those of its run, by default alone. Rank 0 decides and writes, the
     others compute.
 
-    `local`: how many there are on its node. `led`: the run's worker has started it.
+    `per_node`: how many there are on its node. `led`: the run's worker has started it.
     """
 
     number: int = 0
     count: int = 1
-    local: int = 1
+    per_node: int = 1
     led: bool = False
 
     @property

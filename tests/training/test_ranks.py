@@ -19,7 +19,7 @@ from isosweep.models.weights import weights
 from isosweep.store.attempts import Status, claim
 from isosweep.store.checkpoints import ResumePoint
 from isosweep.training import attempt
-from isosweep.training.attempt import Session, TrainRun, follow
+from isosweep.training.attempt import Session, TrainRun, take_part
 from isosweep.training.distributed import Rank, find_rank, run_ranks
 from isosweep.training.stopping import StopRequest
 from tests.conftest import make_config
@@ -115,7 +115,7 @@ def test_what_another_rank_meets_is_why_the_attempt_ends(
     monkeypatch.setattr(attempt, "_train", fail)
     monkeypatch.setattr(Rank, "agree", lambda rank, _: (own.number, ResumePoint(0, None, None)))
     with pytest.raises(RuntimeError, match="planted"):
-        follow(job, Rank(1, 2, 2), StopRequest())
+        take_part(job, Rank(1, 2, 2), StopRequest())
     assert state_of(run).status is Status.FAILED
     assert state_of(run).reason == f"rank 1 ({socket.gethostname()}): RuntimeError: planted"
 
