@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from isosweep.launchers.items import QueueItem
+from isosweep.launchers.launcher import Refused
 from isosweep.launchers.queue import RunQueue
 from isosweep.machine import process_alive, process_start
 from isosweep.store.attempts import Status
@@ -54,8 +55,9 @@ server = Path(f"/proc/{os.getppid()}/task")
 atexit.register(print, "at its exit", file=sys.stderr)
 print("printed on stderr", file=sys.stderr)
 print("printed on stdout")
+watched = ("trl", "mlflow", "isosweep.training.__main__")
 print(json.dumps({
-    "modules": [name for name in ("torch", "trl", "mlflow") if name in sys.modules],
+    "modules": [name for name in watched if name in sys.modules],
     "server": os.getppid(),
     "session": os.getsid(0),
     "threads": [(thread / "comm").read_text().strip() for thread in server.iterdir()],
@@ -76,7 +78,7 @@ def test_a_job_starts_warm_in_a_session_of_its_own_with_its_environment_and_logs
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     state = start(launcher, tmp_path / "2", DESCRIBE)
     seen = result(launcher, state)
-    assert seen["modules"] == ["torch", "trl"]
+    assert seen["modules"] == ["trl", "isosweep.training.__main__"]
     assert seen["server"] == server
     assert seen["session"] == pid_of(launcher, state)
     # jemalloc, which pyarrow brings, sees to its own thread when a process forks.
@@ -238,15 +240,21 @@ def test_a_lost_server_is_replaced_and_a_driver_that_leaves_waits_for_no_run(
     wait_for(lambda: out.read_text(), TIMEOUT_S)
 
 
+@pytest.mark.parametrize(
+    ("error", "passing"), [(EOFError("planted"), False), (BlockingIOError("planted"), True)]
+)
 def test_a_server_that_cannot_start_refuses_its_runs(
-    launcher: CodeLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    passing: bool,
+    launcher: CodeLauncher,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     main = sys.modules["__main__"]
-    process = mock.Mock(start=mock.Mock(side_effect=EOFError("unexpected EOF")))
+    process = mock.Mock(start=mock.Mock(side_effect=error))
     monkeypatch.setattr(launcher._context, "Process", mock.Mock(return_value=process))
     (refused,) = launcher.submit([order_of(launcher, tmp_path, {})])
-    assert refused is not None
-    assert refused.reason == "no process could be started (unexpected EOF)"
+    assert refused == Refused(reason="no process could be started (planted)", passing=passing)
     assert sys.modules["__main__"] is main
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
