@@ -54,7 +54,7 @@ def keep_state(attempt: str) -> int:
     worker: Any = ModuleType("isosweep.training.attempt")
     worker.run_attempt = run_attempt
     worker.trusts = lambda attempt: False
-    worker.follow = worker.failure = None
+    worker.take_part = worker.failure = None
     worker.RanksError = ChildProcessError
     worker.TrainRun = SimpleNamespace(from_json=lambda _, document: SimpleNamespace(**document))
     sys.modules[worker.__name__] = worker
