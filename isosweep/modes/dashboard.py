@@ -27,8 +27,8 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     Raises SettingError where the store has nothing of the sweep.
     """
     from isosweep.preflight.machine import require_packages
-    from isosweep.tracking.background import fault
     from isosweep.tracking.mlflow import MlflowBackend
+    from isosweep.tracking.tracker import fault
 
     sweep = stored_sweep(config)
     tracking = asked_tracking(config, sweep.config)

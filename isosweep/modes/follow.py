@@ -30,8 +30,8 @@ from isosweep.store.drivers import Claim, drive
 
 if TYPE_CHECKING:
     from isosweep.launchers.queue import RunQueue
-    from isosweep.tracking.backend import FinalStatus
-    from isosweep.tracking.background import BackgroundTracker
+    from isosweep.tracking.points import RunStatus
+    from isosweep.tracking.tracker import BackgroundTracker
 
 # After a second Ctrl-C: what a killed process takes to go.
 _KILLED_S = 10.0
@@ -271,7 +271,7 @@ class _Followed:
             ids = sweep.run_ids
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
             status = _complete(sweep, own, self._console)
-            ended: FinalStatus = "FAILED" if own else "FINISHED"
+            ended: RunStatus = "FAILED" if own else "FINISHED"
             close_tracker(self._trackers.pop(root, None), sweep.stored, ended, self._console)
             claim.release(status)
             _tell(sweep, "failed" if own else "finished", len(own), self._console)

@@ -135,16 +135,16 @@ def _add_readings(
     plan: Plan,
 ) -> None:
     """Add each run's reward at the plan's budgets, and the compute at which it collapsed."""
-    from isosweep.tracking.points import budget_metric
+    from isosweep.tracking.points import budget_metric, rounded
 
-    names = {_rounded(budget): budget_metric(budget, plan.budgets) for budget in plan.budgets}
+    names = {rounded(budget): budget_metric(budget, plan.budgets) for budget in plan.budgets}
     collapsed: dict[str, float] = {}
     with view.frontier.open(newline="") as file:
         for row in csv.DictReader(file):
             run_id, budget = row["run_id"], float(row["budget"])
             if row["reward"]:
-                if name := names.get(_rounded(budget)):
-                    metrics.setdefault(run_id, {})[name] = _rounded(float(row["reward"]))
+                if name := names.get(rounded(budget)):
+                    metrics.setdefault(run_id, {})[name] = rounded(float(row["reward"]))
                 collapsed.setdefault(run_id, math.inf)
             elif row["reading"] == "collapsed":
                 collapsed[run_id] = min(budget, collapsed.get(run_id, budget))
@@ -152,8 +152,3 @@ def _add_readings(
         # Said of all that were read: one that is trained further may have recovered.
         fell = budget < math.inf
         tags[run_id]["collapsed"] = f"by {amount(budget, plan.budget_unit)}" if fell else "no"
-
-
-def _rounded(number: float) -> float:
-    """To the four digits that a page shows."""
-    return float(f"{number:.4g}")

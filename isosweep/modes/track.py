@@ -15,8 +15,8 @@ from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
-    from isosweep.tracking.backend import Backend, FinalStatus
-    from isosweep.tracking.background import BackgroundTracker
+    from isosweep.tracking.points import RunStatus
+    from isosweep.tracking.tracker import Backend, BackgroundTracker
 
 # How long the end of a sweep waits for the store, and for each run besides: a first sync takes
 # 0.1 s a run (benchmarks/tracking.py), and with a server in between 0.3 s.
@@ -31,7 +31,7 @@ def catch_up(sweep: StoredSweep, console: Console) -> None:
 def close_tracker(
     tracker: "BackgroundTracker | None",
     sweep: StoredSweep,
-    status: "FinalStatus | None",
+    status: "RunStatus | None",
     console: Console,
 ) -> None:
     """Sync a last time, with what was concluded, and say where it is seen; `status`: as
@@ -53,8 +53,7 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     if config.tracking.name == "none":
         return None
-    from isosweep.tracking.background import BackgroundTracker
-    from isosweep.tracking.tracker import Tracker
+    from isosweep.tracking.tracker import BackgroundTracker, Tracker
 
     parameters: dict[str, str | float | int] = {"budget_unit": config.budget_unit}
     if sweep.kind == "planned":

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from isosweep.config.trust import require_own
 from isosweep.plan.cells import Plan
 from isosweep.reserved import ARTIFACTS, MLFLOW
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.backend import Content, StoredRun, StoredRuns, sweep_name
+from isosweep.tracking.points import Content
+from isosweep.tracking.tracker import StoredRun, StoredRuns, sweep_name
 
 _RUN_TAG, _SWEEP_TAG = "isosweep.run_id", "isosweep.sweep"
 # The last step of each series of a run's points that is there, as JSON.
@@ -101,7 +101,11 @@ class MlflowBackend:
         return _stored_run(run)
 
     def write(self, run: StoredRun, news: Content) -> None:
-        """As `Backend`. MLflow drops a point that it has; the tag that says so goes last."""
+        """As `Backend`. MLflow drops a point that it has; the tag that says so goes last.
+
+        Raises PermissionError if a database names a place of files that is not beside it: somebody
+        else may have written that.
+        """
         from mlflow.entities import Metric, Param, RunTag
 
         metrics = [
@@ -113,7 +117,7 @@ class MlflowBackend:
             self._client.log_batch(run.key, metrics=metrics[first : first + _MAX_BATCH])
         sent = run.sent | {point.series: point.step for point in news.points if point.series}
         tags = {name: str(news.params[name]) for name in _COLUMNS if name in news.params}
-        tags |= news.tags
+        tags |= {**news.tags, **({_NOTE_TAG: news.note[:_MAX_NOTE]} if news.note else {})}
         if sent != run.sent:
             tags[_SENT_TAG] = json.dumps(sent)
         if news.params or tags:
@@ -126,17 +130,13 @@ class MlflowBackend:
             end = None if news.end_time is None else _milliseconds(news.end_time)
             self._client.set_terminated(run.key, news.status, end_time=end)
         run.sent = sent
-
-    def describe(self, run: StoredRun, note: str, files: Sequence[tuple[Path, str]]) -> None:
-        """As `Backend`. Raises PermissionError if a database names a place of files that is not
-        beside it: somebody else may have written that."""
-        if note:
-            self._client.set_tag(run.key, _NOTE_TAG, note[:_MAX_NOTE])
+        if not news.files:
+            return
         place = self._client.get_run(run.key).info.artifact_uri
         if self._artifacts and place != f"{self._artifacts}/{run.key}/artifacts":
             rule = f"artifacts: others may have written that they lie in {place}"
             raise PermissionError(f"{rule}; remove that run from the store")
-        for file, folder in files:
+        for file, folder in news.files:
             self._client.log_artifact(run.key, str(file), folder or None)
 
     def close(self) -> None:

@@ -1,7 +1,10 @@
 """What a view shows of a run: points and facts, made from the run's files alone."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.difficulty.buckets import bucket_rewards
@@ -11,8 +14,43 @@ from isosweep.heldout import score
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
-from isosweep.tracking.backend import Content, Point
 from isosweep.words.numbers import short
+
+RunStatus = Literal["SCHEDULED", "RUNNING", "FINISHED", "FAILED", "KILLED"]
+Params = Mapping[str, str | float | int]
+# Files to be stored, each in a folder.
+Files = Sequence[tuple[Path, str]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Metrics of one step. A run's points of one `series` come by ascending step; those of none
+    are sent when a value changes."""
+
+    step: int
+    unix_time: float
+    values: dict[str, float]
+    series: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a view is to show of a run, or the part of that which a store lacks.
+
+    `begun`: Unix time, None before the first record; `status`: None where it is to stay;
+    `complete`: no points will follow; `note`: a description, in Markdown.
+    """
+
+    params: Params = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    points: Sequence[Point] = ()
+    begun: float | None = None
+    status: RunStatus | None = None
+    end_time: float | None = None
+    complete: bool = False
+    note: str = ""
+    files: Files = ()
+
 
 # Keys of a line of metrics that are not metrics.
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})

@@ -1,67 +1,146 @@
-"""The view of a sweep, kept equal to the runs' files, wherever it is stored.
+"""The view of a sweep, kept equal to the runs' files by one thread of one process.
 
 Everything sent is derived from those files, with the times written there: a sync after a crash, or
-into an empty store, adds what is missing.
+into an empty store, adds what is missing. A store that fails stops nothing.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from isosweep.config.health import HealthConfig
+from isosweep.config.secrets import hidden
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
-from isosweep.tracking.backend import (
-    Backend,
+from isosweep.tracking.points import (
+    SPENT,
     Content,
-    FinalStatus,
+    Files,
     Params,
     Point,
     RunStatus,
-    StoredRun,
-    StoredRuns,
+    read_run,
+    rounded,
+    run_name,
+    start_time,
 )
-from isosweep.tracking.points import SPENT, read_run, rounded, run_name, start_time
 
 # The tag `status` of a run that is done and lost what it had gained, by the sweep's analysis.
 _COLLAPSED = "collapsed"
 # MLflow keeps for good when a run began: one that waits is made once it has begun.
 _WAITING = (Standing.NOT_BEGUN, Standing.QUEUED)
-# The icon of a run in MLflow's table: green for FINISHED alone, so that a run without a reward to
-# use has another. The tag `status` has the standing itself.
-MLFLOW_STATUS: dict[Standing, RunStatus] = {
-    Standing.NOT_BEGUN: "SCHEDULED",
-    Standing.QUEUED: "SCHEDULED",
+# The icon of a run in MLflow's table, SCHEDULED for all others: green for FINISHED alone, so that a
+# run without a reward to use has another. The tag `status` has the standing itself.
+_STATUS: dict[Standing, RunStatus] = {
     Standing.RUNNING: "RUNNING",
-    Standing.TO_EXTEND: "SCHEDULED",
     Standing.STOPPED: "FINISHED",
-    Standing.INTERRUPTED: "KILLED",
-    Standing.FAILED: "FAILED",
-    Standing.CANCELLED: "KILLED",
-    Standing.DIVERGED: "FAILED",
     Standing.DONE: "FINISHED",
+    Standing.FAILED: "FAILED",
+    Standing.DIVERGED: "FAILED",
+    Standing.INTERRUPTED: "KILLED",
+    Standing.CANCELLED: "KILLED",
 }
+# Longest text of a library that a line of the terminal carries.
+_MAX_FAULT = 200
+
+
+@dataclass(kw_only=True)
+class StoredRun:
+    """What a store has of a run. `key`: its id there; `sent`: the last step of each series;
+    `closed`: nothing can be added, unless it is created again."""
+
+    key: str = ""
+    params: set[str] = field(default_factory=set)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+    status: str = ""
+    end_time: float | None = None
+    closed: bool = False
+    handle: Any = None
+
+    def lacks(self, content: Content) -> Content | None:
+        """Return the part of `content` that is not stored, if any. An empty tag only replaces
+        another."""
+        points = []
+        for point in content.points:
+            if not point.series:
+                new = {k: v for k, v in point.values.items() if self.metrics.get(k) != v}
+                points += [replace(point, values=new)] if new else []
+            elif point.step > self.sent.get(point.series, -1):
+                points.append(point)
+        ended = content.end_time is not None and content.status not in ("SCHEDULED", "RUNNING")
+        same = self.status == content.status and not (ended and self.end_time != content.end_time)
+        news = replace(
+            content,
+            params={k: v for k, v in content.params.items() if k not in self.params},
+            tags={k: v for k, v in content.tags.items() if self.tags.get(k, "") != v},
+            points=points,
+            status=None if same else content.status,
+        )
+        parts = (news.params, news.tags, news.points, news.status, news.note, news.files)
+        return news if any(parts) else None
+
+    def add(self, news: Content) -> None:
+        """Note what is about to be stored; `Backend.write` notes which points are."""
+        self.params.update(news.params)
+        self.tags.update(news.tags)
+        for point in news.points:
+            self.metrics.update(point.values)
+        if news.status is not None:
+            self.status, self.end_time = news.status, news.end_time
+
+
+# By run id; the sweep's own run by None.
+StoredRuns = dict[str | None, StoredRun]
+
+
+class Backend(Protocol):
+    """Where a view is stored. Methods raise whatever the store's library raises.
+
+    `name`: for people; `link`: where a server shows the sweep, None without one, or before `open`.
+    """
+
+    name: str
+    link: str | None
+
+    def open(self) -> StoredRuns:
+        """Connect, make what is missing, and return the sweep's runs that are there."""
+
+    def create(self, run_id: str | None, name: str, begun: float | None) -> StoredRun:
+        """Make a run that began at `begun` (Unix time); None: the sweep's own run."""
+
+    def write(self, run: StoredRun, news: Content) -> None:
+        """Add `news` to the run, its files last, and note in `run.sent` which points it has."""
+
+    def close(self) -> None:
+        """Write out everything: nothing follows for now."""
+
+
+def sweep_name(paths: SweepPaths, plan: Plan) -> str:
+    """Return what distinguishes a sweep from others in one store."""
+    return f"{paths.root.name}@{plan.plan_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
     """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
 
-    `note`: the sweep's description, in Markdown. `metrics` are as of `unix_time`. `files`: to be
-    stored, each in a folder. `collapsed`: runs that lost what they had gained; None if nothing was
-    analysed. `stopped`: runs of a search that has ended; None while it goes on.
+    `note`: the sweep's description, in Markdown. `metrics` are as of `unix_time`. `collapsed`: runs
+    that lost what they had gained; None if nothing was analysed. `stopped`: runs of a search that
+    has ended; None while it goes on.
     """
 
     note: str = ""
     tags: Mapping[str | None, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, dict[str, float]] = field(default_factory=dict)
     unix_time: float = 0.0
-    files: tuple[tuple[Path, str], ...] = ()
+    files: Files = ()
     collapsed: frozenset[str] | None = None
     stopped: frozenset[str] | None = None
 
@@ -106,52 +185,49 @@ class Tracker:
         self._stored: StoredRuns | None = None
         self._synced: dict[str, _Synced] = {}
 
-    def sync(self) -> StoredRun | None:
-        """Add to the store what the files have and it lacks; returns the sweep's own run, None
-        while the runs' directory is away.
+    def sync(self) -> StoredRun:
+        """Add to the store what the files have and it lacks; returns the sweep's own run.
 
-        Raises whatever the store's library raises; the next sync then goes on.
+        Raises FileNotFoundError where the runs' directory is away, and whatever the store's library
+        raises; the next sync then goes on.
         """
-        if not self._paths.runs.is_dir():
-            return None
+        self._paths.runs.stat()
         try:
             if self._stored is None:
                 self._stored = self.backend.open()
                 self._synced.clear()
-            return self._sync(self._stored)
+            stored = self._stored
+            if None not in stored or stored[None].closed:
+                name = f"all of {self._paths.root.name}"
+                stored[None] = self.backend.create(None, name, self._began())
+            for planned in self._plan.runs:
+                self._sync_run(stored, planned)
+            self._add(stored[None], self._sweep_content())
+            return stored[None]
         except Exception:
             # The store may have taken a part: it is asked anew for what it has.
             self._stored = None
             raise
 
-    def finish(self, status: FinalStatus | None) -> None:
-        """Sync with what was concluded, add that to the sweep's own run, and end it as `status`;
-        None: as its runs stand.
-
-        Raises as `sync`, where a file cannot be stored after ending the run all the same.
-        """
+    def finish(self, status: RunStatus | None) -> None:
+        """Sync with what was concluded, and end the sweep's own run as `status`; None: as its runs
+        stand. Raises as `sync`, where a file cannot be stored after ending the run all the same."""
         overview = self._overview = self._read_overview()
         self._synced.clear()
         if status is None and overview.stopped is not None:
             status = "FINISHED"
         try:
-            if (sweep_run := self.sync()) is not None:
-                self._add(sweep_run, Content(tags=overview.tags.get(None, {})))
-                try:
-                    self.backend.describe(sweep_run, overview.note, overview.files)
-                finally:
-                    self._add(sweep_run, self._ended(status or self._status()))
+            sweep_run = self.sync()
+            content = replace(
+                self._sweep_content(),
+                tags=overview.tags.get(None, {}),
+                note=overview.note,
+                files=overview.files,
+                status=status or self._status(),
+            )
+            self._add(sweep_run, content)
         finally:
             self.backend.close()
-
-    def _sync(self, stored: StoredRuns) -> StoredRun:
-        if None not in stored or stored[None].closed:
-            name = f"all of {self._paths.root.name}"
-            stored[None] = self.backend.create(None, name, self._began())
-        for planned in self._plan.runs:
-            self._sync_run(stored, planned)
-        self._add(stored[None], self._sweep_content())
-        return stored[None]
 
     def _began(self) -> float | None:
         """Return when the first of all runs began; None before that."""
@@ -169,33 +245,31 @@ class Tracker:
             return
         content = read_run(files, planned, self._plan, self._max_points, self._devices)
         records = [point for point in content.points if point.series == "heldout"]
-        self._synced[run_id] = _Synced(attempt, standing, records)
+        synced = self._synced[run_id] = _Synced(attempt, standing, records)
         run = stored.get(run_id)
         begun = (attempt is not None and attempt.begun) or content.begun is not None
         if run is None and not begun and standing in _WAITING:
             return
         before = run or StoredRun()
-        content = self._completed(content, planned, attempt, standing, before.tags.get("status"))
+        content = self._concluded(content, planned, synced, before)
         if run is None or (run.closed and before.lacks(content)):
             name = run_name(planned, self._plan)
             run = stored[run_id] = self.backend.create(run_id, name, content.begun)
         self._add(run, content)
 
-    def _completed(
-        self,
-        content: Content,
-        planned: PlannedRun,
-        attempt: Attempt | None,
-        standing: Standing,
-        before: str | None,
+    def _concluded(
+        self, content: Content, planned: PlannedRun, synced: _Synced, before: StoredRun
     ) -> Content:
-        """Add params, status and what was concluded; `before`: the tag `status` of the run."""
+        """Add params, status and what was concluded of a run; `before`: what is stored of it."""
         overview, run_id = self._overview, planned.run_id
+        attempt, standing, _ = synced
         end = round(attempt.updated, 3) if attempt and attempt.updated else None
         if standing is Standing.TO_EXTEND and run_id in (overview.stopped or ()):
-            standing, end = Standing.STOPPED, round(self._synced[run_id].last_time, 3)
+            standing, end = Standing.STOPPED, round(synced.last_time, 3)
         # Until the sweep is analysed again, the last analysis counts.
-        fell = before == _COLLAPSED if overview.collapsed is None else run_id in overview.collapsed
+        fell = before.tags.get("status") == _COLLAPSED
+        if overview.collapsed is not None:
+            fell = run_id in overview.collapsed
         collapsed = fell and standing is Standing.DONE
         params = {
             **self._params,
@@ -219,7 +293,7 @@ class Tracker:
             params=params,
             tags=tags,
             points=[*content.points, verdict],
-            status="FAILED" if collapsed else MLFLOW_STATUS[standing],
+            status="FAILED" if collapsed else _STATUS.get(standing, "SCHEDULED"),
             end_time=end,
             complete=standing.ended,
         )
@@ -228,20 +302,25 @@ class Tracker:
         """Return what the view shows of the sweep while it goes on."""
         budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
         params = {**self._params, "budget_unit": self._plan.budget_unit, "budgets": budgets}
-        done = sum(run.standing is Standing.DONE for run in self._synced.values())
-        records = [point for run in self._synced.values() for point in run.records]
-        last = [run.records[-1].values for run in self._synced.values() if run.records]
+        runs = self._synced.values()
+        records = [point for run in runs for point in run.records]
+        last = [run.records[-1].values for run in runs if run.records]
+        last_time = max((run.last_time for run in runs), default=0.0)
         values = {}
         if records:
-            values["sweep/done_runs"] = float(done)
+            values["sweep/done_runs"] = float(sum(run.standing is Standing.DONE for run in runs))
             values["sweep/best_run_reward"] = max(p.values["heldout/avg_at_k"] for p in records)
         for name in SPENT:
             if spent := [each[name] for each in last if name in each]:
                 values[name] = rounded(sum(spent))
-        point = Point(len(records), self._last_time(), values)
         # Only its end says whether it failed.
-        status = self._status() if self._status() in ("RUNNING", "FINISHED") else None
-        return replace(self._ended(status), params=params, points=[point])
+        status = self._status()
+        return Content(
+            params=params,
+            points=[Point(len(records), last_time, values)],
+            status=status if status in ("RUNNING", "FINISHED") else None,
+            end_time=round(last_time, 3) or None,
+        )
 
     def _status(self) -> RunStatus:
         standings = {run.standing for run in self._synced.values()}
@@ -251,14 +330,81 @@ class Tracker:
             return "FINISHED"
         return "FAILED" if Standing.FAILED in standings else "KILLED"
 
-    def _ended(self, status: RunStatus | None) -> Content:
-        return Content(status=status, end_time=round(self._last_time(), 3) or None)
-
-    def _last_time(self) -> float:
-        return max((run.last_time for run in self._synced.values()), default=0.0)
-
     def _add(self, run: StoredRun, content: Content) -> None:
         """Add to the store what the run lacks."""
-        if news := run.lacks(content):
-            self.backend.write(run, news)
+        if (news := run.lacks(content)) is not None:
             run.add(news)
+            self.backend.write(run, news)
+
+
+class BackgroundTracker:
+    """Syncs a tracker every `interval_s` from a daemon thread.
+
+    `say` is given a line when the store fails, one when it works again, and one at the end if the
+    store lacks something, with `remedy`.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        interval_s: float,
+        say: Callable[[str], None],
+        remedy: str = "mode=analyse",
+        join_s: float = 60.0,
+    ) -> None:
+        """`join_s`: how long `close` waits at most."""
+        self._tracker, self._interval_s, self._join_s = tracker, interval_s, join_s
+        self._say, self._remedy = say, remedy
+        self._stop = threading.Event()
+        # What is wrong with the store at present; "" if it works.
+        self._fault = ""
+        self._status: RunStatus | None = None
+        self._thread = threading.Thread(target=self._work, name="isosweep-tracking", daemon=True)
+        self._thread.start()
+
+    def link(self) -> str | None:
+        """Return where a server shows the sweep, once it has taken everything; else None."""
+        done = not (self._thread.is_alive() or self._fault)
+        return self._tracker.backend.link if done else None
+
+    def close(self, status: RunStatus | None) -> None:
+        """Finish as `Tracker.finish`; returns after `join_s` at the latest."""
+        self._status = status
+        self._stop.set()
+        self._thread.join(self._join_s)
+        # A thread that is left behind says nothing from here on.
+        self._say, say = (lambda line: None), self._say
+        fault = self._fault
+        if self._thread.is_alive():
+            fault = f"{self._tracker.backend.name}: still not up to date after {self._join_s:.0f} s"
+        if fault:
+            say(f"tracking: {fault}; the view is incomplete, {self._remedy} completes it")
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            before = self._fault
+            self._try(self._tracker.sync)
+            if self._fault and not before:
+                self._say(f"tracking: {self._fault}; the runs go on, and the view catches up later")
+            self._stop.wait(self._interval_s)
+        # `close` says what fails here.
+        self._try(lambda: self._tracker.finish(self._status))
+
+    def _try(self, step: Callable[[], object]) -> None:
+        name = self._tracker.backend.name
+        try:
+            step()
+        except Exception as error:
+            self._fault = f"{name}: {fault(error)}"
+        else:
+            if self._fault:
+                self._say(f"tracking: {name}: it works again and is up to date")
+            self._fault = ""
+
+
+def fault(error: BaseException) -> str:
+    """Return the first line of the error's root cause, without passwords."""
+    while cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
+        error = cause
+    lines = str(error).strip().splitlines() or [""]
+    return hidden(lines[0])[:_MAX_FAULT] or type(error).__name__

@@ -10,7 +10,6 @@ import hashlib
 import math
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from isosweep.config.trust import require_own
 from isosweep.files import read_json, write_json
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
-from isosweep.tracking.backend import Content, Point, StoredRun, StoredRuns, sweep_name
-from isosweep.tracking.points import COMPUTE
+from isosweep.tracking.points import COMPUTE, Content, Point
+from isosweep.tracking.tracker import StoredRun, StoredRuns, sweep_name
 
 # In a directory of a run: the last step of its rows.
 _NOTE = "isosweep.json"
@@ -99,7 +98,9 @@ class WandbBackend:
         return run
 
     def write(self, run: StoredRun, news: Content) -> None:
-        """As `Backend`; a run that is not running is closed."""
+        """As `Backend`: figures are panels too. A run that is not running is closed."""
+        import wandb
+
         run.handle.config.update(dict(news.params))
         rows = _rows(news)
         if rows:
@@ -113,15 +114,11 @@ class WandbBackend:
         status = news.status or run.status
         if run.handle.job_type == "run" and status != "RUNNING":
             self._end(run, status)
-
-    def describe(self, run: StoredRun, note: str, files: Sequence[tuple[Path, str]]) -> None:
-        """As `Backend`: figures are panels too."""
-        import wandb
-
-        if note:
-            run.handle.notes = note
+            return
+        if news.note:
+            run.handle.notes = news.note
         panels: dict[str, Any] = {}
-        for file, folder in files:
+        for file, folder in news.files:
             kept = Path(run.handle.dir, folder, file.name)
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, kept)

@@ -14,7 +14,6 @@ from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Process, Status, claim, newest, submit
 from isosweep.store.checkpoints import complete, keep_weights
 from isosweep.store.paths import RunPaths
-from isosweep.tracking.tracker import MLFLOW_STATUS
 from tests.conftest import make_config, plan_of
 from tests.runs import dead_pid
 
@@ -113,10 +112,6 @@ def test_a_local_run_has_ended_where_its_process_is_seen_to_have(tmp_path: Path)
     for each, expected in ((elsewhere, Standing.RUNNING), (gone, Standing.INTERRUPTED)):
         each.write()
         assert standing_of(run) is expected
-
-
-def test_every_standing_has_a_word_in_mlflow() -> None:
-    assert MLFLOW_STATUS.keys() == set(Standing)
 
 
 def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: Path) -> None:

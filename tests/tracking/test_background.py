@@ -7,9 +7,8 @@ from typing import cast
 
 import pytest
 
-from isosweep.tracking.backend import Backend, FinalStatus
-from isosweep.tracking.background import BackgroundTracker, fault
-from isosweep.tracking.tracker import Tracker
+from isosweep.tracking.points import RunStatus
+from isosweep.tracking.tracker import Backend, BackgroundTracker, StoredRun, Tracker, fault
 from tests.runs import wait_for
 from tests.tracking.sweeps import Sweep
 
@@ -22,13 +21,14 @@ class FakeTracker(Tracker):
         self.failing, self.syncs = failing, 0
         self.gate = threading.Event()
 
-    def sync(self) -> None:
+    def sync(self) -> StoredRun:
         self.gate.wait()
         self.syncs += 1
         if self.failing:
             raise OSError("it does not answer")
+        return StoredRun()
 
-    def finish(self, status: FinalStatus | None) -> None:
+    def finish(self, status: RunStatus | None) -> None:
         self.sync()
 
 

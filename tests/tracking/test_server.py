@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.tracking.background import fault
-from isosweep.tracking.tracker import Overview
+from isosweep.tracking.tracker import Overview, fault
 from tests.runs import wait_for
 from tests.tracking.sweeps import Sweep, set_state, sync_command, write_steps
 

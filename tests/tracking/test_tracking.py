@@ -13,10 +13,8 @@ import pytest
 from isosweep.pricing import Pricing
 from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.warnings import HealthWarning
-from isosweep.tracking.backend import FinalStatus
-from isosweep.tracking.background import fault
-from isosweep.tracking.points import budget_metric, heldout_points, run_name
-from isosweep.tracking.tracker import Overview
+from isosweep.tracking.points import RunStatus, budget_metric, heldout_points, run_name
+from isosweep.tracking.tracker import Overview, fault
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     EVALUATION_S,
@@ -162,7 +160,7 @@ def test_files_are_replaced_and_the_parent_ends_even_without_one(sweep: Sweep) -
     files = ((figure, "figures"), (report, ""))
     metrics = {run: {"reward_1_2e10": 0.2}}
     tracker = sweep.tracker(Overview(metrics=metrics, unix_time=START + 9, files=files))
-    statuses: tuple[FinalStatus, ...] = ("FINISHED", "FAILED", "KILLED")
+    statuses: tuple[RunStatus, ...] = ("FINISHED", "FAILED", "KILLED")
     for status in statuses:
         report.write_text(status)
         tracker.finish(status)
@@ -275,8 +273,9 @@ def test_while_the_runs_are_away_nothing_is_sent_and_no_directory_is_made(
     tracker = sweep.tracker()
     tracker.sync()
     gone = sweep.root.rename(tmp_path / "gone")
-    tracker.sync()
-    tracker.finish("FINISHED")
+    for call in (tracker.sync, lambda: tracker.finish("FINISHED")):
+        with pytest.raises(FileNotFoundError, match="runs"):
+            call()
     assert not sweep.root.exists()
     gone.rename(sweep.root)
     tracker.sync()
