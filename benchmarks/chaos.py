@@ -186,7 +186,7 @@ def make_world(directory: Path, options: Namespace, *, disturbed: bool) -> World
     """A directory for both sweeps; `disturbed`: it is the one that faults happen to."""
     directory.mkdir()
     environment = {**os.environ, "ISOSWEEP_CHAOS": str(directory), "OMP_NUM_THREADS": "1"}
-    launcher = ("launcher=local",)
+    launcher: tuple[str, ...] = ("launcher=local",)
     if disturbed:
         environment["ISOSWEEP_TEST_STEP_S"] = str(STEP_S)
         environment["PYTHONPATH"] = os.pathsep.join([str(SLOWLY), os.environ.get("PYTHONPATH", "")])

@@ -28,6 +28,7 @@ import zlib
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from frame import Goal, UsageError, benchmark, by_world, loosen, number, table
@@ -221,6 +222,11 @@ def _mean_of(power: Power, width: str) -> float | None:
     return mean([each for each in widths if each is not None])
 
 
+def _promise(measured: Measured, how: Literal["surely", "probably"]) -> str:
+    odds = measured.promised
+    return number(None if odds is None else float(getattr(odds, how)), ".1%")
+
+
 # The table of docs/error_rates.md.
 COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "world": lambda power, _: power.world,
@@ -229,8 +235,8 @@ COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "correct": lambda power, _: number(power.correct, ".1%"),
     "decided": lambda power, _: number(power.surely, ".1%"),
     "and probably": lambda power, _: number(power.decided, ".1%"),
-    "promised": lambda _, measured: number(measured.promised and measured.promised.surely, ".1%"),
-    "and so": lambda _, measured: number(measured.promised and measured.promised.probably, ".1%"),
+    "promised": lambda _, measured: _promise(measured, "surely"),
+    "and so": lambda _, measured: _promise(measured, "probably"),
     "false": lambda power, _: number(falsely(power), ".1%"),
     "false saturated": lambda power, _: number(power.false_saturated, ".1%"),
     "false growing": lambda power, _: number(power.false_growing, ".1%"),

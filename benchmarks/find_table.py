@@ -74,8 +74,14 @@ def counted(design: Mapping[str, float], sweeps: int) -> dict[str, list[int]]:
         if truth.verdict not in TRUE or not is_clear(truth, config.analysis.growth_bound):
             continue
         for number in range(sweeps):
-            size = {"num_problems": int(design["problems"]), "samples_per_problem": SAMPLES}
-            data = sweep_of(world, plan, config.analysis, (0, number), **size)
+            data = sweep_of(
+                world,
+                plan,
+                config.analysis,
+                (0, number),
+                num_problems=int(design["problems"]),
+                samples_per_problem=SAMPLES,
+            )
             verdict = judge(data, config.analysis)[2].verdict
             so = truth.bears(verdict)
             decided = so and verdict not in OPEN

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 from frame import Goal, UsageError, benchmark
 
+from isosweep.compute import Compute
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.hydra import config_of
 from isosweep.config.model import ModelConfig
@@ -162,6 +163,8 @@ def train(spec: RunSpec, steps: int, weights: Path, checkpoints: Path) -> Measur
     measured = Measured()
 
     class Clock(TrainerCallback):  # type: ignore[misc]
+        began, before = 0.0, Compute()
+
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             ended = now()
             if state.global_step > 1:

@@ -50,15 +50,15 @@ def measure(options: Namespace) -> dict[str, float]:
         trainer = _trainer(Path(directory), options)
         sides = {"TRL's own": GRPOTrainer, "cut": SweepTrainer}
         seconds: dict[str, list[float]] = {name: [] for name in sides}
-        positions = {}
+        positions: dict[str, int] = {}
         for _ in range(options.updates + 1):
             for name, kind in sides.items():
                 taken, positions[name] = _update(trainer, kind)
                 seconds[name].append(taken)
     print(f"{'':12}  seconds (quartiles)        positions")
-    for name, taken in seconds.items():
+    for name, each in seconds.items():
         # The first update of each warms up.
-        low, middle, high = statistics.quantiles(taken[1:], n=4)
+        low, middle, high = statistics.quantiles(each[1:], n=4)
         print(f"{name:12}  {middle:.4f} ({low:.4f} to {high:.4f})  {positions[name]:10,}")
     ratios = [cut / own for own, cut in zip(*seconds.values(), strict=True)][1:]
     share = positions["cut"] / positions["TRL's own"]
@@ -72,7 +72,7 @@ def _trainer(directory: Path, options: Namespace) -> Any:
         config, num_generations=N, problems_per_batch=B, seed=0, micro_batch=options.micro_batch
     )
     torch.manual_seed(0)
-    trainer = make_trainer(spec, load_policy(spec, weights(spec.model)), directory)
+    trainer: Any = make_trainer(spec, load_policy(spec, weights(spec.model)), directory)
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     lengths = [options.short * (4 if i % 2 else 1) for i in range(N * B)]

@@ -28,6 +28,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.hydra import config_of
 from isosweep.files import write_json
 from isosweep.plan.calibration import measured_times, planned_times
+from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
@@ -63,7 +64,7 @@ def train(study: Study, paths: SweepPaths) -> None:
         module.time = clock  # type: ignore[attr-defined]
     assert assembly
     jobs = []
-    for run in sorted(study.plan.runs, key=lambda run: -run.seconds):
+    for run in sorted(study.plan.runs, key=lambda run: -predicted(run.seconds)):
         files = paths.run(run.run_id)
         files.root.mkdir(parents=True)
         spec = study.specs[run.run_id].to_json()
@@ -86,11 +87,11 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
     print(f"{'phase':12} {'predicted':>10} {'measured':>10}  predicted / measured")
     ratios = {}
     for phase in PHASES:
-        predicted, measured = (
+        before, measured = (
             math.fsum(each[phase] for each in side) for side in zip(*seconds, strict=True)
         )
-        ratios[phase] = predicted / measured
-        print(f"{phase:12} {predicted:9.2f}s {measured:9.2f}s  {ratios[phase]:.2f}")
+        ratios[phase] = before / measured
+        print(f"{phase:12} {before:9.2f}s {measured:9.2f}s  {ratios[phase]:.2f}")
     runs = study.plan.runs
     records = [read_records(paths.run(run.run_id).records).records for run in runs]
     whole = {
@@ -99,7 +100,7 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
             math.fsum(record.seconds for each in records for record in each),
         ),
         "all but it": (
-            math.fsum(run.seconds - run.evaluation_seconds for run in runs),
+            math.fsum(predicted(run.seconds) - run.evaluation_seconds for run in runs),
             math.fsum(
                 each[-1].compute.device_seconds
                 + each[-1].compute.startup_seconds
@@ -109,9 +110,9 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
         ),
     }
     print("the plan's totals, by what it expects of lengths, steps and records:")
-    for name, (predicted, measured) in whole.items():
-        print(f"{name:12} {predicted:9.1f}s {measured:9.1f}s  {predicted / measured:.2f}")
-    share, rest = (predicted / measured for predicted, measured in whole.values())
+    for name, (before, measured) in whole.items():
+        print(f"{name:12} {before:9.1f}s {measured:9.1f}s  {before / measured:.2f}")
+    share, rest = (planned / measured for planned, measured in whole.values())
     others = [ratios[phase] / ratios["training"] for phase in PHASES if phase != "start"]
     return {
         "evaluation": max(share / rest, rest / share),

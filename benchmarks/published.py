@@ -88,16 +88,16 @@ class Row:
         config, hardware = self.config, self.config.run_hardware
         reached = efficiency(config.model.architecture, hardware, config.generation, fitted)
         phases = self._phases(reached)
-        beside = reached.step_overhead_s
-        beside += reached.answer_overhead_s * self.candidates.completions / hardware.devices_per_run
+        answers = self.candidates.completions / hardware.devices_per_run
+        beside = reached.step_overhead_s + reached.answer_overhead_s * answers
         match self.part:
             case "step":
-                seconds = phases.total
+                taken = phases.total
             case "generation":
-                seconds = phases.generation
+                taken = phases.generation
             case _:
-                seconds = phases.total - phases.generation - beside
-        return float(seconds[0, 0])
+                taken = phases.total - phases.generation - beside
+        return float(taken[0, 0])
 
     def _phases(self, reached: Efficiency) -> StepSeconds:
         config, table = self.config, self.candidates
@@ -244,7 +244,7 @@ def measure(options: Namespace) -> dict[str, float]:
             held = row.planned_gib
             line(row.what, row.peak_gib, number(held, ".1f"), number(held / row.peak_gib, ".2f"))
     print()
-    figures = {}
+    figures: dict[str, float] = {}
     for name, values in (("", ratios), ("left_out_", left)):
         off = np.exp(np.abs(np.log([values[row.what] for row in counted])))
         figures |= {f"{name}within": float((off <= NEAR).mean()), f"{name}worst": float(off.max())}

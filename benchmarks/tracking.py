@@ -99,7 +99,7 @@ def make_tables(uri: str) -> None:
     mlflow.MlflowClient(tracking_uri=uri).search_experiments()
 
 
-def cpu(work: Callable[[], None]) -> float:
+def cpu(work: Callable[[], object]) -> float:
     """Seconds of this process's CPU that `work` takes."""
     began = time.process_time()
     work()

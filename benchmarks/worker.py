@@ -239,7 +239,8 @@ def _sample(model: Any, prompt: Any, spec: RunSpec, eos: int) -> tuple[Any, Any]
     """Completions and their masks (rollouts, tokens), sampled with a KV cache until all end."""
     import torch
 
-    read, cache, tokens = prompt, None, []
+    read, cache = prompt, None
+    tokens: list[Any] = []
     ended = torch.zeros(len(prompt), dtype=torch.bool)
     masks = []
     with torch.no_grad():

@@ -20,6 +20,7 @@ from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.queue import RunQueue
 from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.modes.stored import store_runs
+from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan_bound
 from isosweep.store.attempts import Attempt, LauncherName, begin, newest
 from isosweep.store.paths import RunPaths
@@ -98,7 +99,8 @@ def simulated(runs: int, devices: int, error: float = 0.0) -> float:
         store_runs(sweep.study, sweep.paths)
         items = mixed(sweep.items(), seed=0)
         seconds = {
-            item.run.run_id: item.run.seconds * math.exp(chance.gauss(0.0, error)) for item in items
+            item.run.run_id: predicted(item.run.seconds) * math.exp(chance.gauss(0.0, error))
+            for item in items
         }
         bound = makespan_bound(list(seconds.values()), devices)
         launcher = Devices(seconds, clock)
@@ -160,8 +162,8 @@ def _sweep(
         sweep = make_sweep(directory, runs, *overrides)
         store_runs(sweep.study, sweep.paths)
         items = mixed(sweep.items(), seed=0)
-        scale = bound_s / makespan_bound([item.run.seconds for item in items], places)
-        seconds = {item.run.run_id: item.run.seconds * scale for item in items}
+        scale = bound_s / makespan_bound([predicted(item.run.seconds) for item in items], places)
+        seconds = {item.run.run_id: predicted(item.run.seconds) * scale for item in items}
         table = directory / "seconds.json"
         table.write_text(json.dumps(seconds))
         with patch.dict(os.environ, {"ISOSWEEP_BENCH_SECONDS": str(table)}):
