@@ -74,13 +74,13 @@ class Sandbox:
             testing = replace(limits, memory_bytes=_TESTS_MEMORY_BYTES)
             callee, caller = socket.socketpair()
             with (
-                callee,
-                caller,
                 _order("library", program, limits) as library,
                 _order("tests", tests["asserts"], testing) as asserts,
             ):
-                files = (library.fileno(), callee.fileno(), asserts.fileno(), caller.fileno())
-                return self._run(deadline, files) == PASSED
+                # Closed here, the link ends for the tests with the program.
+                with callee, caller:
+                    self._start(deadline, library, callee, asserts, caller)
+                return self._exit_code() == PASSED
         return all(
             self._prints(program, given, wanted, limits, deadline)
             for given, wanted in tests["pairs"]
@@ -92,20 +92,24 @@ class Sandbox:
         most = len(wanted.encode()) + _SPARE_OUTPUT
         order = _order("script", program, limits, input=given, output_bytes=most)
         with order, _memory_file() as output:
-            if self._run(deadline, (order.fileno(), output.fileno())) != 0:
+            self._start(deadline, order, output)
+            if self._exit_code() != 0:
                 return False
             output.seek(0)
             return _lines(output.read().decode("utf-8", "replace")) == _lines(wanted)
 
-    def _run(self, deadline: float, files: tuple[int, ...]) -> int:
-        """Run the processes whose orders and outputs are in `files`, side by side.
-
-        Returns the exit code of the last, at whose end the others are killed. It is killed itself
-        at the deadline.
-        """
+    def _start(self, deadline: float, *files: BinaryIO | socket.socket) -> None:
+        """Start a process for each pair of an order and its output or link, side by side."""
         left = max(0.0, deadline - time.monotonic())
         self._control.settimeout(left + _START_LIMIT_S)
-        socket.send_fds(self._control, [str(left).encode()], files)
+        numbers = [file.fileno() for file in files]
+        socket.send_fds(self._control, [str(left).encode()], numbers)
+
+    def _exit_code(self) -> int:
+        """The exit code of the last process, which is killed at the deadline, the others with it.
+
+        Raises ConnectionError where the sandbox ends.
+        """
         code = self._control.recv(64)
         if not code:
             raise ConnectionError("the sandbox has ended")

@@ -247,6 +247,13 @@ def test_tests_that_end_by_themselves_are_not_passed(sandbox: Sandbox) -> None:
         assert not asserts(sandbox, "def f(x): return x", f"assert f(1) == 1\n{end}")
 
 
+def test_a_program_that_ends_before_its_tests_call_it_costs_no_more_time(sandbox: Sandbox) -> None:
+    began = time.monotonic()
+    for program in ("def f(:", "1 / 0", "import os\nos._exit(0)"):
+        assert not asserts(sandbox, program, "assert f(1) == 1")
+    assert time.monotonic() - began < LIMITS.seconds / 2
+
+
 def test_the_time_is_that_of_all_tests_together(sandbox: Sandbox) -> None:
     program, began = "import time\ntime.sleep(0.4)\nprint(1)", time.monotonic()
     limits = replace(LIMITS, seconds=1.0)
