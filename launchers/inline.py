@@ -5,7 +5,8 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
+from isosweep.launchers.liveness import observe_process
 from isosweep.store.attempts import Attempt, LauncherName, Process
 from isosweep.training.stopping import StopRequest
 
@@ -35,10 +36,10 @@ class InlineLauncher(Launcher):
         return [None] * len(orders)
 
     def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
-        """Gone, if they were this process's: it does nothing else while a run executes."""
+        """Ended, if they were this process's: it does nothing else while a run executes."""
         this = Process.this()
         return [
-            Observed(status="gone") if this in (each.by, each.worker) else observe_process(each)
+            Observed(status="ended") if this in (each.by, each.worker) else observe_process(each)
             for each in attempts
         ]
 

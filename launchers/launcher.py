@@ -20,7 +20,11 @@ class Order:
 
     attempt: Attempt
     run: PlannedRun
-    logs: Path
+
+    @property
+    def logs(self) -> Path:
+        """The directory of what the job prints."""
+        return self.attempt.run.attempt_logs(self.attempt.number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +43,19 @@ class Refused:
 class Observed:
     """What is known of an attempt's job at the moment.
 
-    `unknown`: the scheduler gave no answer, and nothing may be concluded. `reason`: why it waits
-    or how it ended, in the scheduler's words. `outcome`: of a job that is gone, how its attempt
-    ended if its worker has not said so. `job_id`: what the scheduler calls it.
+    A launcher says what it was told: that the job waits or runs, has `ended`, has ended but may be
+    started again (`restarting`), is `missing`; that it was told nothing (`unknown`), or cannot be
+    (`away`: the process is on another host). `launchers.liveness` makes pending, running, gone or
+    unknown of it.
+
+    `reason`: why it waits or how it ended, in the scheduler's words. `outcome`: of a job that is
+    gone, how its attempt ended if its worker has not said so. `job_id`: what the scheduler calls
+    it.
     """
 
-    status: Literal["pending", "running", "gone", "unknown"]
+    status: Literal[
+        "pending", "running", "ended", "restarting", "missing", "away", "unknown", "gone"
+    ]
     reason: str = ""
     outcome: Status = Status.LOST
     job_id: str | None = None
@@ -54,7 +65,7 @@ class Launcher(Protocol):
     """Starts runs somewhere.
 
     `detaches`: runs go on when this process leaves. `places`: one place a run; False where a
-    scheduler sees to that. `poll_s`: seconds between two calls of `observe`, at least. `at_once`:
+    scheduler sees to that. `poll_s`: seconds between two calls of `observe`, at least. `max_batch`:
     most attempts that one call of `submit` is given.
     """
 
@@ -62,7 +73,7 @@ class Launcher(Protocol):
     detaches: bool
     places: bool
     poll_s: float
-    at_once: int = 1000
+    max_batch: int = 1000
 
     def devices(self, place: int) -> tuple[str, ...]:
         """GPUs of this machine, by name, that the run in `place` is given; none elsewhere."""
@@ -75,7 +86,7 @@ class Launcher(Protocol):
         """
 
     def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
-        """What is known of their jobs, by one question to the scheduler for all of them."""
+        """What is said of their jobs, by one question to the scheduler for all of them."""
 
     def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Ask their jobs to write a checkpoint and leave, or end them (`kill`).
@@ -83,16 +94,3 @@ class Launcher(Protocol):
         What went wrong, in the scheduler's words; None where nothing did. Whether they have left
         is for `observe` to say.
         """
-
-
-def observe_process(attempt: Attempt) -> Observed:
-    """Whether the process of an attempt lives; until it says who it is, its submitter's."""
-    process = attempt.worker or attempt.by
-    alive = process.alive() if process else False
-    if alive is None:
-        return Observed(status="unknown")
-    if not alive:
-        return Observed(status="gone", job_id=str(attempt.worker.pid) if attempt.worker else None)
-    if attempt.worker is None:
-        return Observed(status="pending", reason="about to be started")
-    return Observed(status="running", job_id=str(attempt.worker.pid))

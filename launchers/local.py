@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import resource_tracker
@@ -19,7 +19,8 @@ from types import ModuleType
 
 from isosweep.devices import Devices, showing
 from isosweep.files import open_to_append
-from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
+from isosweep.launchers.liveness import observe_process
 from isosweep.machine import process_owner
 from isosweep.store.attempts import Attempt, LauncherName, Process
 
@@ -71,7 +72,7 @@ class LocalLauncher(Launcher):
         """Whether their processes are there."""
         this = Process.this()
         return [
-            Observed(status="gone")
+            Observed(status="ended")
             if attempt.by == this and self._process_of(attempt) is None
             else observe_process(replace(attempt, worker=self._process_of(attempt)))
             for attempt in attempts
@@ -111,7 +112,7 @@ class LocalLauncher(Launcher):
             target=_work, args=(self.execute, str(path), str(order.logs), environment)
         )
         try:
-            with _handed_on(self._server_environment() if self._forks else environment):
+            with _handed_on(self._server_variables()):
                 process.start()
         except (OSError, EOFError) as error:
             # No memory or no process id left, as a rule, or the server has just died: the next try
@@ -124,46 +125,40 @@ class LocalLauncher(Launcher):
         self._started[path] = Process.of(process.pid)
         return None
 
-    def _server_environment(self) -> Environment:
-        environment = {**os.environ}
+    def _server_variables(self) -> Environment:
+        """What the process that forks has in its environment beside this process's."""
+        variables = {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
         if self._devices is None:
             # As a worker on a CPU: more threads than cores slow tiny models by an order of
             # magnitude, and none may run in a process that forks.
-            environment = {"OMP_NUM_THREADS": "1", **environment, **showing(())}
-        return environment
+            variables["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+            variables |= showing(())
+        return variables
 
 
 @contextmanager
-def _handed_on(environment: Environment) -> Iterator[None]:
-    """What multiprocessing hands on to the processes that it starts: `environment`; SIGINT blocked,
+def _handed_on(variables: Environment) -> Iterator[None]:
+    """What multiprocessing hands on to the processes that it starts: `variables`; SIGINT blocked,
     so that Ctrl-C reaches only the process that decides; no modules of the working directory, where
     others may have put some; and no script to be executed again, as a user's that has no guard."""
     own_path, main = sys.path, sys.modules["__main__"]
-    environment = {**environment, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
-    # Other threads may look at the variables, and set some: only those that differ are changed.
-    changed = dict(os.environ.items() ^ environment.items())
-    own = {name: os.environ.get(name) for name in changed}
+    own = {name: os.environ.get(name) for name in variables}
     # It would unblock SIGINT as it begins.
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    _set({name: environment.get(name) for name in changed})
+    os.environ.update(variables)
     sys.path = sys.path[1:] if sys.path[0] in ("", str(Path.cwd())) else sys.path
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"], sys.path = main, own_path
-        _set(own)
+        for name, value in own.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    """Set variables of the environment; those that are None are removed."""
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 def _work(execute: Callable[[str], int], attempt: str, logs: str, environment: Environment) -> None:

@@ -24,9 +24,9 @@ _STOP_WAIT_S = 300
 _STATUS = {
     "PENDING": Observed(status="pending", reason="PENDING"),
     "RUNNING": Observed(status="running", reason="RUNNING"),
-    "SUCCEEDED": Observed(status="gone", reason="SUCCEEDED"),
-    "STOPPED": Observed(status="gone", reason="STOPPED"),
-    "FAILED": Observed(status="gone", reason="FAILED", outcome=Status.FAILED),
+    "SUCCEEDED": Observed(status="ended", reason="SUCCEEDED"),
+    "STOPPED": Observed(status="ended", reason="STOPPED"),
+    "FAILED": Observed(status="ended", reason="FAILED", outcome=Status.FAILED),
 }
 
 
@@ -117,7 +117,7 @@ class RayLauncher(Launcher):
 def _observed(job: str, found: dict[str, str]) -> Observed:
     status = found.get(job)
     if status is None:
-        return Observed(status="gone", reason="Ray does not know the job")
+        return Observed(status="missing", reason="Ray does not know the job")
     return replace(_STATUS.get(status, Observed(status="unknown", reason=status)), job_id=job)
 
 

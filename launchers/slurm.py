@@ -1,38 +1,36 @@
 """Runs as Slurm jobs: an array for each shape of job, and one question about all of them.
 
 A job is an attempt's only where its name and its place in an array are: after a controller has lost
-its state, or in another cluster, an id is somebody else's. How a run ended its worker says; Slurm
-is believed where a job is gone without a word.
+its state, or in another cluster, an id is somebody else's. When a job is gone `launchers.liveness`
+decides.
 """
 
 import math
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from isosweep.commands import call
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.files import file_system_time, highest_of, names, write_text
+from isosweep.files import highest_of, names, write_text
 from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
     gpus_of_node,
-    largest,
     longest_minutes,
+    ranges,
     sbatch_text,
     shape_of,
 )
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.attempts import Attempt, LauncherName, Status
 from isosweep.store.paths import SweepPaths
-from isosweep.words.numbers import duration
 
 T = TypeVar("T")
 
@@ -45,42 +43,35 @@ _RUNNING = (
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"),
     *("UPDATE_DB", "EXPEDITING"),
 )
-# A job that is gone: how its attempt ended if its worker has not said so. Interrupted is what the
+# A job that has ended: how its attempt did if its worker has not said so. Interrupted is what the
 # worker could not help.
-_GONE = {
+_OUTCOMES = {
     "COMPLETED": Status.LOST,
-    "FAILED": Status.FAILED,
-    "OUT_OF_MEMORY": Status.FAILED,
-    "DEADLINE": Status.FAILED,
-    "LAUNCH_FAILED": Status.FAILED,
     "CANCELLED": Status.CANCELLED,
-    "TIMEOUT": Status.INTERRUPTED,
-    "PREEMPTED": Status.INTERRUPTED,
-    "NODE_FAIL": Status.INTERRUPTED,
-    "BOOT_FAIL": Status.INTERRUPTED,
-    "REVOKED": Status.INTERRUPTED,
-    "RECONFIG_FAIL": Status.INTERRUPTED,
+    **dict.fromkeys(("FAILED", "OUT_OF_MEMORY", "DEADLINE", "LAUNCH_FAILED"), Status.FAILED),
+    **dict.fromkeys(
+        ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED", "RECONFIG_FAIL"),
+        Status.INTERRUPTED,
+    ),
 }
 # Slurm may show these for a moment before it requeues the job.
 _REQUEUED_AFTER = ("NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED", "LAUNCH_FAILED")
-# Why a job waits although nothing that Slurm does by itself will start it (squeue(1), JOB REASON
-# CODES).
-_HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "JobLaunchFailure", "launch_failed")
 
 # sbatch's words for what passes: the controller is down or between two of its lives, or a limit on
 # jobs is reached, or the file system is full (src/common/slurm_errno.c, slurm_strerror, and
 # slurm_protocol_defs.c, job_state_reason_string). Of users and names that are unknown for a moment
 # the queue makes sure by trying again.
-_LIMIT = (
+_LIMIT = re.compile(
     r"SubmitJob|MaxJobCount|Unable to create job record|violates accounting/QOS policy"
     r"|Invalid job array"
 )
 _PASSING = re.compile(
-    rf"{_LIMIT}|[Cc]onnect|[Cc]ontroller|timed out|standby mode|No route to host|[Uu]nexpected mess"
-    r"|Zero Bytes|(Message|Communication) .*failure|forced closed|socket error|authentication"
-    r"|configuration (source|file)|Required (partition|node) not available|presently disabled"
-    r"|reservation not usable now|I/O error writing|DB index is being set|Munge encode failed"
-    r"|Resource temporarily|Rate limit|No space left|temporarily unable"
+    rf"{_LIMIT.pattern}|[Cc]onnect|[Cc]ontroller|timed out|standby mode|No route to host"
+    r"|[Uu]nexpected mess|Zero Bytes|(Message|Communication) .*failure|forced closed"
+    r"|socket error|authentication|configuration (source|file)|presently disabled"
+    r"|Required (partition|node) not available|reservation not usable now|I/O error writing"
+    r"|DB index is being set|Munge encode failed|Resource temporarily|Rate limit"
+    r"|No space left|temporarily unable"
 )
 # Other limits of accounting are named before the policy: a job is longer, or larger, than allowed.
 _NEVER = re.compile(r"PerJob|MaxWall|MinCpu")
@@ -89,18 +80,9 @@ _UNKNOWN = re.compile(
     r"timed out on send/recv|Zero Bytes|(Message|Communication) .*failure|forced closed|socket err"
 )
 
-# Seconds between two questions, and above how many jobs the longer is taken: an answer about 500
-# jobs is about 50 kB, and their ends are noticed from their files before.
-_POLL_S, _LONG_POLL_S, _MANY = 15.0, 30.0, 500
-# A job that is seen nowhere, or in a state that Slurm leaves by itself, may be back; so may one
-# whose sbatch of a driver that was killed is still under way.
-_PATIENCE_S = 60.0
-# A worker that wrote so recently lives, whatever Slurm does not say of its job: it writes every 5 s
-# (`store.attempts.HEARTBEAT_S`), and a network file system may show that a minute later (nfs(5),
-# acregmax).
-_FRESH_S = 120.0
-# Jobs that one scancel is given: far below what a command line holds.
-_AT_ONCE = 500
+# Seconds between two questions to Slurm; how runs end is noticed from their files before.
+_POLL_S = 15.0
+# Characters of a log's line that are told.
 _MOST_LOG = 300
 # What Slurm's own programs print beside a worker, the second with the name of its node.
 _BY_SLURM = re.compile(r"(srun|slurmstepd(-\S+)?):")
@@ -119,8 +101,7 @@ class Row:
     @property
     def words(self) -> str:
         """Its state, and why."""
-        held = "; it has to be released" if self.detail in _HELD else ""
-        return f"{self.state} ({self.detail}{held})" if self.detail else self.state
+        return f"{self.state} ({self.detail})" if self.detail else self.state
 
 
 def rows_of(text: str) -> dict[tuple[str, int], Row]:
@@ -163,35 +144,37 @@ class SlurmLauncher(Launcher):
         self._config, self._slurm = config, config.launcher.slurm
         self._variants = combinations(config)
         self.poll_s = _POLL_S
-        # When this process first saw that a job is gone, by its attempt's file.
-        self._gone_since: dict[Path, float] = {}
         # Attempts whose jobs it has seen, by their files.
         self._seen: set[Path] = set()
 
     @cached_property
-    def at_once(self) -> int:  # type: ignore[override]
+    def max_batch(self) -> int:  # type: ignore[override]
         """Tasks of an array: MaxArraySize is one more than the highest index."""
         text = call(["scontrol", "show", "config"]).output
         found = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
-        return max(1, int(found[1])) if found else Launcher.at_once
+        return max(1, int(found[1])) if found else Launcher.max_batch
 
     @cached_property
     def _longest_min(self) -> float:
         return math.inf if self._slurm.timeout_min else longest_minutes(self._slurm)
 
     def submit(self, orders: Sequence[Order]) -> list[Refused | None]:
-        """Submit an array for each shape of job, in parts where a limit allows no more at once."""
+        """Submit an array for each shape of job, in halves where a limit allows no more at once."""
         answers: dict[Path, Refused | None] = {}
         sent: list[str] = []
-        for left in self._batches(orders, lambda order: order.run):
-            size = len(left)
-            while left:
-                part, left = left[:size], left[size:]
+        for batch in self._batches(orders, lambda order: order.run):
+            size = len(batch)
+            while batch:
+                part = batch[:size]
                 refused = self._sbatch(part, sent)
-                if refused and re.search(_LIMIT, refused.reason) and len(part) > 1:
-                    left, size = part + left, len(part) // 2
-                    continue
+                if refused and refused.passing and _LIMIT.search(refused.reason):
+                    if size > 1:
+                        size //= 2
+                        continue
+                    # There is room for none of them.
+                    part = batch
                 answers |= dict.fromkeys((order.attempt.path for order in part), refused)
+                batch = batch[len(part) :]
         return [answers[order.attempt.path] for order in orders]
 
     def _sbatch(self, orders: Sequence[Order], sent: list[str]) -> Refused | None:
@@ -227,10 +210,7 @@ class SlurmLauncher(Launcher):
         return Refused(reason=words, passing=passing)
 
     def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
-        """What Slurm says of their jobs; nothing is concluded where it gives no answer."""
-        if not attempts:
-            return []
-        self.poll_s = _LONG_POLL_S if len(attempts) > _MANY else _POLL_S
+        """What Slurm says of their jobs, by one call of squeue."""
         users = {str(os.getuid())}
         for attempt in {attempt.batch: attempt for attempt in attempts}.values():
             with suppress(OSError):
@@ -240,77 +220,48 @@ class SlurmLauncher(Launcher):
         answer = call(["squeue", "--noheader", "--array", "--states=all", format_, whose])
         if answer.failure is not None:
             return [Observed(status="unknown", reason=answer.failure)] * len(attempts)
-        rows, clock = rows_of(answer.output), file_system_time(attempts[0].run.root)
+        rows = rows_of(answer.output)
         arrays = {name for name, _ in rows}
-        return [self._observed(attempt, rows, arrays, clock) for attempt in attempts]
+        return [self._observed(attempt, rows, arrays) for attempt in attempts]
 
     def _observed(
-        self, attempt: Attempt, rows: dict[tuple[str, int], Row], arrays: set[str], clock: float
+        self, attempt: Attempt, rows: dict[tuple[str, int], Row], arrays: set[str]
     ) -> Observed:
         name = job_name(attempt)
         row = rows.get((name, attempt.index))
         if row is None:
-            return self._missing(attempt, clock, others=name in arrays)
+            if attempt.path in self._seen and attempt.worker is None and name in arrays:
+                # A waiting task that is cancelled leaves no trace but the others of its array.
+                reason, outcome = "cancelled in Slurm", Status.CANCELLED
+                return Observed(status="missing", reason=reason, outcome=outcome)
+            reason = f"Slurm has no job {attempt.job_id or name} in its queue"
+            return Observed(status="missing", reason=reason, job_id=attempt.job_id)
         self._seen.add(attempt.path)
-        if row.state in _PENDING or row.state in _RUNNING:
-            self._gone_since.pop(attempt.path, None)
-            status: Literal["pending", "running"]
-            status = "pending" if row.state in _PENDING else "running"
-            return Observed(status=status, reason=row.words, job_id=row.job_id)
+        if row.state in _PENDING:
+            return Observed(status="pending", reason=row.words, job_id=row.job_id)
+        if row.state in _RUNNING:
+            return Observed(status="running", reason=row.words, job_id=row.job_id)
         said = f"Slurm says {row.words}"
-        if row.state not in _GONE:
+        if row.state not in _OUTCOMES:
             return Observed(status="unknown", reason=said, job_id=row.job_id)
-        returns = self._slurm.requeue and row.state in _REQUEUED_AFTER
-        if returns and not self._gone_for_long(attempt):
-            reason = f"{row.state}: Slurm may start it again"
-            return Observed(status="unknown", reason=reason, job_id=row.job_id)
-        outcome = _GONE[row.state]
+        outcome = _OUTCOMES[row.state]
+        if self._slurm.requeue and row.state in _REQUEUED_AFTER:
+            return Observed(status="restarting", reason=said, outcome=outcome, job_id=row.job_id)
         if outcome is Status.FAILED and (line := _last_error(attempt)):
             said = f"{said}: {line}"
-        return Observed(status="gone", reason=said, outcome=outcome, job_id=row.job_id)
-
-    def _missing(self, attempt: Attempt, clock: float, *, others: bool) -> Observed:
-        """Of a job that the queue does not have: lost once its worker has been silent for long.
-        `others`: tasks of its array are there."""
-        said = f"Slurm has no job {attempt.job_id or job_name(attempt)} in its queue"
-        for_long = self._gone_for_long(attempt)
-        if attempt.status is Status.RUNNING:
-            silent = max(0.0, clock - attempt.path.stat().st_mtime)
-            if silent < _FRESH_S:
-                said += f"; its worker wrote {duration(silent)} ago"
-                return Observed(status="unknown", reason=said)
-        if not for_long:
-            return Observed(status="unknown", reason=said)
-        if others and attempt.path in self._seen and attempt.worker is None:
-            # A waiting task that is cancelled leaves no trace but the others.
-            return Observed(status="gone", reason="cancelled in Slurm", outcome=Status.CANCELLED)
-        return Observed(status="gone", reason=said, job_id=attempt.job_id)
-
-    def _gone_for_long(self, attempt: Attempt) -> bool:
-        """Whether its job has been gone for `_PATIENCE_S` of this process's own clock."""
-        now = time.monotonic()
-        return now - self._gone_since.setdefault(attempt.path, now) >= _PATIENCE_S
+        return Observed(status="ended", reason=said, outcome=outcome, job_id=row.job_id)
 
     def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Cancel jobs that wait and send SIGTERM to the workers of others, or cancel all (`kill`:
         Slurm sends SIGTERM and, KillWait seconds later, SIGKILL)."""
-        waiting: list[str] = []
-        running: dict[str, list[str]] = {}
-        problems: list[str] = []
-        for attempt, seen in zip(attempts, self.observe(attempts), strict=True):
-            if seen.status == "unknown":
-                problems.append(seen.reason)
-            if seen.job_id is None or seen.status == "gone":
-                continue
-            if seen.status == "pending":
-                waiting.append(seen.job_id)
-            else:
-                running.setdefault(job_name(attempt), []).append(seen.job_id)
-        # Slurm has just said that these are the sweep's, by id and name (`grouped` says why no
-        # name is given).
+        # Slurm has just said that these ids are the sweep's, by their names.
+        found = self.observe(attempts)
+        waiting = [seen.job_id for seen in found if seen.job_id and seen.status == "pending"]
+        over = ("pending", "ended", "missing")
+        running = [seen.job_id for seen in found if seen.job_id and seen.status not in over]
+        problems = [seen.reason for seen in found if seen.status == "unknown"]
         problems += _cancel([], waiting)
-        for name, ids in running.items():
-            problems += _cancel([f"--name={name}", *([] if kill else ["--signal=TERM"])], ids)
+        problems += _cancel([] if kill else ["--signal=TERM"], running)
         return "; ".join(dict.fromkeys(problems)) or None
 
     def scripts(
@@ -325,15 +276,23 @@ class SlurmLauncher(Launcher):
             sent.append(f"ID{number}")
 
     def _batches(self, each: Sequence[T], run_of: Callable[[T], PlannedRun]) -> list[list[T]]:
-        """Those whose jobs may be one array, as many together as an array may have tasks."""
-        together: dict[tuple[object, ...], list[T]] = {}
+        """Those whose jobs may be one array, as many together as an array may have tasks.
+
+        Slurm throttles each array by itself: where `max_parallel` is given, runs of any length
+        share one, and none leaves a place idle.
+        """
+        alike: dict[tuple[object, ...], list[T]] = {}
         for one in each:
-            together.setdefault(self._alike(run_of(one)), []).append(one)
-        size = self.at_once
+            config = self._of_variant(run_of(one))
+            by_shape = self._config.launcher.max_parallel is None
+            shape = self._shape(run_of(one)) if by_shape else None
+            key = (config.hardware.nodes, gpus_of_node(config), shape)
+            alike.setdefault(key, []).append(one)
+        size = self.max_batch
         return [
-            alike[first : first + size]
-            for alike in together.values()
-            for first in range(0, len(alike), size)
+            together[first : first + size]
+            for together in alike.values()
+            for first in range(0, len(together), size)
         ]
 
     def _text(
@@ -345,18 +304,16 @@ class SlurmLauncher(Launcher):
         after: Sequence[str],
     ) -> str:
         """Return the script of an array of `tasks`, each with a link in `directory`."""
+        shapes = [self._shape(run) for run in runs]
+        shape = Shape(
+            timeout_min=max(each.timeout_min for each in shapes),
+            memory_mb=max(each.memory_mb for each in shapes),
+            lead_s=max(each.lead_s for each in shapes),
+        )
         most = self._config.launcher.max_parallel
-        shape = largest(self._shape(run) for run in runs)
         after = () if most is None else after
         config = self._of_variant(runs[0])
         return sbatch_text(config, shape, name, directory, tasks, parallel=most, after=after)
-
-    def _alike(self, run: PlannedRun) -> tuple[object, ...]:
-        """What runs of one array have in common. Slurm throttles each array by itself: where
-        `max_parallel` is given, runs of any length share one, and none leaves a place idle."""
-        config = self._of_variant(run)
-        shape = self._shape(run) if self._config.launcher.max_parallel is None else None
-        return config.hardware.nodes, gpus_of_node(config), shape
 
     def _shape(self, run: PlannedRun) -> Shape:
         return shape_of(self._of_variant(run), run, self._longest_min)
@@ -378,26 +335,20 @@ def _last_error(attempt: Attempt) -> str:
     return ""
 
 
-def _cancel(options: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Call scancel for jobs of these ids; what it says of those that it could not cancel."""
-    said: list[str] = []
-    for first in range(0, len(ids), _AT_ONCE):
-        answer = call(["scancel", *options, *grouped(ids[first : first + _AT_ONCE])])
-        # Without a word it failed at others of the array, which have ended or wait: Slurm 22.05
-        # tells that by its status alone.
-        if answer.errors or answer.status is None:
-            said += (answer.failure or "").split("; ")
-    return [line for line in said if line and not any(ended in line for ended in _ENDED)]
+def _cancel(options: Sequence[str], job_ids: Sequence[str]) -> list[str]:
+    """Call scancel for jobs of these ids; what it says of those that it could not cancel.
 
-
-def grouped(job_ids: Iterable[str]) -> list[str]:
-    """`job_ids` with the tasks of an array in one word, as `17_[3,5]`: one request of scancel each.
-
-    With a filter, as `--name`, scancel of Slurm 22.05 cancels all waiting tasks of the array for
-    one that waits.
+    The tasks of an array are one word, `17_[3,5]`, and one request. No name is given beside them:
+    with a filter, scancel of Slurm 22.05 cancels all waiting tasks of the array for one that waits.
     """
-    tasks: dict[str, list[str]] = {}
-    for job_id in job_ids:
-        array, _, task = job_id.partition("_")
-        tasks.setdefault(array, []).append(task)
-    return [f"{array}_[{','.join(own)}]" for array, own in tasks.items()]
+    if not job_ids:
+        return []
+    tasks: dict[str, list[int]] = {}
+    for array, _, task in (job_id.partition("_") for job_id in job_ids):
+        tasks.setdefault(array, []).append(int(task))
+    words = [f"{array}_[{ranges(sorted(own))}]" for array, own in tasks.items()]
+    answer = call(["scancel", *options, *words])
+    # Without a word it failed at others of the array, which have ended or wait: Slurm 22.05 tells
+    # that by its status alone.
+    said = (answer.failure or "").split("; ") if answer.errors or answer.status is None else []
+    return [line for line in said if line and not any(ended in line for ended in _ENDED)]

@@ -55,7 +55,7 @@ class Devices:
     detaches = False
     places = True
     poll_s = math.inf
-    at_once = 1000
+    max_batch = 1000
 
     def __init__(self, seconds: dict[str, float], clock: Clock) -> None:
         self._seconds, self._clock = seconds, clock

@@ -22,7 +22,7 @@ from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import Sight, look
 from isosweep.modes.terminal import say, warn
 from isosweep.plan.tally import Standing
-from isosweep.store.attempts import Attempt, Status, newest, submit
+from isosweep.store.attempts import Attempt, Status, create_attempt, newest
 from isosweep.store.drivers import living_driver, user_name
 
 # Seconds between two questions: a controller is asked for a minute or so, and somebody waits.
@@ -91,7 +91,7 @@ def _held_back(
 ) -> Attempt | None:
     """Take the run's next attempt, so that no driver does; the driver's, where it was faster."""
     sight.paths.root.mkdir(exist_ok=True)
-    own = submit(sight.paths, "none", str(sweep.paths.root), {}, batch)
+    own = create_attempt(sight.paths, "none", str(sweep.paths.root), {}, batch)
     if own is None:
         faster = newest(sight.paths)
         return faster if faster and faster.live else None

@@ -58,7 +58,7 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
         if waiting:
             say(console, f"{waiting} runs wait for a free device: mode=resume starts them")
         for queue in queues.all:
-            queue.leave()
+            queue.detach()
     finally:
         driven.release(INTERRUPTED)
     return 0
@@ -127,6 +127,8 @@ class _Followed:
         self._queues = _queues(console)
         self._trackers: dict[Path, BackgroundTracker | None] = {}
         self._worst = 0
+        # What searches have asked for and no queue has yet, by sweep.
+        self._asked: dict[Path, set[str]] = defaultdict(set)
         self._progress: Progress | None = None
         self._analysed: list[Sweep] = []
         # What of the file system fails, and why; the seconds until it is looked at again.
@@ -161,8 +163,11 @@ class _Followed:
         """Ask searches, start runs, collect those that are over, and show it; whether all are."""
         self._driven.require_there()
         for sweep in self._driven.sweeps:
-            if run_ids := sweep.ask(self._queues.failed, self._console):
-                self._queues.ask(sweep, run_ids)
+            asked = self._asked[sweep.paths.root]
+            asked |= sweep.ask(self._queues.failed, self._console)
+            if asked:
+                self._queues.ask(sweep, asked)
+                asked.clear()
         progress = self._shown()
         self._queues.step()
         # The last runs to end are told too.
@@ -227,7 +232,7 @@ class _Followed:
         staying = [queue for queue in self._queues.all if not queue.launcher.detaches]
         for queue in self._queues.all:
             if queue.launcher.detaches:
-                queue.leave()
+                queue.detach()
                 say(self._console, "detached; the jobs continue")
         if staying:
             self._stop_runs(staying, signals)

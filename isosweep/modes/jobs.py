@@ -8,6 +8,7 @@ from typing import Any
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.launchers.launcher import Launcher, Observed
+from isosweep.launchers.liveness import Liveness
 from isosweep.store.attempts import Attempt
 
 
@@ -17,6 +18,7 @@ class Jobs:
     def __init__(self, config: SweepConfig) -> None:
         self._config = config
         self._made: dict[str, Launcher | str] = {}
+        self._liveness = Liveness()
 
     def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
         """What is known of their jobs, by one question to each scheduler."""
@@ -24,13 +26,13 @@ class Jobs:
         for name, places in _by_launcher(attempts).items():
             chosen = [attempts[place] for place in places]
             if name == "none":
-                answers = [Observed(status="gone", reason="it never had a job")] * len(places)
+                answers = [Observed(status="ended", reason="it never had a job")] * len(places)
             elif isinstance(launcher := self._launcher(name), str):
                 answers = [Observed(status="unknown", reason=launcher)] * len(places)
             else:
                 answers = launcher.observe(chosen)
             found.update(zip(places, answers, strict=True))
-        return [_not_begun(attempt, found[place]) for place, attempt in enumerate(attempts)]
+        return self._liveness.judge(attempts, [found[place] for place in range(len(attempts))])
 
     def _launcher(self, name: Any) -> Launcher | str:
         """The launcher called `name`, or why there is none here."""
@@ -58,20 +60,6 @@ class Jobs:
                 launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
             )
         return "; ".join(error for error in errors if error) or None
-
-
-def _not_begun(attempt: Attempt, answer: Observed) -> Observed:
-    """A job that is not there may be on its way, while who submits it is at it."""
-    who = attempt.by
-    if answer.status != "gone" or attempt.worker is not None or who is None:
-        return answer
-    submitter = who.alive()
-    if submitter is False or attempt.launcher == "none":
-        return answer
-    if submitter is None:
-        reason = f"process {who.pid} of {who.host} may be about to start it"
-        return Observed(status="unknown", reason=reason)
-    return Observed(status="pending", reason="about to be started")
 
 
 def _by_launcher(attempts: Sequence[Attempt]) -> dict[str, list[int]]:

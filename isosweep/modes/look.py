@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import assert_never
 
 from isosweep.config.health import HealthConfig
 from isosweep.files import file_system_time
@@ -128,11 +127,9 @@ def _live(sight: Sight, attempt: Attempt, answer: Observed, now: float) -> Sight
                 standing = _GONE[answer.outcome]
             note = f"its job is gone{': ' if note else ''}{note}"
             ages = None
-        case "unknown":
+        case _:
             told = activity if at_work else standing
             note = f"{told} by its files"
-        case _:
-            assert_never(answer.status)
     if attempt.cancel and answer.status != "gone":
         note = f"to be cancelled; {note}"
     return replace(

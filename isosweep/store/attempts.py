@@ -262,7 +262,7 @@ def _of_copy(attempt: Attempt) -> Attempt:
     return replace(attempt, status=Status.INTERRUPTED, reason=reason)
 
 
-def submit(
+def create_attempt(
     run: RunPaths,
     launcher: LauncherName,
     sweep: str,

@@ -81,14 +81,14 @@ class FakeLauncher:
     detaches: bool = False
     places: bool = True
     poll_s: float = 0.0
-    at_once: int = 1000
+    max_batch: int = 1000
     looks: int = 1
     refuse: list[Refused] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
     stopped: list[tuple[str, bool]] = field(default_factory=list)
     alive: dict[Path, tuple[Order, int]] = field(default_factory=dict)
     most_alive: int = 0
-    gone: Observed = field(default_factory=lambda: Observed(status="gone", job_id="1"))
+    gone: Observed = field(default_factory=lambda: Observed(status="ended", job_id="1"))
 
     def devices(self, place: int) -> tuple[str, ...]:
         return (f"gpu{place}",)

@@ -6,7 +6,7 @@ from typing import Any
 
 from isosweep.launchers.launcher import Order
 from isosweep.launchers.local import LocalLauncher
-from isosweep.store.attempts import Attempt, submit
+from isosweep.store.attempts import Attempt, create_attempt
 from isosweep.store.paths import RunPaths
 from tests.launchers.fake import the_plan
 from tests.runs import wait_for
@@ -30,11 +30,11 @@ def order_of(launcher: LocalLauncher, root: Path, job: dict[str, Any], place: in
     run = RunPaths(root)
     root.mkdir(parents=True, exist_ok=True)
     devices = launcher.devices(place)
-    attempt = submit(run, "local", str(root), job, "a-batch", devices=devices)
+    attempt = create_attempt(run, "local", str(root), job, "a-batch", devices=devices)
     assert attempt is not None
-    logs = run.attempt_logs(attempt.number)
-    logs.mkdir(parents=True)
-    return Order(attempt=attempt, run=the_plan().runs[0], logs=logs)
+    order = Order(attempt=attempt, run=the_plan().runs[0])
+    order.logs.mkdir(parents=True)
+    return order
 
 
 def start(launcher: LocalLauncher, root: Path, code: str, place: int = 0) -> Attempt:
@@ -49,7 +49,7 @@ def pid_of(launcher: LocalLauncher, attempt: Attempt) -> int:
 
 
 def ended(launcher: LocalLauncher, attempt: Attempt) -> bool:
-    return launcher.observe([attempt])[0].status == "gone"
+    return launcher.observe([attempt])[0].status == "ended"
 
 
 def outputs(attempt: Attempt) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from isosweep.errors import PreflightError
 from isosweep.launchers import ray as module
 from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.ray import RayLauncher, ray_client, submission_id
-from isosweep.store.attempts import submit
+from isosweep.store.attempts import create_attempt
 from isosweep.store.paths import RunPaths
 from tests.launchers.fake import the_plan
 
@@ -66,11 +66,11 @@ def launcher(client: Client) -> RayLauncher:
 def order_in(root: Path, run_id: str = "Qwen2.5_1.5B-math-n16") -> Order:
     run = RunPaths(root / "it's a $HOME (1)" / "runs" / run_id)
     run.root.mkdir(parents=True)
-    attempt = submit(run, "ray", str(root), {}, "batch")
+    attempt = create_attempt(run, "ray", str(root), {}, "batch")
     assert attempt is not None
-    logs = run.attempt_logs(attempt.number)
-    logs.mkdir(parents=True)
-    return Order(attempt=attempt, run=the_plan().runs[0], logs=logs)
+    order = Order(attempt=attempt, run=the_plan().runs[0])
+    order.logs.mkdir(parents=True)
+    return order
 
 
 def test_a_job_asks_for_what_its_run_needs_and_prints_into_its_logs(
@@ -100,9 +100,9 @@ def test_a_job_asks_for_what_its_run_needs_and_prints_into_its_logs(
     [
         ("PENDING", "pending", "lost"),
         ("RUNNING", "running", "lost"),
-        ("SUCCEEDED", "gone", "lost"),
-        ("STOPPED", "gone", "lost"),
-        ("FAILED", "gone", "failed"),
+        ("SUCCEEDED", "ended", "lost"),
+        ("STOPPED", "ended", "lost"),
+        ("FAILED", "ended", "failed"),
         ("SOMETHING NEW", "unknown", "lost"),
     ],
 )
@@ -115,7 +115,7 @@ def test_each_status_of_ray_is_known(
     assert (observed.status, observed.outcome, observed.reason) == (status, outcome, said)
     assert observed.job_id == submission_id(order.attempt)
     client.jobs.clear()
-    assert launcher.observe([order.attempt])[0].status == "gone"
+    assert launcher.observe([order.attempt])[0].status == "missing"
 
 
 def test_without_an_answer_nothing_is_concluded(
@@ -145,7 +145,7 @@ def test_jobs_are_stopped_by_their_ids(
     assert launcher.stop([order.attempt]) is None
     launcher.submit([order])
     assert launcher.stop([order.attempt]) is None
-    assert launcher.observe([order.attempt])[0].status == "gone"
+    assert launcher.observe([order.attempt])[0].status == "ended"
     client.error = ConnectionError("refused")
     assert "refused" in (launcher.stop([order.attempt]) or "")
 

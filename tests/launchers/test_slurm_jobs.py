@@ -1,8 +1,6 @@
 """What Slurm's answers mean, where a real one is not made to give them (tests/slurm has one)."""
 
 import math
-import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +13,10 @@ from isosweep.launchers import sbatch, slurm
 from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.sbatch import longest_minutes, site_options
 from isosweep.launchers.slurm import SlurmLauncher, rows_of
-from isosweep.store.attempts import Attempt, Status, begin, claim, read, submit
+from isosweep.store.attempts import Attempt, Status, begin, claim, create_attempt, read
 from isosweep.store.paths import RunPaths
 from tests.conftest import make_config
-from tests.launchers.fake import report, the_plan
+from tests.launchers.fake import the_plan
 
 SETTINGS = ("launcher=slurm", "budget=1e10")
 
@@ -27,7 +25,7 @@ def submitted(tmp_path: Path, index: int = 0) -> Attempt:
     """An attempt of the batch B."""
     run = RunPaths(tmp_path / "runs" / str(index))
     run.root.mkdir(parents=True)
-    attempt = submit(run, "slurm", str(tmp_path / "sweep"), {}, "B", index)
+    attempt = create_attempt(run, "slurm", str(tmp_path / "sweep"), {}, "B", index)
     assert attempt is not None
     return attempt
 
@@ -87,7 +85,7 @@ def test_slurms_words_say_whether_a_refusal_passes(
     answer = Answer(program="sbatch", status=1, errors=words, timeout_s=60.0)
     monkeypatch.setattr(slurm, "call", lambda command, given="": answer)
     monkeypatch.setattr(sbatch, "call", lambda command: answer)
-    order = Order(attempt=submitted(tmp_path), run=the_plan().runs[0], logs=tmp_path)
+    order = Order(attempt=submitted(tmp_path), run=the_plan().runs[0])
     (refused,) = launcher.submit([order])
     assert (refused and refused.passing) == passing
 
@@ -121,7 +119,7 @@ def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
     monkeypatch.setattr(sbatch, "call", sbatch_)
     run = the_plan().runs[0]
     attempts = [submitted(tmp_path, index) for index in range(8)]
-    orders = [Order(attempt=each, run=run, logs=each.run.logs) for each in attempts]
+    orders = [Order(attempt=each, run=run) for each in attempts]
     answers = launcher.submit(orders)
     assert sent == ["0-1", "2"]
     assert answers[:3] == [None] * 3
@@ -137,8 +135,8 @@ def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
 @pytest.mark.parametrize(
     ("state", "status"),
     [
-        *(("REQUEUE_HOLD", "pending"), ("SUSPENDED", "running"), ("OUT_OF_MEMORY", "gone")),
-        *(("TIMEOUT", "gone"), ("SOMETHING_NEW", "unknown")),
+        *(("REQUEUE_HOLD", "pending"), ("SUSPENDED", "running"), ("OUT_OF_MEMORY", "ended")),
+        *(("TIMEOUT", "ended"), ("NODE_FAIL", "restarting"), ("SOMETHING_NEW", "unknown")),
     ],
 )
 def test_each_state_of_slurm_is_known(
@@ -159,60 +157,33 @@ def test_an_array_that_was_cancelled_before_it_began_has_one_row_for_all_its_tas
     assert rows["isosweep-B", 5].job_id == "17_5"
 
 
-def test_a_state_that_slurm_may_leave_by_a_requeue_is_believed_later(
-    squeue_prints: Callable[[str], None],
-    launcher: SlurmLauncher,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    attempt = submitted(tmp_path)
-    squeue_prints(row("17_0", "NODE_FAIL"))
-    assert launcher.observe([attempt])[0].status == "unknown"
-    monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
-    (seen,) = launcher.observe([attempt])
-    assert (seen.status, seen.outcome) == ("gone", Status.INTERRUPTED)
-
-
 @pytest.mark.parametrize(
-    ("silent_s", "seen_before", "others", "outcome"),
+    ("seen_before", "others", "outcome"),
     [
-        # How long its worker has written nothing, whether its job was seen, what Slurm has beside
-        # it, and what is concluded however long the queue has not had it.
-        (5, True, "", None),
-        (60, False, "", None),
-        (150, False, "", Status.LOST),
-        (150, True, row("17_1", "RUNNING"), Status.LOST),
-        (None, True, "", Status.LOST),
+        (False, "", Status.LOST),
+        (True, "", Status.LOST),
         # A waiting task that was cancelled leaves nothing, but the array is there; one that was
         # never seen may not have been taken.
-        (None, True, row("17_1", "RUNNING"), Status.CANCELLED),
-        (None, False, row("17_1", "RUNNING"), Status.LOST),
-        (None, True, row("17_0", "RUNNING", name="theirs"), Status.LOST),
+        (True, row("17_1", "RUNNING"), Status.CANCELLED),
+        (False, row("17_1", "RUNNING"), Status.LOST),
+        (True, row("17_0", "RUNNING", name="theirs"), Status.LOST),
     ],
 )
-def test_a_job_that_is_nowhere_is_given_up_once_its_worker_is_silent_too(
+def test_a_waiting_task_that_was_cancelled_is_told_from_a_lost_one(
     squeue_prints: Callable[[str], None],
     launcher: SlurmLauncher,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    silent_s: float | None,
     seen_before: bool,
     others: str,
-    outcome: Status | None,
+    outcome: Status,
 ) -> None:
     attempt = submitted(tmp_path)
-    if silent_s is not None:
-        attempt = report(attempt, Status.RUNNING, 1.0)
-        written = time.time() - silent_s
-        os.utime(attempt.path, (written, written))
     if seen_before:
         squeue_prints(row("17_0", "PENDING"))
         assert launcher.observe([attempt])[0].status == "pending"
     squeue_prints(others)
-    assert launcher.observe([attempt])[0].status == "unknown"
-    monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
     (seen,) = launcher.observe([attempt])
-    assert (seen.outcome if seen.status == "gone" else None) == outcome
+    assert (seen.status, seen.outcome) == ("missing", outcome)
 
 
 def test_a_job_that_started_again_says_why_it_failed_where_it_printed_before(

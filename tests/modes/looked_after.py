@@ -15,7 +15,7 @@ from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_
 from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
-from isosweep.store.attempts import Attempt, LauncherName, Status, begin, submit
+from isosweep.store.attempts import Attempt, LauncherName, Status, begin, create_attempt
 from isosweep.store.paths import RunPaths
 from tests.conftest import make_config
 
@@ -33,7 +33,7 @@ def sweep_in(directory: Path, *overrides: str) -> StoredSweep:
 def submitted(run: RunPaths, launcher: LauncherName = "slurm") -> Attempt:
     """An attempt that waits for its job."""
     run.root.mkdir(parents=True, exist_ok=True)
-    attempt = submit(run, launcher, str(run.root.parent.parent / "somewhere"), {}, "b")
+    attempt = create_attempt(run, launcher, str(run.root.parent.parent / "somewhere"), {}, "b")
     assert attempt is not None
     return attempt
 

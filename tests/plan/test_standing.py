@@ -11,7 +11,7 @@ from isosweep.compute import Compute
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.tally import Standing
-from isosweep.store.attempts import Attempt, Process, Status, claim, newest, submit
+from isosweep.store.attempts import Attempt, Process, Status, claim, create_attempt, newest
 from isosweep.store.checkpoints import complete, keep_weights
 from isosweep.store.paths import RunPaths
 from tests.conftest import make_config, plan_of
@@ -87,7 +87,7 @@ def test_where_a_run_is_follows_from_its_newest_attempt(
 def test_a_run_that_finished_stays_done_whatever_comes_of_a_longer_one(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / "run")
     attempted(run, Status.FINISHED, 2e11)
-    waits = submit(run, "slurm", "a-sweep", {}, "a-batch")
+    waits = create_attempt(run, "slurm", "a-sweep", {}, "a-batch")
     assert waits is not None
     assert standing_of(run) is Standing.DONE
     waits.end(Status.FAILED, "why")

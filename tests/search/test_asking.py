@@ -15,7 +15,7 @@ from isosweep.search import frontier
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Question
 from isosweep.search.steps import Decision, Step
-from isosweep.store.attempts import submit
+from isosweep.store.attempts import create_attempt
 from tests.conftest import SMALL, make_config
 
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
@@ -105,7 +105,7 @@ def test_a_job_that_was_there_before_is_followed_as_far_as_it_goes(tmp_path: Pat
     files = paths.run(run.run_id)
     files.root.mkdir(parents=True)
     job = {"milestones": [6.4e9, 9e9], "unit": "flops"}
-    assert submit(files, "slurm", str(paths.root), job, "batch") is not None
+    assert create_attempt(files, "slurm", str(paths.root), job, "batch") is not None
     search = opened(tmp_path, places=2)
     assert [(each.run_id, each.milestones) for each in search.runs] == [(run.run_id, (6.4e9,))]
     assert ids(search.next({})) == ["tiny-sort-n2-B4"]

@@ -20,9 +20,9 @@ from isosweep.store.attempts import (
     Status,
     begin,
     claim,
+    create_attempt,
     newest,
     read,
-    submit,
 )
 from isosweep.store.paths import RunPaths
 from tests.runs import wait_for
@@ -30,7 +30,7 @@ from tests.runs import wait_for
 
 def submitted(root: Path) -> Attempt:
     root.mkdir(exist_ok=True)
-    attempt = submit(RunPaths(root), "slurm", "a-sweep", {"unit": "flops"}, "a-batch", 3)
+    attempt = create_attempt(RunPaths(root), "slurm", "a-sweep", {"unit": "flops"}, "a-batch", 3)
     assert attempt is not None
     return attempt
 
@@ -52,7 +52,7 @@ def test_an_attempt_is_queued_then_runs_and_is_read_as_written(tmp_path: Path) -
 
 def test_nobody_submits_a_run_whose_attempt_is_live(tmp_path: Path) -> None:
     attempt = submitted(tmp_path)
-    assert submit(attempt.run, "local", "another", {}, "b") is None
+    assert create_attempt(attempt.run, "local", "another", {}, "b") is None
     spent = Compute(generations=3, rollouts=24)
     failed = replace(begin(attempt, None), status=Status.FAILED, step=3, compute=spent, reward=0.5)
     failed.write()
@@ -80,7 +80,7 @@ def test_attempts_claimed_at_once_get_different_numbers(tmp_path: Path) -> None:
 def test_of_those_who_submit_at_once_one_does(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: submit(run, "local", "s", {}, "b"), range(32)))
+        made = list(pool.map(lambda _: create_attempt(run, "local", "s", {}, "b"), range(32)))
     assert [each.number for each in made if each is not None] == [1]
 
 

@@ -16,7 +16,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.store.attempts import Attempt, LauncherName, Status, highest, newest, submit
+from isosweep.store.attempts import Attempt, LauncherName, Status, create_attempt, highest, newest
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
 from isosweep.training.attempt import TrainRun
@@ -144,7 +144,7 @@ def submitted(
 ) -> Attempt:
     """An attempt at the run, to so many FLOPs; the one before is over."""
     job = TrainRun("", tuple(milestones), "flops", HealthConfig(), OFTEN).to_json() | changed
-    made = submit(run, launcher, "sweeps/s", job, f"b{highest(run)}")
+    made = create_attempt(run, launcher, "sweeps/s", job, f"b{highest(run)}")
     assert made is not None
     return made
 
