@@ -116,7 +116,7 @@ def test_a_job_has_the_time_memory_and_warning_that_its_run_is_planned_to_need(
     )
     assert shape_of(config, hour, longest_min=45).timeout_min == 45
     long = replace(hour, seconds=200 * 3600.0, num_steps=7200)
-    assert shape_of(config, long).timeout_min == 2 * 168 * 60
+    assert shape_of(config, long).timeout_min == 168 * 60
     given = make_config(*TINY, "launcher.slurm.timeout_min=30", "launcher.slurm.mem_gb=7.5")
     assert shape_of(given, hour) == Shape(timeout_min=30, memory_mb=7680, lead_s=240)
 
@@ -165,7 +165,7 @@ def test_runs_of_one_shape_share_arrays_of_the_size_that_the_cluster_takes(
     run: PlannedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher = SlurmLauncher(make_config(*TINY))
-    monkeypatch.setattr(launcher, "at_once", 2)
+    monkeypatch.setattr(launcher, "max_batch", 2)
     long = replace(run, seconds=1e5)
     scripts = launcher.scripts([run, long, run, run, long], tmp_path)
     assert [runs for runs, _ in scripts] == [[run, run], [run], [long, long]]
