@@ -50,7 +50,6 @@ SMALL = (
 # What takes longest begins first, so that no worker of pytest-xdist ends long after the others.
 # make test-system has the first four alone, which wait much of their time.
 LONGEST = (
-    "tests/tracking/test_server.py",
     "tests/slurm/test_faults_queue.py",
     "tests/slurm/test_nodes.py",
     "tests/training/test_sharded.py",
@@ -68,7 +67,7 @@ LONGEST = (
     "tests/analysis/test_report.py",
     "tests/test_benchmarks.py",
     "tests/door/test_documents.py",
-    "tests/tracking/test_tracking.py",
+    "tests/tracking/test_mlflow.py",
 )
 
 

@@ -36,14 +36,6 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def sweep(tmp_path: Path, empty_store: Path) -> Sweep:
-    """Two runs, the first of them half done; a path that URIs must quote."""
-    sweep = Sweep(tmp_path / "sweeps of mine").half_done()
-    shutil.copy(empty_store, sweep.root / "mlflow.db")
-    return sweep
-
-
-@pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     """A server of W&B's that is sent everything at once."""
     server = WandbServer()
@@ -52,3 +44,26 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     monkeypatch.setenv("WANDB_MODE", "online")
     yield server
     server.close()
+
+
+@pytest.fixture
+def in_mlflow(tmp_path: Path, empty_store: Path) -> Sweep:
+    """Two runs, the first of them half done; a path that URIs must quote."""
+    sweep = Sweep(tmp_path / "sweeps of mine").half_done()
+    shutil.copy(empty_store, sweep.root / "mlflow.db")
+    return sweep
+
+
+@pytest.fixture
+def in_wandb(tmp_path: Path, server: WandbServer) -> Sweep:
+    """The same, of W&B."""
+    sweep = Sweep(tmp_path / "sweeps of mine", name="wandb").half_done()
+    sweep.server = server
+    return sweep
+
+
+@pytest.fixture(params=["mlflow", "wandb"])
+def sweep(request: pytest.FixtureRequest) -> Sweep:
+    """The same, of either."""
+    sweep: Sweep = request.getfixturevalue(f"in_{request.param}")
+    return sweep

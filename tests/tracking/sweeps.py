@@ -1,4 +1,4 @@
-"""Sweeps whose runs the tests write themselves, for the tests of tracking."""
+"""Sweeps whose runs the tests write themselves, and what MLflow or W&B shows of them."""
 
 import os
 import subprocess
@@ -55,13 +55,18 @@ def make_plan(num_runs: int = 2) -> Plan:
 
 @dataclass(kw_only=True)
 class Shown:
-    """A run in a view: `points` by metric as (step, value), `values` as they were last."""
+    """A run in a view: `points` by metric as (step, Unix time, value), `values` as they were last;
+    `run`: as MLflow or the server of W&B has it."""
 
+    run: Any
     name: str
     params: dict[str, str]
     tags: dict[str, str]
-    points: dict[str, list[tuple[int, float]]]
+    points: dict[str, list[tuple[int, float, float]]]
     values: dict[str, float]
+
+    def steps(self, metric: str) -> list[int]:
+        return [step for step, _, _ in self.points[metric]]
 
 
 class Sweep:
@@ -86,13 +91,19 @@ class Sweep:
         set_state(self.runs[0], "running", 20)
         return self
 
-    def tracker(self, overview: Overview | None = None) -> Tracker:
+    def done(self) -> None:
+        """Write the other half of the first run."""
+        write_steps(self.runs[0], range(21, 41))
+        set_state(self.runs[0], "finished", 40)
+
+    def backend(self) -> Any:
         made = WandbBackend if self.config.name == "wandb" else MlflowBackend
+        return made(self.config, self.paths, self.plan)
+
+    def tracker(self, overview: Overview | None = None) -> Tracker:
         params: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.5}
-        most = self.config.max_points
-        backend = made(self.config, self.paths, self.plan)
-        read = lambda: overview or Overview()  # noqa: E731
-        return Tracker(backend, self.paths, self.plan, params, most, HEALTH, overview=read)
+        most, read = self.config.max_points, lambda: overview or Overview()
+        return Tracker(self.backend(), self.paths, self.plan, params, most, HEALTH, overview=read)
 
     def sync(self) -> None:
         """By a process that sees it to its end."""
@@ -100,73 +111,62 @@ class Sweep:
         tracker.sync()
         tracker.backend.close()
 
-    def shown(self) -> dict[str, Shown]:
-        """What the view says of each run, and of the sweep as `parent`, whatever it is kept in."""
-        if self.server is not None:
-            return {
-                run.values.get("run_id", "parent"): Shown(
-                    name=run.said["displayName"],
-                    params={key: str(value) for key, value in run.values.items()},
-                    tags={k: v for k, v in run.summary.items() if isinstance(v, str)},
-                    points={key: run.points(key) for row in run.rows for key in row if "/" in key},
-                    values={k: v for k, v in run.summary.items() if not isinstance(v, str)},
-                )
-                for run in self.server.runs.values()
-            }
-        histories = self.histories()
-        return {
-            name: Shown(
-                name=run.info.run_name,
-                params=dict(run.data.params),
-                tags=dict(run.data.tags),
-                points={
-                    key: [(step, value) for step, _, value in points]
-                    for (owner, key), points in histories.items()
-                    if owner == name and "/" in key
-                },
-                values=dict(run.data.metrics),
-            )
-            for name, run in self.stored().items()
-        }
+    def shown(self, number: int | None = 0) -> Shown:
+        """The run of this number in the view, whatever that is kept in; None: the sweep's own."""
+        return self.all_shown()["sweep" if number is None else self.runs[number].run_id]
 
-    @property
-    def store(self) -> MlflowBackend:
-        return MlflowBackend(self.config, self.paths, self.plan)
+    def all_shown(self) -> dict[str, Shown]:
+        """All runs of the view by run id, and the sweep's own."""
+        found = self._in_wandb() if self.server is not None else self._in_mlflow()
+        shown = {each.params.get("run_id", "sweep"): each for each in found}
+        assert len(shown) == len(found), "a run was made twice"
+        return shown
 
     def client(self) -> Any:
         import mlflow
 
-        return mlflow.MlflowClient(tracking_uri=self.store.uri)
+        return mlflow.MlflowClient(tracking_uri=self.backend().uri)
 
-    def stored(self) -> dict[str, Any]:
-        """MLflow's runs by isosweep's run id; the parent under `parent`."""
+    def _in_mlflow(self) -> list[Shown]:
         client = self.client()
         experiment = client.get_experiment_by_name(self.config.experiment)
         mine = f"{self.paths.root.name}@{self.plan.plan_id}"
-        found = client.search_runs([experiment.experiment_id])
-        runs = [run for run in found if run.data.tags["isosweep.sweep"] == mine]
-        stored = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
-        assert len(stored) == len(runs), "a run was made twice"
-        return stored
+        found = []
+        for run in client.search_runs([experiment.experiment_id]):
+            if run.data.tags["isosweep.sweep"] == mine:
+                points = {
+                    key: [
+                        (point.step, point.timestamp / 1000, point.value)
+                        for point in client.get_metric_history(run.info.run_id, key)
+                    ]
+                    for key in run.data.metrics
+                }
+                run_id = run.data.tags.get("isosweep.run_id")
+                found.append(
+                    Shown(
+                        run=run,
+                        name=run.info.run_name,
+                        params=run.data.params | ({"run_id": run_id} if run_id else {}),
+                        tags=run.data.tags,
+                        points=points,
+                        values=run.data.metrics,
+                    )
+                )
+        return found
 
-    def child(self, number: int = 0) -> Any:
-        return self.stored()[self.runs[number].run_id]
-
-    def histories(self) -> dict[tuple[str, str], list[tuple[int, int, float]]]:
-        """(step, timestamp, value) of every metric of every run in MLflow."""
-        client = self.client()
-        return {
-            (name, key): [
-                (m.step, m.timestamp, m.value)
-                for m in client.get_metric_history(run.info.run_id, key)
-            ]
-            for name, run in self.stored().items()
-            for key in run.data.metrics
-        }
-
-    def steps(self, key: str) -> list[int]:
-        """Of a metric of the first run, in whatever the view is kept in."""
-        return [step for step, _ in self.shown()[self.runs[0].run_id].points[key]]
+    def _in_wandb(self) -> list[Shown]:
+        assert self.server is not None
+        return [
+            Shown(
+                run=run,
+                name=run.said["displayName"],
+                params={key: str(value) for key, value in run.values.items()},
+                tags={k: v for k, v in run.summary.items() if isinstance(v, str)},
+                points={key: run.points(key) for key in set().union(*run.rows)},
+                values={k: v for k, v in run.summary.items() if not isinstance(v, str)},
+            )
+            for run in self.server.runs.values()
+        ]
 
 
 def sync_command(root: Path, then: str = "", **sweep: Any) -> list[str]:
@@ -201,9 +201,9 @@ def write_steps(run: RunPaths, steps: range, attempt: int = 1, shift: float = 0.
     for step in steps:
         when = START + step + shift
         if step > 0:
-            line: JsonObject = {"step": step, "time": when, "loss": 1 / (step + 1), "reward": 0.1}
-            line |= {"note": "text", "flag": True, "none": None}
-            append_metrics(run.metrics, attempt, line)
+            values: JsonObject = {"loss": 1 / (step + 1), "reward": 0.1}
+            values |= {"note": "text", "flag": True, "none": None}
+            append_metrics(run.metrics, attempt, {"step": step, "time": when, **values})
         if step in EVAL_STEPS:
             append_record(run.records, attempt, record(step, when))
 
@@ -213,12 +213,11 @@ def start(run: RunPaths, attempt: int = 1, parent: int | None = None, resumed: i
     append_attempt(run.records, begun)
 
 
-def set_state(
-    run: RunPaths, status: str, step: int, *, attempt: int = 1, reason: str = ""
-) -> Attempt:
-    """What attempt `attempt`, of this process, wrote last."""
+def set_state(run: RunPaths, status: str, step: int, attempt: int = 1, reason: str = "") -> None:
+    """What attempt `attempt`, of this process, wrote last, 1000 s after its step."""
     compute = record(step).compute
-    state = Attempt(
+    run.attempts.mkdir(exist_ok=True)
+    Attempt(
         run=run,
         number=attempt,
         status=Status(status),
@@ -229,10 +228,7 @@ def set_state(
         reason=reason,
         updated=START + 1000 + step,
         diverged_by=HEALTH.stop[0] if status == "diverged" else None,
-    )
-    run.attempts.mkdir(exist_ok=True)
-    state.write()
-    return state
+    ).write()
 
 
 def send(sweep: Sweep) -> None:

@@ -13,35 +13,41 @@ from isosweep.tracking.tracker import Overview
 from isosweep.tracking.wandb import is_offline
 from tests.runs import wait_for
 from tests.tracking.conftest import KEY
-from tests.tracking.sweeps import START, Sweep, send, set_state, sync_command, write_steps
+from tests.tracking.sweeps import Sweep, send, set_state, sync_command, write_steps
 from tests.tracking.wandb_server import Sent, WandbServer
 
 
 @pytest.fixture
-def sweep(tmp_path: Path, server: WandbServer) -> Sweep:
-    sweep = Sweep(tmp_path / "sweeps of mine", name="wandb").half_done()
-    sweep.server = server
-    return sweep
+def sweep(in_wandb: Sweep) -> Sweep:
+    return in_wandb
 
 
-def first_run(server: WandbServer) -> Sent:
-    """What the server holds of the run that is half done."""
-    return next(run for run in server.runs.values() if "run_id" in run.config)
+def sent(server: WandbServer, kind: str = "run") -> Sent:
+    """What the server holds of the run that is half done, or of the `sweep`'s own."""
+    (run,) = (run for run in server.runs.values() if run.said["jobType"] == kind)
+    return run
 
 
-def test_runs_are_a_group_whose_reward_is_drawn_against_compute(
+def test_a_sweep_is_a_group_with_reward_against_compute_verdict_and_figures(
     sweep: Sweep, server: WandbServer
 ) -> None:
-    sweep.sync()
-    groups = {(run.said["groupName"], run.said["jobType"]) for run in server.runs.values()}
-    group = f"it's a sweep@{sweep.plan.plan_id}"
-    assert groups == {(group, "sweep"), (group, "run")}
-    run = first_run(server)
+    figure, report = sweep.root / "reward.png", sweep.root / "report.html"
+    Image.new("RGB", (30, 20)).save(figure)
+    report.write_text("<p>the report")
+    files = ((figure, "figures"), (report, ""))
+    sweep.tracker(Overview(note="**saturated.** It has", files=files)).finish("KILLED")
+    run, whole = sent(server), sent(server, "sweep")
+    assert run.said["groupName"] == whole.said["groupName"] == f"it's a sweep@{sweep.plan.plan_id}"
     # By W&B's numbers: the name of a metric (1), or a pattern of names (2).
     names = {each.get("1", each.get("2")) for each in run.values["_wandb"]["m"]}
     assert names == {"compute/flops", "heldout/*", "sets/*"}
     assert run.values["n"] == 2, "numbers are compared as numbers"
-    assert [row["_timestamp"] for row in run.rows][:2] == [START, START + 2]
+    assert whole.said["notes"] == "**saturated.** It has"
+    assert whole.summary["figures/reward"]["_type"] == "image-file"
+    assert {"report.html", "reward.png"} <= {Path(name).name for name in whole.files}
+    folder = next((sweep.paths.root / "wandb").glob(f"*run-*-{whole.key}"))
+    assert (folder / "files" / "report.html").read_text() == "<p>the report"
+    assert whole.exit_code == 255
 
 
 def test_a_row_is_complete_before_it_is_sent(sweep: Sweep, server: WandbServer) -> None:
@@ -53,7 +59,7 @@ def test_a_row_is_complete_before_it_is_sent(sweep: Sweep, server: WandbServer) 
     tracker.sync()
     set_state(sweep.runs[0], "failed", 35)
     tracker.sync()
-    run = first_run(server)
+    run = sent(server)
     wait_for(lambda: run.exit_code == 1)
     row = next(row for row in run.rows if row["_step"] == 30)
     assert {"heldout/avg_at_k", "train/loss"} <= row.keys()
@@ -64,21 +70,6 @@ def test_a_row_is_complete_before_it_is_sent(sweep: Sweep, server: WandbServer) 
     tracker.backend.close()
     assert run.steps == [0, *range(2, 35, 2)]
     assert run.exit_code == 1
-
-
-def test_verdict_figures_and_files_have_their_places(sweep: Sweep, server: WandbServer) -> None:
-    figure, report = sweep.root / "reward.png", sweep.root / "report.html"
-    Image.new("RGB", (30, 20)).save(figure)
-    report.write_text("<p>the report")
-    files = ((figure, "figures"), (report, ""))
-    sweep.tracker(Overview(note="**saturated.** It has", files=files)).finish("KILLED")
-    parent = next(run for run in server.runs.values() if run.said["jobType"] == "sweep")
-    assert parent.said["notes"] == "**saturated.** It has"
-    assert parent.summary["figures/reward"]["_type"] == "image-file"
-    assert {"report.html", "reward.png"} <= {Path(name).name for name in parent.files}
-    folder = next((sweep.paths.root / "wandb").glob(f"*run-*-{parent.key}"))
-    assert (folder / "files" / "report.html").read_text() == "<p>the report"
-    assert parent.exit_code == 255
 
 
 def test_one_process_has_the_directories(sweep: Sweep, server: WandbServer) -> None:
@@ -112,12 +103,12 @@ def test_what_wandb_sync_has_sent_is_gone_on_from(
     sweep: Sweep, server: WandbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
-    for sent, steps in ((False, range(21, 31)), (True, range(31, 36)), (True, range(36, 41))):
+    for is_sent, steps in ((False, range(21, 31)), (True, range(31, 36)), (True, range(36, 41))):
         # Each time anew, by another process as it were, and once more.
         for _ in range(2):
             overview = Overview(tags={None: {"verdict": f"up to {steps[0]}"}})
             sweep.tracker(overview).finish(None)
-        if sent:
+        if is_sent:
             send(sweep)
         write_steps(sweep.runs[0], steps)
     set_state(sweep.runs[0], "finished", 40)
@@ -128,7 +119,7 @@ def test_what_wandb_sync_has_sent_is_gone_on_from(
     tracker.backend.close()
     assert str(tracker.backend.link).startswith(f"{server.url}/me/isosweep/runs/")
     assert len(server.runs) == 2
-    run = first_run(server)
+    run = sent(server)
     assert run.steps == [0, *range(2, 41, 2)]
     assert run.summary["status"] == "done"
     assert {run.summary.get("verdict") for run in server.runs.values()} == {None, "up to 36"}
@@ -144,7 +135,6 @@ OFFLINE: tuple[tuple[dict[str, str], bool | None, bool], ...] = (
     ({}, None, True),
     ({"WANDB_API_KEY": KEY}, None, False),
     ({"WANDB_API_KEY": KEY}, True, True),
-    ({"WANDB_API_KEY": KEY, "WANDB_MODE": "offline"}, None, True),
     ({"WANDB_API_KEY": KEY, "WANDB_MODE": "disabled"}, None, True),
     ({"WANDB_MODE": "online"}, None, False),
     ({"WANDB_MODE": "offline"}, False, False),
@@ -153,18 +143,18 @@ OFFLINE: tuple[tuple[dict[str, str], bool | None, bool], ...] = (
 )
 
 
+@pytest.mark.parametrize(("environment", "setting", "offline"), OFFLINE)
 def test_where_there_is_no_key_nothing_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str],
+    setting: bool | None,
+    offline: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    netrc = tmp_path / "own.netrc"
-    netrc.write_text(f"machine api.wandb.ai login user password {KEY}\n")
-    netrc.chmod(0o600)
+    (tmp_path / "own.netrc").write_text(f"machine api.wandb.ai login user password {KEY}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("WANDB_MODE")
-    for environment, setting, offline in OFFLINE:
-        with monkeypatch.context() as patch:
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            config = TrackingConfig(name="wandb", offline=setting)
-            assert is_offline(config) is offline, (environment, setting)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert is_offline(TrackingConfig(name="wandb", offline=setting)) is offline

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_PROJECT = {"id": "1", "name": "isosweep", "entity": {"id": "1", "name": "me"}}
+_VIEWER = {"id": "1", "username": "me", "entity": "me", "flags": "{}", "teams": {"edges": []}}
+
 
 @dataclass
 class Sent:
@@ -37,7 +40,11 @@ class Sent:
     def steps(self) -> list[int]:
         return [row["_step"] for row in self.rows]
 
-    @property
+    def points(self, metric: str) -> list[tuple[int, float, Any]]:
+        """Step, Unix time and value."""
+        found = (row for row in self.rows if metric in row)
+        return [(row["_step"], row["_timestamp"], row[metric]) for row in found]
+
     def bucket(self) -> dict[str, Any]:
         """What W&B's client asks of a run."""
         tail = json.dumps([json.dumps(row) for row in self.rows[-1:]])
@@ -49,9 +56,6 @@ class Sent:
             **{"historyTail": tail, "eventsTail": "[]", "tags": [], "wandbConfig": '{"t": 1}'},
         }
 
-    def points(self, metric: str) -> list[tuple[int, float]]:
-        return [(row["_step"], row[metric]) for row in self.rows if metric in row]
-
 
 class WandbServer:
     """Listens on a port of this machine until `close`."""
@@ -62,16 +66,12 @@ class WandbServer:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                size = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(size) or b"{}")
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
                 stream = re.search(r"/files/[^/]+/[^/]+/([^/]+)/file_stream", self.path)
-                answer = server.streamed(stream[1], body) if stream else server.query(body)
-                self._answer(answer)
+                self._answer(server.streamed(stream[1], body) if stream else server.query(body))
 
-            def do_GET(self) -> None:
+            def do_PUT(self) -> None:
                 self._answer({})
-
-            do_PUT = do_GET  # noqa: N815
 
             def _answer(self, answer: Any) -> None:
                 text = json.dumps(answer).encode()
@@ -93,47 +93,34 @@ class WandbServer:
         self._server.server_close()
 
     def streamed(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        run = self.runs.setdefault(key, Sent(key))
-        files = body.get("files") or {}
+        """Keep what a run's file stream holds."""
+        run, files = self.runs[key], body.get("files") or {}
         if history := files.get("wandb-history.jsonl"):
             for at, line in enumerate(history["content"], history["offset"]):
                 run.lines[at] = json.loads(line)
         if summary := files.get("wandb-summary.json"):
             run.summary = json.loads(summary["content"][-1])
-        if "exitcode" in body:
-            run.exit_code = body["exitcode"]
+        run.exit_code = body.get("exitcode", run.exit_code)
         return {}
 
     def query(self, body: dict[str, Any]) -> dict[str, Any]:
-        query, variables = body.get("query", ""), body.get("variables") or {}
-        found = re.search(r"(?:query|mutation)\s+(\w+)", query)
-        name = body.get("operationName") or (found[1] if found else "")
-        return {"data": self._data(name, variables)}
-
-    def _data(self, name: str, variables: dict[str, Any]) -> dict[str, Any]:
-        match name:
-            case "UpsertBucket":
-                return self._upserted(variables)
-            case "RunResumeStatus":
-                known = self.runs.get(variables["name"])
-                return {"model": _PROJECT | {"bucket": known and known.bucket}}
-            case "CreateRunFiles":
-                self.runs[variables["run"]].files += variables["files"]
-                urls = [{"name": f, "uploadUrl": f"{self.url}/put/{f}"} for f in variables["files"]]
-                made = {"runID": variables["run"], "uploadHeaders": [], "files": urls}
-                return {"createRunFiles": made}
-        viewer = {"id": "1", "username": "me", "entity": "me", "flags": "{}"}
-        return {"viewer": viewer | {"teams": {"edges": []}}}
-
-    def _upserted(self, variables: dict[str, Any]) -> dict[str, Any]:
-        key = variables["name"]
-        inserted = key not in self.runs
-        run = self.runs.setdefault(key, Sent(key))
-        names = ("displayName", "groupName", "jobType", "notes")
-        run.said |= {name: variables[name] for name in names if variables.get(name)}
-        if variables.get("config"):
-            run.config = json.loads(variables["config"])
-        return {"upsertBucket": {"bucket": run.bucket, "inserted": inserted}}
-
-
-_PROJECT = {"id": "1", "name": "isosweep", "entity": {"id": "1", "name": "me"}}
+        """Answer a query or mutation of GraphQL's."""
+        given = body.get("variables") or {}
+        query = body.get("query", "")
+        data: dict[str, Any] = {"viewer": _VIEWER}
+        if "UpsertBucket" in query:
+            inserted = given["name"] not in self.runs
+            run = self.runs.setdefault(given["name"], Sent(given["name"]))
+            names = ("displayName", "groupName", "jobType", "notes")
+            run.said |= {name: given[name] for name in names if given.get(name)}
+            run.config = json.loads(given.get("config") or "null") or run.config
+            data = {"upsertBucket": {"bucket": run.bucket(), "inserted": inserted}}
+        elif "RunResumeStatus" in query:
+            known = self.runs.get(given["name"])
+            data = {"model": _PROJECT | {"bucket": known and known.bucket()}}
+        elif "CreateRunFiles" in query:
+            self.runs[given["run"]].files += given["files"]
+            urls = [{"name": f, "uploadUrl": f"{self.url}/put/{f}"} for f in given["files"]]
+            made = {"runID": given["run"], "uploadHeaders": [], "files": urls}
+            data = {"createRunFiles": made}
+        return {"data": data}
