@@ -66,7 +66,7 @@ def prepare(config: SweepConfig) -> Action:
     study = resolve(config)
     if config.mode == "plan":
         from isosweep.modes.run import plan_sweep
-        from isosweep.preflight.functions import require_functions
+        from isosweep.preflight.plan import require_functions
 
         require_functions(study.variants)
         return partial(plan_sweep, study)

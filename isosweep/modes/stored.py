@@ -41,8 +41,7 @@ from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.plan.tally import Standing, Tally
-from isosweep.preflight.disk import free_bytes, require_disk
-from isosweep.preflight.search import require_search
+from isosweep.preflight.plan import free_bytes, require_disk, require_search
 from isosweep.store.attempts import highest, read
 from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import SweepPaths

@@ -13,7 +13,7 @@ from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.costs.host import host_bytes
-from isosweep.devices import Devices, visible_devices
+from isosweep.devices import visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_node, memory_gb
@@ -58,8 +58,6 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     else:
         missing += _missing_program(config)
     if missing:
-        # With all else that is missing, so that one download serves for all.
-        missing += dict.fromkeys(each for task in tasks if ours for each in _missing_data(task))
         raise PreflightError(missing)
     for variant in variants if ours else ():
         try_loss(variant.config)
@@ -138,9 +136,7 @@ def _missing_program(config: SweepConfig) -> Missing:
 
 def missing_devices(config: SweepConfig) -> Missing:
     """What is missing of the GPUs, each with what to do about it; [] if nothing."""
-    if config.hardware.device == "cpu":
-        return []
-    if config.launcher.name == "ray":
+    if config.hardware.device == "cpu" or config.launcher.name == "ray":
         return []
     if config.launcher.name == "slurm":
         asked, needed = gpus_of_node(config), config.hardware.node_devices
@@ -148,17 +144,12 @@ def missing_devices(config: SweepConfig) -> Missing:
             return []
         what = f"{needed} GPUs in what each job asks for, which is {asked}"
         return [(what, f"set launcher.slurm.gpus_per_node={needed}")]
-    return _missing_here(config, visible_devices())
-
-
-def _missing_here(config: SweepConfig, devices: Devices) -> Missing:
-    needed, found = config.hardware.devices_per_run, len(devices.names)
+    devices, needed = visible_devices(), config.hardware.devices_per_run
+    found = len(devices.names)
     if found == 0:
         what = f"a GPU ({config.hardware.name}) on this machine: {devices.source}"
-        remedy = (
-            "run on a GPU machine, submit to a cluster with launcher=slurm, or set hardware=cpu"
-        )
-        return [(what, remedy)]
+        other = "submit to a cluster with launcher=slurm, or set hardware=cpu"
+        return [(what, f"run on a GPU machine, {other}")]
     if found < needed:
         what = f"{needed} GPUs for a run, of {devices.described()}"
         return [(what, f"set hardware.devices_per_run={found}")]
@@ -166,46 +157,34 @@ def _missing_here(config: SweepConfig, devices: Devices) -> Missing:
         # "Only single MIG instance enumeration is supported" (CUDA C++ Programming Guide).
         what = f"{needed} GPUs that one run can see, where CUDA shows a process one MIG instance"
         return [(f"{what}; {devices.described()}", "set hardware.devices_per_run=1")]
-    wanted, places = config.launcher.max_parallel, found // needed
-    if wanted is None or wanted <= places:
-        return []
-    # One too many would share the devices of another.
-    what = f"GPUs for {wanted} runs at once, {needed} each, of {devices.described()}"
-    return [(what, f"set launcher.max_parallel={places}")]
+    wanted, places = config.launcher.max_parallel or 1, found // needed
+    if wanted > places:
+        # One too many would share the devices of another.
+        what = f"GPUs for {wanted} runs at once, {needed} each, of {devices.described()}"
+        return [(what, f"set launcher.max_parallel={places}")]
+    return []
 
 
 def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
     """Whether one run of each variant loads on its host."""
-    needed = max(
-        host_bytes(v.config.model.architecture, v.config.recipe, config.hardware).total
-        for v in variants
+    sizes = (
+        host_bytes(each.config.model.architecture, each.config.recipe, config.hardware).total
+        for each in variants
     )
-    needed /= 1e9
-    launcher = config.launcher
+    needed, launcher = max(sizes) / 1e9, config.launcher
     asked = {"slurm": launcher.slurm.mem_gb, "ray": launcher.ray.mem_gb}
     if launcher.name in asked:
         given = asked[launcher.name]
         if given is None or needed <= given:
             return []
         what = f"{needed:,.1f} GB of host memory in each job, which asks for {given:g}"
-        planned = max(memory_gb(v.config) for v in variants)
+        planned = max(memory_gb(each.config) for each in variants)
         return [(what, f"set launcher.{launcher.name}.mem_gb={planned}")]
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed <= here:
         return []
     what = f"{needed:,.1f} GB of host memory to load a run, where this machine has {here:,.1f}"
     return [(what, "a smaller model, hardware.sharding=fsdp, or a machine with more memory")]
-
-
-def _missing_data(task: TaskConfig) -> Missing:
-    """A dataset that no earlier load has left here; the hub, which may have it, is not asked."""
-    if task.rows is None or not (find_spec("datasets") and find_spec("pyarrow")):
-        return []
-    from isosweep.tasks.rows import is_cached, other_data
-
-    if is_cached(task.rows):
-        return []
-    return [(f"the dataset {task.rows.dataset} in the local cache", other_data(task.rows))]
 
 
 def _missing_sandbox() -> Missing:

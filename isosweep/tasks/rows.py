@@ -222,19 +222,6 @@ def _dataset(config: RowsConfig) -> Iterator[Row]:
         raise SettingError(f"{config.group}.dataset", name, rule, other_data(config)) from None
 
 
-def is_cached(config: RowsConfig) -> bool:
-    """Whether the dataset was loaded on this machine before, and so can be without a network."""
-    import datasets
-    from datasets.naming import camelcase_to_snakecase
-
-    if config.dataset is None or Path(config.dataset).exists():
-        return True
-    *owner, name = config.dataset.split("/")
-    # As `CachedDatasetModuleFactory` in datasets/load.py looks for it.
-    folder = "___".join([*owner, camelcase_to_snakecase(name)])
-    return any(Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(f"{folder}/*/*/*"))
-
-
 def other_data(config: RowsConfig) -> str:
     """What to do where the dataset cannot be loaded."""
     named = ", ".join(map(repr, filter(None, (config.dataset, config.subset))))

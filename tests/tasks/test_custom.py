@@ -8,7 +8,7 @@ from isosweep.config.axes import combinations
 from isosweep.config.task import TaskConfig
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import SettingError
-from isosweep.preflight.functions import require_functions
+from isosweep.preflight.plan import require_functions
 from isosweep.tasks import heldout_problems, judge, problem_sets, tells_answers, training_problems
 from tests.conftest import make_config
 from tests.tasks.scoring import scores

@@ -1,0 +1,111 @@
+"""What a plan names that is not there or pays for nothing, and room on the disk for it."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+from isosweep.config.evaluation_sets import of_set, on_sets
+from isosweep.config.mixture import of_part
+from isosweep.config.recipe import own_loss
+from isosweep.config.task import TaskConfig
+from isosweep.config.trl import require_known
+from isosweep.costs.checkpoints import RunBytes, peak_bytes
+from isosweep.difficulty.variants import ChosenVariant
+from isosweep.errors import SettingError
+from isosweep.plan.standing import run_standing
+from isosweep.plan.study import Study
+from isosweep.store.attempts import newest
+from isosweep.store.checkpoints import complete_bytes
+from isosweep.store.paths import SweepPaths
+from isosweep.tasks.custom import own_function
+from isosweep.words.numbers import size
+
+
+def require_functions(variants: Sequence[ChosenVariant]) -> None:
+    """Raise SettingError where the function of a task, of a mixture's part or of a set is missing,
+    that of a loss, as far as it can be told without executing it, or a field of `recipe.trl`."""
+    for variant in variants:
+        config = variant.config
+        require_known(config.recipe.trl)
+        if (loss := own_loss(config.recipe.loss_type)) is not None:
+            loss.require()
+        # Each task, and how its errors are those of the settings that it comes from.
+        named: list[tuple[TaskConfig, Callable[[SettingError], SettingError]]]
+        named = [(config.task, lambda error: error)]
+        named += [(part, partial(of_part, name)) for name, part in config.task.parts.items()]
+        named += [(on.task, partial(of_set, name)) for name, on in on_sets(config).items()]
+        for task, as_typed in named:
+            try:
+                if task.custom is not None:
+                    own_function(task.custom).require()
+            except SettingError as error:
+                raise as_typed(error) from None
+
+
+def require_search(study: Study) -> None:
+    """Raise SettingError where search.max_compute pays for no first step, or search.sampler,
+    search.pruner or search.storage cannot be used; without Optuna, on a machine that only plans,
+    nothing is known of the last three."""
+    config, plan = study.config.search, study.plan
+    if config.max_compute is not None and config.searches:
+        # Variants have equal parts of it, but for samplers, which choose among them.
+        parts = len(plan.axes) if config.kind == "frontier" else 1
+        least = min(run.milestones[0] for run in plan.runs)
+        if config.max_compute < least * parts:
+            shared = f", and {parts} variants have equal parts of it" if parts > 1 else ""
+            rule = f"the cheapest first step takes {least:g} {plan.budget_unit}{shared}"
+            nearest = f"search.max_compute={least * parts:g}"
+            raise SettingError("search.max_compute", f"{config.max_compute:g}", rule, nearest)
+    if find_spec("optuna") is None:
+        return
+    if config.kind == "optuna":
+        from isosweep.search.by_optuna import load
+
+        load(config, plan)
+    if config.storage is not None:
+        from isosweep.search.study import require_storage
+
+        require_storage(config.storage)
+
+
+def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> None:
+    """Raise SettingError where the checkpoints that are to come of the sweeps, whose runs are in
+    one directory, find no room, with `places` runs at once.
+
+    A run counts once, by what it takes beyond what it has there already; one that has ended takes
+    no more.
+    """
+    further: dict[str, RunBytes] = {}
+    largest = 0.0
+    for study in studies:
+        unit, stop = study.plan.budget_unit, study.config.health.stop
+        for run in study.plan.runs:
+            files = paths.run(run.run_id)
+            if not run_standing(run, newest(files), unit, stop).ended:
+                there, other = complete_bytes(files), further.get(run.run_id)
+                running = max(0.0, run.checkpoints_peak_bytes - there)
+                kept = max(0.0, run.checkpoints_kept_bytes - there)
+                if other is None or (running, kept) > (other.running, other.kept):
+                    further[run.run_id] = RunBytes(running=running, kept=kept)
+                largest = max(largest, run.checkpoint_bytes)
+    free = free_bytes(paths.runs)
+    places = min(places, len(further))
+    peak = peak_bytes(list(further.values()), places)
+    if peak <= free:
+        return
+    keep = "/".join(dict.fromkeys(study.config.checkpoint.keep for study in studies))
+    rule = (
+        f"has {size(free)} free, and the checkpoints of {len(further)} runs, {places} at once, "
+        f"take up to {size(peak)} more (checkpoint.keep={keep}: {size(largest)} each)"
+    )
+    nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
+    raise SettingError("sweeps_dir", paths.runs.parent, rule, nearest)
+
+
+def free_bytes(path: Path) -> int:
+    """Return the bytes free on the disk of `path`, or of the nearest directory above it that is
+    there."""
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    return shutil.disk_usage(there).free
