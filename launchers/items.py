@@ -49,20 +49,11 @@ def merged(items: Iterable[QueueItem]) -> list[QueueItem]:
 
     The first of them says which sweep it belongs to.
     """
-    found: dict[str, list[QueueItem]] = {}
+    found: dict[str, QueueItem] = {}
     for item in items:
-        alike = found.setdefault(item.run.run_id, [])
-        for place, other in enumerate(alike):
-            if _settings(other) == _settings(item):
-                alike[place] = _both(other, item)
-                break
-        else:
-            alike.append(item)
-    return [item for alike in found.values() for item in alike]
-
-
-def _settings(item: QueueItem) -> tuple[object, ...]:
-    return (item.unit, item.health, item.saving)
+        key = repr((item.run.run_id, item.unit, item.health, item.saving))
+        found[key] = _both(found[key], item) if key in found else item
+    return [*found.values()]
 
 
 def _both(first: QueueItem, second: QueueItem) -> QueueItem:

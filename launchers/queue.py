@@ -356,9 +356,8 @@ class RunQueue:
         if self._has_failed(followed):
             wanted.tries += 1
             if wanted.tries > self._max_retries:
-                reason = attempt.reason or "the worker ended before it had begun"
-                logs = item.paths.logs
-                self.failed[run_id] = f"{reason} (tried {wanted.tries} times; logs in {logs})"
+                tried = f"tried {wanted.tries} times; logs in {item.paths.logs}"
+                self.failed[run_id] = f"{attempt.reason} ({tried})"
                 return
             wanted.due = time.monotonic() + _RETRY_S[min(wanted.tries, len(_RETRY_S)) - 1]
         wanted.heeded_after = attempt.number
@@ -398,20 +397,14 @@ class RunQueue:
 
     def _make_attempts(self, now: float) -> None:
         """Make an attempt, which is to be sent, for each run that there is room for."""
-        idle, count, later = not self._active, 0, list[_Wanted]()
+        idle, count = not self._active, 0
         batch = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-        try:
-            while self._waiting and count < self.launcher.max_batch and self._has_room(idle=idle):
-                # The longest, and of equal ones the oldest; it stays if its file cannot be written.
-                wanted = self._waiting[-1]
-                if wanted.due > now:
-                    later.append(wanted)
-                else:
-                    count += self._make_attempt(wanted, batch, count)
-                self._waiting.pop()
-        finally:
-            for wanted in later:
-                self._enqueue(wanted)
+        # The longest first, and of equal ones the oldest; one stays if its file cannot be written.
+        for wanted in [each for each in reversed(self._waiting) if each.due <= now]:
+            if count == self.launcher.max_batch or not self._has_room(idle=idle):
+                return
+            count += self._make_attempt(wanted, batch, count)
+            self._waiting.remove(wanted)
 
     def _make_attempt(self, wanted: _Wanted, batch: str, index: int) -> bool:
         """Whether the run has a new attempt now; where another process works on it, that is

@@ -278,8 +278,9 @@ def create_attempt(
     before = newest(run)
     if before is not None and before.live:
         return None
-    attempt = replace(
-        _following(run, before),
+    attempt = Attempt(
+        run=run,
+        number=before.number + 1 if before else 1,
         status=Status.QUEUED,
         launcher=launcher,
         sweep=sweep,
@@ -290,6 +291,7 @@ def create_attempt(
         devices=devices,
         home=str(run.root.absolute()),
         inode=run.root.stat().st_ino,
+        **_known(before),
     )
     return attempt if create_json(attempt.path, _document(attempt)) else None
 
@@ -309,9 +311,8 @@ def claim(run: RunPaths, attempt: Attempt | None = None) -> Attempt:
     of it; of nobody's submission where that is None."""
     own = attempt or _begun(Attempt(run=run, number=0, status=Status.RUNNING))
     while True:
-        following = _following(run, newest(run))
-        carried: dict[str, Any] = {name: getattr(following, name) for name in _CARRIED}
-        made = replace(own, number=following.number, **carried)
+        before = newest(run)
+        made = replace(own, number=before.number + 1 if before else 1, **_known(before))
         if create_json(made.path, _document(made)):
             create_json(run.attempt(made.number, "begun"), {"unix_time": made.updated})
             return made
@@ -323,13 +324,7 @@ def _begun(attempt: Attempt) -> Attempt:
     return replace(begun, activity=STARTING, reason="")
 
 
-# What an attempt knows of a run before its own worker has said anything.
-_CARRIED = ("step", "compute", "finished", "reward", "checkpoint_bytes")
-
-
-def _following(run: RunPaths, before: Attempt | None) -> Attempt:
-    """The attempt after `before`, and what is known of the run."""
-    if before is None:
-        return Attempt(run=run, number=1, status=Status.QUEUED)
-    carried: dict[str, Any] = {name: getattr(before, name) for name in _CARRIED}
-    return Attempt(run=run, number=before.number + 1, status=Status.QUEUED, **carried)
+def _known(before: Attempt | None) -> dict[str, Any]:
+    """What an attempt knows of a run before its own worker has said anything."""
+    known = ("step", "compute", "finished", "reward", "checkpoint_bytes")
+    return {} if before is None else {name: getattr(before, name) for name in known}

@@ -21,7 +21,7 @@ from isosweep.store.attempts import Process
 BEAT_S = 15.0
 # A driver on another host that has been silent for so long is gone: eight beats, and longer than a
 # network file system shows an old time (60 s, acdirmax of nfs(5)).
-SILENCE_S = 120.0
+DRIVER_SILENCE_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def living_driver(directory: Path) -> Driver | None:
         return None
     alive = driver.by.alive()
     if alive is None:
-        alive = file_system_time(directory) - path.stat().st_mtime < SILENCE_S
+        alive = file_system_time(directory) - path.stat().st_mtime < DRIVER_SILENCE_S
     return driver if alive else None
 
 

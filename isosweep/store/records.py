@@ -47,11 +47,9 @@ _Amount = Annotated[float, Field(strict=True, ge=0, le=1e100, allow_inf_nan=Fals
 _Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 _Time = Annotated[float, Field(strict=True, ge=0, le=253_402_300_799)]
 # Amounts of compute that lines may lack.
-_ADDED = frozenset(
-    (
-        *("scoring_hardware_flops", "training_hardware_flops"),
-        *("checkpoint_seconds", "startup_seconds"),
-    )
+_ADDED = (
+    *("scoring_hardware_flops", "training_hardware_flops"),
+    *("checkpoint_seconds", "startup_seconds"),
 )
 
 
@@ -156,6 +154,11 @@ class AttemptStart:
     parent: _Number | None
     resumed_step: _Count
 
+    def __post_init__(self) -> None:
+        if self.parent is not None and self.parent >= self.attempt:
+            # The chain would lead back to where it came from, and never end.
+            raise ValueError(f"attempt {self.attempt} goes on from {self.parent}, a later one")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFile:
@@ -171,30 +174,45 @@ class RecordFile:
 
 def append_attempt(log: Path, start: AttemptStart) -> None:
     """Write an attempt's first line and force it to the disk. Raises OSError on a full disk."""
-    make_directory(log)
-    path = attempt_file(log, start.attempt)
-    line = {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}
-    append_line(path, line, sync=True)
+    _append(log, start.attempt, _start_line(start), sync=True)
 
 
 def append_record(log: Path, attempt: int, record: Record) -> None:
     """Append and force to the disk. Raises OSError on a full disk; earlier records stay."""
+    _append(log, attempt, _record_line(attempt, record), sync=True)
+
+
+def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:
+    """Append a step's metrics, not forced to the disk."""
+    _append(log, attempt, {"attempt": attempt, **line}, sync=False)
+
+
+def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
+    """Append a warning of `attempt`, forced to the disk."""
+    _append(log, attempt, {"attempt": attempt, **asdict(warning)}, sync=True)
+
+
+def _append(log: Path, attempt: int, line: JsonObject, *, sync: bool) -> None:
+    make_directory(log)
+    append_line(attempt_file(log, attempt), line, sync=sync)
+
+
+def _start_line(start: AttemptStart) -> JsonObject:
+    return {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}
+
+
+def _record_line(attempt: int, record: Record) -> JsonObject:
     place = {"kind": "record", "version": FORMAT_VERSION, "attempt": attempt}
-    line = {**place, **record.to_json()}
-    append_line(attempt_file(log, attempt), line, sync=True)
+    return {**place, **record.to_json()}
 
 
 def write_records(log: Path, records: Iterable[Record]) -> None:
     """Write the records of a run that one attempt made, all at once, as those of attempt 1."""
     make_directory(log)
-    start = AttemptStart(attempt=1, parent=None, resumed_step=0)
-    lines: list[JsonObject] = [{"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}]
-    place = {"kind": "record", "version": FORMAT_VERSION, "attempt": 1}
-    lines += [{**place, **record.to_json()} for record in records]
-    text = "".join(
-        f"{json.dumps(line, separators=(',', ':'), allow_nan=False)}\n" for line in lines
-    )
-    write_text(attempt_file(log, 1), text)
+    lines = [_start_line(AttemptStart(attempt=1, parent=None, resumed_step=0))]
+    lines += [_record_line(1, record) for record in records]
+    texts = (json.dumps(line, separators=(",", ":"), allow_nan=False) for line in lines)
+    write_text(attempt_file(log, 1), "".join(f"{text}\n" for text in texts))
 
 
 def attempt_file(log: Path, attempt: int) -> Path:
@@ -223,7 +241,13 @@ def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
         try:
             for number, line in numbered_lines(path):
                 try:
-                    _take_line(owner, line, starts, lines)
+                    read = _read_line(line, owner)
+                    if isinstance(read, AttemptStart):
+                        starts[owner] = read
+                    elif (owner, read.step) in lines:
+                        raise ValueError(f"step {read.step} again in attempt {owner}")
+                    else:
+                        lines[owner, read.step] = read
                 except ValueError as error:
                     problems.append(f"{path}:{number}: {error}")
         except OSError as error:
@@ -246,25 +270,6 @@ def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
         problems=tuple(problems),
         chain=chain,
     )
-
-
-def _take_line(
-    owner: int,
-    line: bytes,
-    starts: dict[int, AttemptStart],
-    lines: dict[tuple[int, int], Record],
-) -> None:
-    """Add what a line of attempt `owner`'s file says. Raises ValueError for what is not its."""
-    read = _read_line(line, owner)
-    if isinstance(read, AttemptStart):
-        if read.parent is not None and read.parent >= owner:
-            # The chain would lead back to where it came from, and never end.
-            raise ValueError(f"attempt {owner} goes on from {read.parent}, a later one")
-        starts[owner] = read
-    elif (owner, read.step) in lines:
-        raise ValueError(f"step {read.step} again in attempt {owner}")
-    else:
-        lines[owner, read.step] = read
 
 
 def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
@@ -295,20 +300,6 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
         HealthWarning(**{name: line[name] for name in _WARNING})
         for line in _on_chain(warnings, records)
     ]
-
-
-def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:
-    """Append a step's metrics, not forced to the disk."""
-    make_directory(log)
-    own = {"attempt": attempt, **line}
-    append_line(attempt_file(log, attempt), own, sync=False)
-
-
-def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
-    """Append a warning of `attempt`, forced to the disk."""
-    make_directory(log)
-    line = {"attempt": attempt, **asdict(warning)}
-    append_line(attempt_file(log, attempt), line, sync=True)
 
 
 def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
@@ -353,9 +344,5 @@ def _read_line(line: bytes, owner: int) -> Record | AttemptStart:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where, wrong = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
-        if first["type"] == "value_error":
-            raise ValueError(wrong) from None
-        if first["type"] == "missing":
-            raise ValueError(f"{where} is missing") from None
-        raise ValueError(f"{where} is {first['input']!r:.80}: {wrong}") from None
+        raise ValueError(f"{where}: {wrong}" if where else wrong) from None
     return read

@@ -2,8 +2,8 @@
 
 import errno
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -13,20 +13,13 @@ from isosweep.errors import RecordError
 from isosweep.files import read_json, write_json
 from isosweep.store import drivers
 from isosweep.store.drivers import Claim, Driver, drive, living_driver
+from tests.runs import wait_for
 
 
 def claimed(directory: Path) -> Claim:
     claim = drive(directory)
     assert isinstance(claim, Claim)
     return claim
-
-
-def elsewhere(directory: Path, number: int = 1) -> None:
-    """As if the driver were a process of another host."""
-    document = read_json(directory / f"{number}.json")
-    assert document is not None
-    document["by"]["host"] = "another-host"
-    write_json(directory / f"{number}.json", document)
 
 
 def test_the_second_is_told_who_follows_and_since_when(tmp_path: Path) -> None:
@@ -47,43 +40,31 @@ def test_a_driver_of_another_host_lives_while_its_file_is_written(
     monkeypatch.setattr(drivers, "BEAT_S", 0.05)
     claim = claimed(tmp_path)
     before = (tmp_path / "1.json").stat().st_mtime_ns
-    deadline = time.monotonic() + 10
-    while (tmp_path / "1.json").stat().st_mtime_ns == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: (tmp_path / "1.json").stat().st_mtime_ns != before)
     claim.release(0)
     monkeypatch.undo()
     other = claimed(tmp_path)
-    elsewhere(tmp_path, 2)
+    document = read_json(tmp_path / "2.json") or {}
+    document["by"]["host"] = "another-host"
+    write_json(tmp_path / "2.json", document)
     assert living_driver(tmp_path) is not None
     # Who may only read has no file of the directory's to tell the time by.
     with monkeypatch.context() as patch:
         refused = OSError(errno.EROFS, "Read-only file system")
         patch.setattr(Path, "touch", mock.Mock(side_effect=refused))
         assert living_driver(tmp_path) is not None
-    old = (tmp_path / "2.json").stat().st_mtime - drivers.SILENCE_S - 1
+    old = (tmp_path / "2.json").stat().st_mtime - drivers.DRIVER_SILENCE_S - 1
     os.utime(tmp_path / "2.json", (old, old))
     assert living_driver(tmp_path) is None
     other.release(0)
 
 
 def test_of_many_at_once_one_drives(tmp_path: Path) -> None:
-    answers: list[Claim | Driver] = []
-    start = threading.Barrier(8)
-
-    def compete() -> None:
-        start.wait()
-        answers.append(drive(tmp_path))
-
-    threads = [threading.Thread(target=compete) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    claims = [answer for answer in answers if isinstance(answer, Claim)]
-    assert len(claims) == 1
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: drive(tmp_path), range(8)))
+    (claim,) = (answer for answer in answers if isinstance(answer, Claim))
     assert [path.name for path in tmp_path.iterdir()] == ["1.json"]
-    claims[0].release(0)
+    claim.release(0)
 
 
 def test_garbage_is_named(tmp_path: Path) -> None:
