@@ -199,16 +199,6 @@ def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None
     assert read(first.run, 1).status is Status.STUCK
 
 
-def test_a_run_whose_attempt_is_garbage_gets_another(tmp_path: Path) -> None:
-    items = items_of(tmp_path)
-    broken = items[0].paths
-    submitted_elsewhere(broken, [BUDGET]).path.write_bytes(b"\x00\xff")
-    queue = queue_of(items, FakeLauncher(finishes))
-    follow(queue)
-    assert not queue.failed
-    assert attempts(tmp_path)[broken.run_id] == 2
-
-
 def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
     items = items_of(tmp_path)
     elsewhere = submitted_elsewhere(items[0].paths, [BUDGET])

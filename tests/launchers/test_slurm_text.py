@@ -59,15 +59,7 @@ LARGE = ("model=qwen-32b", "hardware=h100", "generation=transformers")
     ("name", "overrides"),
     [
         ("run", SETTINGS),
-        # Two nodes of 8 GPUs by themselves; and four, as was asked for, of 4 each.
         ("two_nodes", (*LARGE, "hardware.devices_per_run=16", "hardware.sharding=fsdp")),
-        (
-            "four_nodes",
-            (
-                *(*LARGE, "hardware.devices_per_run=16", "hardware.nodes_per_run=4"),
-                "hardware.sharding=fsdp",
-            ),
-        ),
     ],
 )
 def test_the_sbatch_text_is_the_golden_one(name: str, overrides: tuple[str, ...]) -> None:
