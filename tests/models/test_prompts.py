@@ -10,8 +10,7 @@ import pytest
 from isosweep.config.model import ModelConfig
 from isosweep.errors import SettingError
 from isosweep.models.prompts import prompt_tokens, require_prompts
-from isosweep.models.weights import content_identity, missing_weights
-from isosweep.plan.spec import run_spec
+from isosweep.models.weights import missing_weights
 from isosweep.tasks import Problem
 from tests.conftest import make_config, refused
 from tests.models.checkpoints import save_family
@@ -23,6 +22,10 @@ THINKING = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n"
     "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>{% endif %}"
     "{% endif %}"
+)
+DATED = (
+    "{% if date_string is not defined %}{% set date_string = strftime_now('%d') %}{% endif %}"
+    "{{ date_string }}{{ messages[0].content }}"
 )
 
 
@@ -53,14 +56,6 @@ def test_the_template_is_given_arguments_and_a_system_prompt(saved: Path) -> Non
     assert read(chat_template_kwargs={"enable_thinking": False}) == plain + "<think>\n\n</think>"
     assert read(chat_template_kwargs={"enable_thinking": True}) == plain
     assert read(system_prompt="Be brief.") == ("<|im_start|>system\nBe brief.<|im_end|>\n" + plain)
-
-
-def test_they_make_another_run_and_another_measurement() -> None:
-    plain = make_config("model=qwen3-4b")
-    told = make_config("model=qwen3-4b", "model.chat_template_kwargs={enable_thinking: false}")
-    sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
-    assert run_spec(plain, **sizes).run_id != run_spec(told, **sizes).run_id
-    assert content_identity(plain.model) != content_identity(told.model)
 
 
 def test_a_hub_model_is_loaded_from_its_snapshot(
@@ -103,6 +98,12 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
         ("{{ messages[0].content + 1 }}", (), "fails on a message of user: TypeError"),
         ("{{ messages[0].content }}{{ eos_token }}", (), "its prompts end with <|im_end|>"),
         ("{{ strftime_now('%Y') }}", (), "puts the time into the prompt (strftime_now)"),
+        # As Llama 3's.
+        (DATED, (), "model.chat_template_kwargs={date_string: '26 Jul 2024'}"),
+        (
+            *(DATED + "{{ eos_token }}", ("model.chat_template_kwargs={date_string: May}",)),
+            "its prompts end with <|im_end|>",
+        ),
     ],
 )
 def test_a_template_that_no_run_can_be_trained_with_is_refused_before_launch(
@@ -115,20 +116,6 @@ def test_a_template_that_no_run_can_be_trained_with_is_refused_before_launch(
     said = refused(*local, *sizes, *more, cwd=tmp_path)
     assert f"model.path={model}: its" in said
     assert rule in said
-
-
-def test_a_date_that_is_given_to_a_template_is_no_clock(saved: Path, tmp_path: Path) -> None:
-    saved = shutil.copytree(saved, tmp_path / "model")
-    model = model_at(saved, chat_template_kwargs={"date_string": "26 Jul 2024"})
-    problem = Problem(problem_id="p", prompt="1 + 1", answer="2")
-    dated = (
-        "{% if date_string is not defined %}{% set date_string = strftime_now('%d') %}{% endif %}"
-    )
-    (saved / "chat_template.jinja").write_text(dated + "{{ date_string }}{{ messages[0].content }}")
-    generation = make_config().generation
-    require_prompts(generation, model, [problem])
-    with pytest.raises(SettingError, match="date_string: '26 Jul 2024'"):
-        require_prompts(generation, model_at(saved), [problem])
 
 
 def test_each_stop_has_to_be_one_token() -> None:
