@@ -1,6 +1,6 @@
-"""Difficulty: problems chosen by how often the base model solves them.
+"""Difficulty: how often the base model solves each problem.
 
-`mode=difficulty` (measure.py) appends what it measures to `<sweeps_dir>/difficulty/<hash>.jsonl`:
+`mode=difficulty` appends what it measures to `<sweeps_dir>/difficulty/<hash>.jsonl`:
 a first line that says of what, then one line a batch with the problems and their successes. A
 complete file is all that choosing takes: no package of the task, no model, no network.
 """
@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json, read_lines, write_json
@@ -59,8 +60,6 @@ class Measurement:
 def measurement_path(config: SweepConfig, sweeps_dir: Path) -> Path:
     """Where the measurement of this model on this task lies: named by all that can change it."""
     model, task, recipe, settings = config.model, config.task, config.recipe, config.difficulty
-    # As of before where all probability mass is sampled from.
-    further = [] if recipe.top_p == 1 else [recipe.top_p]
     kind = dict(asdict(task)[task.kind])
     for name in ("path", "directory"):
         kind.pop(name, None)
@@ -72,7 +71,8 @@ def measurement_path(config: SweepConfig, sweeps_dir: Path) -> Path:
         "max_completion_tokens": task.completion_limit,
         "sampling": [
             *(settings.samples_per_problem, temperature_of(config), settings.seed),
-            *further,
+            # Left out where all probability mass is sampled from.
+            *([recipe.top_p] if recipe.top_p != 1 else []),
         ],
         "max_problems": settings.max_problems,
     }
@@ -118,8 +118,7 @@ def read_measurement(path: Path) -> Measurement:
 
 def store_base_rates(run: RunPaths, rates: Sequence[float | None]) -> None:
     """Write the success rates before training of the run's held-out problems, in their order."""
-    document = {"version": FORMAT_VERSION, "rates": list(rates)}
-    write_json(run.base_rates, document)
+    write_json(run.base_rates, {"version": FORMAT_VERSION, "rates": list(rates)})
 
 
 def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
@@ -136,14 +135,8 @@ def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
     return rates if numbers else None
 
 
-def is_measured(config: SweepConfig, sweeps_dir: Path) -> bool:
-    """Whether all the task's problems are measured."""
-    return read_measurement(measurement_path(config, sweeps_dir)).complete
-
-
-def complete_measurement(config: SweepConfig, sweeps_dir: Path) -> Measurement:
-    """The stored measurement of all the task's problems. Raises SettingError where some lack."""
-    measured = read_measurement(measurement_path(config, sweeps_dir))
+def require_complete(config: SweepConfig, measured: Measurement) -> None:
+    """Raise SettingError where some of the task's problems are not measured."""
     if not measured.complete:
         state = (
             f"only {len(measured.problems)} of {measured.total} problems are measured"
@@ -153,4 +146,19 @@ def complete_measurement(config: SweepConfig, sweeps_dir: Path) -> Measurement:
         rule = f"{state} ({measured.path})"
         first = "first the same command with mode=difficulty, which measures them"
         raise SettingError("task.difficulty", config.task.difficulty, rule, first)
-    return measured
+
+
+def buckets_of(rate: float) -> tuple[str, ...]:
+    """Names of the difficulties that a success rate before training falls into; they overlap."""
+    return tuple(name for name, (low, high) in DIFFICULTIES.items() if low <= rate <= high)
+
+
+def bucket_rewards(
+    rates: Sequence[float | None], successes: Sequence[int], samples: int
+) -> dict[str, float]:
+    """avg@k of each difficulty that has problems: `rates`, `successes`: (problems,)."""
+    by_name: dict[str, list[int]] = {}
+    for rate, count in zip(rates, successes, strict=True):
+        for name in buckets_of(rate) if rate is not None else ():
+            by_name.setdefault(name, []).append(count)
+    return {name: sum(counts) / (len(counts) * samples) for name, counts in by_name.items()}

@@ -17,15 +17,15 @@ from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_parts
 from isosweep.config.sweep import SweepConfig
-from isosweep.difficulty.buckets import buckets_of
 from isosweep.difficulty.measurement import (
     FORMAT_VERSION,
     Measurement,
+    buckets_of,
     measurement_path,
     read_measurement,
     temperature_of,
 )
-from isosweep.difficulty.variants import ChosenVariant
+from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import RecordError
 from isosweep.files import append_line, write_json
 from isosweep.models.weights import weights
@@ -91,7 +91,7 @@ def measure(config: SweepConfig, console: Console) -> Measurement:
 
 def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
     settings = config.difficulty
-    pool = problem_pool(config.task, settings.max_problems).problems
+    pool = tuple(problem_pool(config.task, settings.max_problems))
     digest = _digest(pool)
     measured = read_measurement(path)
     if not measured.total:

@@ -17,8 +17,7 @@ from isosweep.difficulty.measurement import (
     read_measurement,
     store_base_rates,
 )
-from isosweep.difficulty.selection import store_selection
-from isosweep.difficulty.variants import ChosenVariant
+from isosweep.difficulty.selection import ChosenVariant, store_selection
 from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.machine import available_cores

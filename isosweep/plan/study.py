@@ -9,7 +9,7 @@ from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import RunBytes, peak_bytes
 from isosweep.costs.flops import rollout_flops
-from isosweep.difficulty.variants import ChosenVariant, choose_variants
+from isosweep.difficulty.selection import ChosenVariant, choose_variants
 from isosweep.errors import SettingError
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates

@@ -14,7 +14,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.costs.host import host_bytes
 from isosweep.devices import visible_devices
-from isosweep.difficulty.variants import ChosenVariant
+from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.prompts import require_prompts

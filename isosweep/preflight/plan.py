@@ -12,7 +12,7 @@ from isosweep.config.recipe import own_loss
 from isosweep.config.task import TaskConfig
 from isosweep.config.trl import require_known
 from isosweep.costs.checkpoints import RunBytes, peak_bytes
-from isosweep.difficulty.variants import ChosenVariant
+from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study

@@ -7,15 +7,14 @@ rewarded with the score; evaluation counts successes.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
 from isosweep.config.mixture import of_part
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.mixing import mixed, own_task
-from isosweep.tasks.problem import Judged, Pool, Problem, ProblemSets, require_disjoint, split
+from isosweep.tasks.problem import Judged, Problem, ProblemSets, mixed, own_task, split
 
 __all__ = [
     "Judged",
@@ -33,11 +32,19 @@ __all__ = [
     "use_problems",
 ]
 
+# Of each kind of task the module with its `pool` and `judge_later`.
+_MODULES = {
+    "sort": "sorting",
+    "reasoning_gym": "reasoning",
+    "math": "mathematics",
+    "code": "code",
+    "custom": "custom",
+}
 _drawn: dict[str, ProblemSets] = {}
 
 
 def problem_sets(task: TaskConfig) -> ProblemSets:
-    """The problems of `task`, drawn once a process; training and held-out ones never meet.
+    """The problems of `task`, drawn once a process; training and held-out ones never overlap.
 
     Raises SettingError where they cannot be drawn: too few, unreadable, or a broken source.
     """
@@ -45,18 +52,49 @@ def problem_sets(task: TaskConfig) -> ProblemSets:
     if key not in _drawn:
         if task.selection_sha256 is not None:
             raise LookupError(f"the problems of selection {task.selection_sha256} are not loaded")
-        use_problems(task, _draw(task))
+        _drawn[key] = _draw(task)
     return _drawn[key]
 
 
 def use_problems(task: TaskConfig, sets: ProblemSets) -> None:
-    """Take `sets` for the problems of `task` in this process; they have to be disjoint."""
-    require_disjoint(sets)
+    """Take `sets` for the problems of `task` in this process."""
     _drawn[_key(task)] = sets
 
 
 def _key(task: TaskConfig) -> str:
     return json.dumps(asdict(task), sort_keys=True)
+
+
+def _draw(task: TaskConfig) -> ProblemSets:
+    if task.parts:
+        return mixed(task, {name: _part_problems(task, name) for name in task.parts})
+    pool = problem_pool(task, task.num_train_problems + task.num_eval_problems)
+    if task.sort is None:
+        return split(task, pool)
+    number = task.num_train_problems
+    return ProblemSets(training=tuple(pool[:number]), heldout=tuple(pool[number:]))
+
+
+def _part_problems(task: TaskConfig, name: str) -> ProblemSets:
+    try:
+        return problem_sets(task.parts[name])
+    except SettingError as error:
+        own = of_part(name, error)
+        nearest = own.nearest
+        if f"{name}.num_" in nearest:
+            # The mixture's own numbers would be shared out among the parts.
+            nearest = f"task.num_train_problems=null task.num_eval_problems=null {nearest}"
+        raise SettingError(own.setting, own.value, own.rule, nearest) from None
+
+
+def problem_pool(task: TaskConfig, wanted: int) -> list[Problem]:
+    """`wanted` distinct problems of the task's source, whatever `task` says of their number and
+    difficulty; fewer where it has fewer. Raises SettingError where they cannot be drawn."""
+    pool: list[Problem] = _module(task).pool(task, wanted)
+    if task.template is None:
+        return pool
+    template, place = task.template, "{digits}" if task.sort else "{problem}"
+    return [replace(each, prompt=template.replace(place, each.prompt)) for each in pool]
 
 
 def training_problems(task: TaskConfig) -> list[Problem]:
@@ -136,62 +174,13 @@ def problems_digest(
 ) -> str:
     """Sha256 of the task's problems: ids, prompts and answers of both sets, in order, and of the
     `further` ones, by the name of their set."""
-    sets = problem_sets(task)
+    sets, others = problem_sets(task), [own for _, own in sorted((further or {}).items())]
     document = [
         [[problem.problem_id, problem.prompt, problem.answer] for problem in problems]
-        for problems in (
-            sets.training,
-            sets.heldout,
-            *(own for _, own in sorted((further or {}).items())),
-        )
+        for problems in (sets.training, sets.heldout, *others)
     ]
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
-def problem_pool(task: TaskConfig, wanted: int) -> Pool:
-    """`wanted` distinct problems of the task's source, whatever `task` says of their number and
-    difficulty; fewer where it has fewer. Raises SettingError where they cannot be drawn."""
-    pool: Pool = _module(task).pool(task, wanted)
-    return pool
-
-
-# Of each kind of task the module with its `pool` and `judge_later`.
-_MODULES = {
-    "sort": "sorting",
-    "reasoning_gym": "reasoning",
-    "math": "mathematics",
-    "code": "code",
-    "custom": "custom",
-}
-
-
 def _module(task: TaskConfig) -> Any:
     return import_module(f"isosweep.tasks.{_MODULES[task.kind]}")
-
-
-def _draw(task: TaskConfig) -> ProblemSets:
-    if task.parts:
-        return mixed(task, {name: _of_part(task, name) for name in task.parts})
-    pool = problem_pool(task, task.num_train_problems + task.num_eval_problems)
-    if task.sort is None:
-        return split(task, pool)
-    return ProblemSets(
-        training=pool.problems[: task.num_train_problems],
-        heldout=pool.problems[task.num_train_problems :],
-    )
-
-
-def _of_part(task: TaskConfig, name: str) -> ProblemSets:
-    part = task.parts[name]
-    try:
-        return problem_sets(part)
-    except SettingError as error:
-        own = of_part(name, error)
-        setting = f"task.mixture.parts.{name}.num_eval_problems"
-        if f"task.mixture.parts.{name}.num_" in own.nearest:
-            # The mixture's own numbers would be shared out among the parts.
-            nearest = f"task.num_train_problems=null task.num_eval_problems=null {own.nearest}"
-            if setting not in nearest:
-                nearest += f" {setting}={part.num_eval_problems}"
-            own = SettingError(own.setting, own.value, own.rule, nearest)
-        raise own from None

@@ -58,27 +58,20 @@ def begin(
     """Begin `check(*call)` for each of `calls`; what is returned waits for the results, in order.
 
     A result is None where the check raised, took more than `limit_s` seconds, or ended its process.
-    A process is used for every `share` calls, up to one a core. Raises CheckerError where processes
-    cannot run, or the check raises it or cannot import something.
+    `share` calls at a time are given to a process, of which there is up to one a core. Raises
+    CheckerError where processes cannot run, or the check raises it or cannot import something.
     """
+    threads, checkers = _threads(os.getpid()), _idle(os.getpid())
 
-    def results() -> list[T | None]:
-        found: list[T | None] = [None] * len(calls)
-        # Each process takes the next call when it is done with one.
-        waiting = iter(range(len(calls)))
+    def results(start: int) -> list[T | None]:
+        checker = checkers.pop() if checkers else _Checker()
+        try:
+            return [checker.result(check, call, limit_s) for call in calls[start : start + share]]
+        finally:
+            checkers.append(checker)
 
-        def serve_with(checker: _Checker) -> None:
-            for index in waiting:
-                found[index] = checker.result(check, calls[index], limit_s)
-
-        checkers = _checkers(os.getpid())
-        number = max(1, min(_most_processes(), len(calls) // share))
-        checkers += [_Checker() for _ in range(number - len(checkers))]
-        with ThreadPoolExecutor(number) as threads:
-            list(threads.map(serve_with, checkers[:number]))
-        return found
-
-    return _background(os.getpid()).submit(results).result
+    begun = [threads.submit(results, start) for start in range(0, len(calls), share)]
+    return lambda: [result for each in begun for result in each.result()]
 
 
 def begin_judging(
@@ -94,27 +87,23 @@ def begin_judging(
 
 # A process that was forked has neither thread nor processes of the one that it was forked from.
 @cache
-def _background(_: int) -> ThreadPoolExecutor:
-    """One batch of calls at a time has the processes."""
-    return ThreadPoolExecutor(1, thread_name_prefix="verification")
+def _threads(_: int) -> ThreadPoolExecutor:
+    """One thread a core of this process: those of a run are shared by its processes on a node."""
+    cores = available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return ThreadPoolExecutor(max(1, cores), thread_name_prefix="verification")
 
 
 @cache
-def _checkers(_: int) -> "list[_Checker]":
+def _idle(_: int) -> "list[_Checker]":
     return []
 
 
 @atexit.register
 def close_checkers() -> None:
     """End all processes that check for this one; the next call starts them again."""
-    checkers = _checkers(os.getpid())
+    checkers = _idle(os.getpid())
     while checkers:
         checkers.pop().close()
-
-
-def _most_processes() -> int:
-    """The cores of this process: those of a run are shared by its processes on this node."""
-    return max(1, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 class _Checker:

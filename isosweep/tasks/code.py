@@ -19,8 +19,8 @@ from isosweep.config.task import TaskConfig
 from isosweep.sandbox.calls import names_of_program
 from isosweep.sandbox.judging import Limits, Sandbox, SandboxError
 from isosweep.tasks.checking import CheckerError, begin_judging
-from isosweep.tasks.problem import Judged, Pool, Problem
-from isosweep.tasks.rows import Row, read_problems, text, usable_pool
+from isosweep.tasks.problem import Judged, Problem
+from isosweep.tasks.rows import Row, read_problems, text, usable_problems
 
 # Seconds that a checker may take besides the program's: the sandbox ends programs by itself.
 _OVERHEAD_S = 20.0
@@ -30,7 +30,7 @@ _BLOCK = re.compile(r"^([ \t]*)(`{3,})[^`\n]*\n(.*?)^\1\2`*[ \t]*$", re.MULTILIN
 _PLAIN_KINDS = ("stdin_stdout", "stdin", None)
 
 
-def pool(task: TaskConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> list[Problem]:
     """`wanted` distinct problems, chosen by the hash of their text; all where there are fewer.
 
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
@@ -38,12 +38,9 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     """
     config = task.code
     assert config is not None
-    columns = {
-        "tests_column": config.tests_column,
-        "entry_point_column": config.entry_point_column,
-    }
+    columns = ["tests_column", "entry_point_column"]
     rows = read_problems(config, columns, partial(_held, config))
-    return usable_pool(task, config, wanted, rows, _with_tests, "skip_unusable")
+    return usable_problems(task, config, wanted, rows, _with_tests, "skip_unusable")
 
 
 def _with_tests(problems: Sequence[Problem]) -> Iterator[Problem | str]:
@@ -99,7 +96,7 @@ def _held(config: CodeConfig, number: int, row: Row) -> str:
     """Tests and name of the function that they are given, as the row has them."""
     tests, name = row[config.tests_column], None
     if config.entry_point_column is not None:
-        name = text(config, number, row, "entry_point_column", config.entry_point_column)
+        name = text(config, number, row, "entry_point_column")
     # What is no JSON is no test, which `_usable` says.
     return json.dumps([tests, name], default=str)
 
@@ -125,11 +122,8 @@ def _usable(tests: Any, entry_point: str | None) -> dict[str, Any]:
     if not cases or not all({"input", "output"} <= case.keys() for case in cases):
         raise ValueError(f"has {str(tests)[:80]!r}, which docs/code_tasks.md knows no form for")
     for case in cases:
-        kind = case.get("type", case.get("testtype"))
-        if name := case.get("fn_name"):
-            raise ValueError(f"calls the function {name} by inputs and outputs")
-        if kind not in _PLAIN_KINDS:
-            raise ValueError(f"has tests of the type {kind!r}")
+        if case.get("fn_name") or case.get("type", case.get("testtype")) not in _PLAIN_KINDS:
+            raise ValueError("gives inputs to a function, and not to a program")
     texts = [[_lines(case["input"]), _lines(case["output"])] for case in cases]
     if not any(wanted.strip() for _, wanted in texts):
         raise ValueError("expects no output, which every program that fails gives")
@@ -148,11 +142,11 @@ def _asserts(statements: str, entry_point: str | None) -> str:
     """Statements that assert something about the program. Raises ValueError for others."""
     if entry_point is not None:
         statements += f"\ncheck({entry_point})\n"
+    shown = f"has {statements[:80]!r}"
     try:
         tree, names = ast.parse(statements), names_of_program(statements)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"has {statements[:80]!r}: {error}") from None
+        raise ValueError(f"{shown}: {error}") from None
     if not names or not any(isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(tree)):
-        rule = f"has {statements[:80]!r}, which asserts nothing about a function of the program's"
-        raise ValueError(rule)
+        raise ValueError(f"{shown}, which asserts nothing about a function of the program's")
     return statements

@@ -19,15 +19,7 @@ from typing import Any, NamedTuple
 from isosweep.config.own_function import OwnFunction
 from isosweep.config.task import CustomConfig, TaskConfig
 from isosweep.config.trust import require_own
-from isosweep.tasks.problem import (
-    Distinct,
-    Judged,
-    Pool,
-    Problem,
-    has_half_character,
-    in_template,
-    shuffled,
-)
+from isosweep.tasks.problem import Judged, Problem, distinct, shuffled
 
 
 class _Returned(NamedTuple):
@@ -41,21 +33,16 @@ class _Returned(NamedTuple):
 _loaded: dict[str, _Returned] = {}
 
 
-def pool(task: TaskConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> list[Problem]:
     """`wanted` of the function's problems, by the hash of their prompts; all if there are fewer.
 
     Raises SettingError where the function cannot be imported or returns something else.
     """
-    problems = _load(_custom(task)).problems
-    distinct = Distinct()
-    kept = [problem for problem in problems if distinct.take(problem)]
-    chosen = shuffled(kept, task.data_seed)[:wanted]
+    problems = distinct(_load(_custom(task)).problems)
+    chosen = shuffled(problems, task.data_seed)[:wanted]
+    # Its scores are tried before anything is launched.
     _judge(task, chosen[:1], [problem.answer for problem in chosen[:1]])
-    return Pool(
-        problems=tuple(in_template(problem, task.template) for problem in chosen),
-        source=_custom(task).function,
-        dropped=distinct.dropped,
-    )
+    return chosen
 
 
 def tells_answers(task: TaskConfig) -> bool:
@@ -141,16 +128,9 @@ def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
     own = _Returned(*returned)
     problems = own.problems
     if not isinstance(problems, Sequence) or not all(isinstance(p, Problem) for p in problems):
-        kinds = {type(p).__name__ for p in problems} if isinstance(problems, Sequence) else None
-        given = f"a sequence of {', '.join(sorted(kinds))}" if kinds else type(problems).__name__
-        raise wrong(f"its problems are {given}, not a sequence of isosweep.tasks.Problem")
+        raise wrong("its problems are no sequence of isosweep.tasks.Problem")
     for problem in problems:
         texts = problem.problem_id, problem.prompt, problem.answer, problem.metadata
         if not all(isinstance(text, str) for text in texts):
             raise wrong(f"a problem's id, prompt, answer and metadata are text: {problem}")
-        if any(map(has_half_character, texts)):
-            raise wrong(f"a problem has half of a character (a lone surrogate): {texts[:2]!a}")
-    for name, given in zip(("score", "answer"), returned[1:], strict=False):
-        if not callable(given):
-            raise wrong(f"its {name} is {type(given).__name__}, not a function")
     return own

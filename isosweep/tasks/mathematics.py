@@ -6,17 +6,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from isosweep.config.rows import MathConfig
 from isosweep.config.task import TaskConfig
-from isosweep.errors import SettingError
 from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
-from isosweep.tasks.problem import Judged, Pool, Problem
-from isosweep.tasks.rows import Row, first_row, held, read_problems, source, text, usable_pool
+from isosweep.tasks.problem import Judged, Problem
+from isosweep.tasks.rows import (
+    Row,
+    first_row,
+    held,
+    read_problems,
+    refused,
+    source,
+    text,
+    usable_problems,
+)
 
 
-def pool(task: TaskConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> list[Problem]:
     """`wanted` distinct problems, chosen by the hash of their text; all where there are fewer.
 
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
@@ -24,9 +32,8 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     """
     assert task.math is not None
     config = _laid_out(task.math)
-    columns = {"answer_column": config.answer_column}
-    rows = read_problems(config, columns, partial(_answer, config))
-    return usable_pool(task, config, wanted, rows, _readable, "skip_unparseable")
+    rows = read_problems(config, ["answer_column"], partial(_answer, config))
+    return usable_problems(task, config, wanted, rows, _readable, "skip_unparseable")
 
 
 def judge_later(
@@ -142,29 +149,16 @@ def _braced(text: str) -> str:
     return text
 
 
-class _Layout(NamedTuple):
-    """How a collection keeps its problems: columns, and the mark that the answer follows."""
-
-    name: str
-    problem: str
-    answer: str
-    after: str | None = None
-
-    def fits(self, row: Row) -> bool:
-        problem, answer = held(row, self.problem), held(row, self.answer)
-        texts = isinstance(problem, str) and isinstance(answer, str | int | float)
-        return texts and (self.after is None or self.after in str(answer))
-
-
-# In the order in which they are looked for.
+# How collections keep their problems, in the order in which they are looked for: the columns of the
+# problem and of the answer, and the mark that the answer follows.
 _LAYOUTS = (
-    _Layout("GSM8K", "question", "answer", "####"),
+    ("GSM8K", "question", "answer", "####"),
     # verl/utils/reward_score reads it there (github.com/volcengine/verl, examples/data_preprocess).
-    _Layout("verl", "prompt", "reward_model.ground_truth"),
-    _Layout("DeepScaleR and MATH-500", "problem", "answer"),
+    ("verl", "prompt", "reward_model.ground_truth", None),
+    ("DeepScaleR and MATH-500", "problem", "answer", None),
     # math-verify takes the boxed expression of a solution.
-    _Layout("MATH", "problem", "solution"),
-    _Layout("question and answer", "question", "answer"),
+    ("MATH", "problem", "solution", None),
+    ("question and answer", "question", "answer", None),
 )
 
 
@@ -173,30 +167,31 @@ def _laid_out(config: MathConfig) -> MathConfig:
     if config.problem_column is not None:
         return config
     row = first_row(config)
-    layout = next((each for each in _LAYOUTS if each.fits(row)), None)
+    layout = next((each for each in _LAYOUTS if _fits(row, *each[1:])), None)
     if layout is None:
-        known = ", ".join(f"{each.problem} and {each.answer}" for each in _LAYOUTS)
+        known = ", ".join(f"{problem} and {answer}" for _, problem, answer, _ in _LAYOUTS)
         rule = f"the first row of {source(config)} has {', '.join(row)}, and none of {known}"
-        raise SettingError("task.math.problem_column", None, rule)
-    after = layout.after or config.answer_after
+        raise refused(config, "problem_column", rule)
+    name, problem, answer, after = layout
+    after = after or config.answer_after
     sys.stderr.write(
-        f"{source(config)} is laid out as {layout.name}: task.math.problem_column={layout.problem} "
-        f"task.math.answer_column={layout.answer} task.math.answer_after={after or 'null'}\n"
+        f"{source(config)} is laid out as {name}: task.math.problem_column={problem} "
+        f"task.math.answer_column={answer} task.math.answer_after={after or 'null'}\n"
     )
-    return replace(
-        config,
-        problem_column=layout.problem,
-        answer_column=layout.answer,
-        answer_after=after,
-    )
+    return replace(config, problem_column=problem, answer_column=answer, answer_after=after)
+
+
+def _fits(row: Row, problem: str, answer: str, after: str | None) -> bool:
+    asked, found = held(row, problem), held(row, answer)
+    texts = isinstance(asked, str) and isinstance(found, str | int | float)
+    return texts and (after is None or after in str(found))
 
 
 def _answer(config: MathConfig, number: int, row: Row) -> str:
-    answer = text(config, number, row, "answer_column", config.answer_column)
+    answer = text(config, number, row, "answer_column")
     if config.answer_after is not None:
         _, mark, answer = answer.rpartition(config.answer_after)
         if not mark:
             rule = f"row {number} of {source(config)} has no such mark in its answer"
-            nearest = "task.math.answer_after=null"
-            raise SettingError("task.math.answer_after", config.answer_after, rule, nearest)
+            raise refused(config, "answer_after", rule, "task.math.answer_after=null")
     return answer.strip()

@@ -1,9 +1,10 @@
-"""What every kind of task shares: problems, their ids, and splits that never meet."""
+"""What every kind of task shares: problems, their ids, splits and mixtures that never overlap."""
 
 import hashlib
+import itertools
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from isosweep.config.task import TaskConfig
@@ -22,31 +23,27 @@ class Problem:
     metadata: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartProblem(Problem):
+    """A problem of the part `part`, whose name begins its id: two parts may number theirs alike."""
+
+    part: str
+
+
 class Judged(NamedTuple):
-    """What a task makes of a completion: its score, in [0, 1], and the answer that it gives, as
-    text that the same answer always has; None where it gives none, or the task cannot tell."""
+    """A completion's score, in [0, 1], and the answer that it gives, as text that the same answer
+    always has; None where it gives none, or the task cannot tell."""
 
     score: float
     answer: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
-    """Distinct problems of a task, in the order in which they are drawn. `source` is named in
-    messages; `dropped` were left out because they were there already."""
-
-    problems: tuple[Problem, ...]
-    source: str
-    dropped: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class ProblemSets:
-    """The problems of a task. `dropped`: those left out because they were there already."""
+    """The problems of a task."""
 
     training: tuple[Problem, ...]
     heldout: tuple[Problem, ...]
-    dropped: int = 0
 
 
 def normalised(text: str) -> str:
@@ -54,38 +51,29 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def has_half_character(text: str) -> bool:
-    """Whether the text has a lone surrogate, as the escape `\\ud835` in JSON leaves, which no file
-    and no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def content_id(prefix: str, text: str) -> str:
     """A problem's id where its source has none: a hash of its normalised text."""
     return f"{prefix}-{hashlib.sha256(normalised(text).encode()).hexdigest()[:16]}"
 
 
-@dataclass
-class Distinct:
-    """Takes problems one by one, and refuses one whose id or normalised prompt it has."""
+def distinct(problems: Iterable[Problem], known: Collection[str] = ()) -> list[Problem]:
+    """The problems whose id and normalised prompt none before them has; `known` are taken too."""
+    kept, seen = list[Problem](), set(known)
+    for problem in problems:
+        keys = {_id_key(problem), _text_key(problem)}
+        if not keys & seen:
+            kept.append(problem)
+            seen |= keys
+    return kept
 
-    def __post_init__(self) -> None:
-        self._seen: set[str] = set()
-        self.dropped = 0
 
-    def take(self, problem: Problem) -> bool:
-        """Whether `problem` is new; counts it in `dropped` if not."""
-        # An id and a text cannot be mistaken for each other.
-        keys = {f"id:{problem.problem_id}", f"text:{normalised(problem.prompt)}"}
-        if keys & self._seen:
-            self.dropped += 1
-            return False
-        self._seen |= keys
-        return True
+# An id and a text cannot be mistaken for each other.
+def _id_key(problem: Problem) -> str:
+    return f"id:{problem.problem_id}"
+
+
+def _text_key(problem: Problem) -> str:
+    return f"text:{normalised(problem.prompt)}"
 
 
 def shuffled(problems: Iterable[Problem], seed: int) -> list[Problem]:
@@ -97,45 +85,70 @@ def shuffled(problems: Iterable[Problem], seed: int) -> list[Problem]:
     return sorted(problems, key=place)
 
 
-def split(task: TaskConfig, pool: Pool) -> ProblemSets:
+def split(task: TaskConfig, problems: Sequence[Problem]) -> ProblemSets:
     """Held-out problems first, so that they do not depend on how many are trained on.
 
-    Raises SettingError where the pool is too small.
+    Raises SettingError where there are too few.
     """
-    problems = pool.problems
-    heldout, training = task.num_eval_problems, task.num_train_problems
-    if len(problems) < heldout + training:
+    heldout, training, count = task.num_eval_problems, task.num_train_problems, len(problems)
+    if count < heldout + training:
         rule = (
             f"with task.num_eval_problems={heldout} it asks for {heldout + training} distinct "
-            f"problems, and {pool.source} has {len(problems)} ({pool.dropped} duplicates left out)"
+            f"problems, and {task.name} has {count}"
         )
-        left = len(problems) - heldout
-        fewer = max(1, len(problems) // 5)
-        nearest = f"task.num_train_problems={left}"
-        if left < heldout:
-            nearest = (
-                f"task.num_train_problems={max(1, len(problems) - fewer)} "
-                f"task.num_eval_problems={fewer}"
-            )
+        fewer = heldout if 2 * heldout <= count else max(1, count // 5)
+        nearest = f"task.num_train_problems={count - fewer} task.num_eval_problems={fewer}"
         raise SettingError("task.num_train_problems", training, rule, nearest)
     return ProblemSets(
-        training=tuple(problems[heldout : heldout + training]),
-        heldout=tuple(problems[:heldout]),
-        dropped=pool.dropped,
+        training=tuple(problems[heldout : heldout + training]), heldout=tuple(problems[:heldout])
     )
 
 
-def require_disjoint(sets: ProblemSets) -> None:
-    """Raise SettingError if a problem is in both sets, or twice in one, by id or by prompt."""
-    distinct = Distinct()
-    for problem in (*sets.training, *sets.heldout):
-        if not distinct.take(problem):
-            rule = f"drew problem {problem.problem_id} twice"
-            raise SettingError("task.data_seed", "", rule, "another task.data_seed")
+def own_task(task: TaskConfig, problem: Problem) -> TaskConfig:
+    """The task that `problem` is of: of a mixture, the part."""
+    return task.parts[problem.part] if isinstance(problem, PartProblem) else task
 
 
-def in_template(problem: Problem, template: str | None) -> Problem:
-    """The problem with its prompt put where the template says `{problem}`."""
-    if template is None:
-        return problem
-    return replace(problem, prompt=template.replace("{problem}", problem.prompt))
+def in_part(name: str, problem: Problem) -> PartProblem:
+    """The problem as the mixture has it."""
+    own = {**asdict(problem), "problem_id": f"{name}/{problem.problem_id}"}
+    return PartProblem(**own, part=name)
+
+
+def mixed(task: TaskConfig, parts: Mapping[str, ProblemSets]) -> ProblemSets:
+    """The problems of a mixture, part by part.
+
+    Raises SettingError where two parts share a problem, which one might train on and the other
+    hold out.
+    """
+    problems = {name: (*sets.training, *sets.heldout) for name, sets in parts.items()}
+    for other, name in itertools.combinations(parts, 2):
+        known = [(task.parts[other], problems[other])]
+        own = not_among(task.parts[name], problems[name], known)
+        if shared := len(problems[name]) - len(own):
+            rule = (
+                f"has {shared} problems that part {other} has too, and what one part holds out the "
+                "other may train on"
+            )
+            nearest = f"task.mixture.parts.{name} with a source of its own"
+            raise SettingError(f"task.mixture.parts.{name}", task.parts[name].name, rule, nearest)
+    return ProblemSets(
+        training=tuple(in_part(n, p) for n, sets in parts.items() for p in sets.training),
+        heldout=tuple(in_part(n, p) for n, sets in parts.items() for p in sets.heldout),
+    )
+
+
+def not_among(
+    task: TaskConfig,
+    problems: Iterable[Problem],
+    others: Sequence[tuple[TaskConfig, Sequence[Problem]]],
+) -> list[Problem]:
+    """The problems of `task` that no other task has: by their text, and by their id where it means
+    the same problem in both; rows of two sources may share a number."""
+    known = set[str]()
+    for other, theirs in others:
+        same_source = asdict(task)[task.kind] == asdict(other)[other.kind]
+        known |= set(map(_text_key, theirs))
+        if same_source or task.kind == other.kind in ("sort", "reasoning_gym"):
+            known |= set(map(_id_key, theirs))
+    return distinct(problems, known)

@@ -7,15 +7,14 @@ seeds share no entry. Problems are drawn in order, duplicates left out.
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from isosweep.config.choices import one_of
-from isosweep.config.task import ReasoningGymConfig, TaskConfig
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
-from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, content_id, in_template
+from isosweep.tasks.problem import Judged, Problem, content_id, distinct
 
 _SEED_STRIDE = 2**20
 # Numbers of numpy's generators, which some use, are below this.
@@ -28,13 +27,15 @@ _DRAWS_PER_PROBLEM = 10
 _DRAW_LIMIT_S = 120.0
 
 
-def pool(task: TaskConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> list[Problem]:
     """`wanted` distinct problems; fewer where the generator does not give them in ten times as
     many draws. Raises SettingError for an unknown generator or parameters that it refuses."""
-    config, entries = _require_generator(task), _entries(task)
-    distinct, problems = Distinct(), list[Problem]()
-    most = wanted * _DRAWS_PER_PROBLEM
-    index = 0
+    from reasoning_gym.factory import DATASETS
+
+    config, entries = task.reasoning_gym, _entries(task)
+    assert config is not None
+    one_of("task.reasoning_gym.generator", config.generator, tuple(sorted(DATASETS)))
+    problems, index, most = list[Problem](), 0, wanted * _DRAWS_PER_PROBLEM
     while len(problems) < wanted and index < most:
         indices = range(index, min(most, index + wanted - len(problems)))
         drawn = begin(draw, [(entries, i) for i in indices], _DRAW_LIMIT_S)()
@@ -50,18 +51,15 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
                     f"{config.generator} refuses them: entry {i} could not be made: {error}",
                     "task.reasoning_gym.parameters=null, its own defaults, or fewer problems",
                 )
-            bare = Problem(
+            problem = Problem(
                 problem_id=content_id(config.generator, question),
                 prompt=question,
                 answer=answer,
                 metadata=json.dumps({"index": i}),
             )
-            problem = in_template(bare, task.template)
-            if distinct.take(problem):
-                problems.append(problem)
-        index = indices.stop
-    source = f"reasoning_gym's {config.generator}"
-    return Pool(problems=tuple(problems), source=source, dropped=distinct.dropped)
+            problems.append(problem)
+        problems, index = distinct(problems), indices.stop
+    return problems
 
 
 def judge_later(
@@ -127,16 +125,3 @@ def score(entries: Entries, index: int, completion: str) -> tuple[float, str | N
     given = float(_generator(entries).score_answer(answer, _entry(entries, index)))
     held = min(1.0, max(0.0, given)) if math.isfinite(given) else 0.0
     return held, answer and answer.strip()[:LONGEST_ANSWER]
-
-
-def _require_generator(task: TaskConfig) -> ReasoningGymConfig:
-    """The task's settings, of a generator that there is and whose parameters have these names."""
-    from reasoning_gym.factory import DATASETS
-
-    config = task.reasoning_gym
-    assert config is not None
-    one_of("task.reasoning_gym.generator", config.generator, tuple(sorted(DATASETS)))
-    known = tuple(item.name for item in fields(DATASETS[config.generator][1]))
-    for name in config.parameters or {}:
-        one_of("task.reasoning_gym.parameters", name, known)
-    return config

@@ -1,9 +1,13 @@
-"""Problems of a task's rows: a JSON lines or Parquet file, or a Hugging Face dataset."""
+"""Problems of a task's rows: a JSON lines or Parquet file, or a Hugging Face dataset.
+
+JSON is read here and not by `datasets`, which guesses types ("007" becomes 7), takes a list of
+numbers for rows, and names no row that is wrong.
+"""
 
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +15,7 @@ from isosweep.config.data_files import file_sha256
 from isosweep.config.rows import RowsConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.problem import (
-    Distinct,
-    Pool,
-    Problem,
-    content_id,
-    has_half_character,
-    in_template,
-    normalised,
-    shuffled,
-)
+from isosweep.tasks.problem import Problem, content_id, distinct, normalised, shuffled
 
 # Row numbers named in a message.
 _NAMED_ROWS = 8
@@ -28,26 +23,25 @@ _NAMED_ROWS = 8
 Row = dict[str, Any]
 
 
-def usable_pool(
+def usable_problems(
     task: TaskConfig,
     config: RowsConfig,
     wanted: int,
     rows: Iterable[tuple[int, Problem]],
     check: Callable[[Sequence[Problem]], Iterable[Problem | str]],
     skip: str,
-) -> Pool:
+) -> list[Problem]:
     """`wanted` distinct problems of `rows`, chosen by the hash of their text; all where there are
     fewer.
 
     `check`: of each problem what it is used as, or why it cannot be. `skip`: the setting that
     leaves such rows out. Raises SettingError, with their numbers, where it does not.
     """
-    distinct, numbers, known = Distinct(), dict[str, int](), list[Problem]()
-    for number, problem in rows:
-        if distinct.take(problem):
-            known.append(problem)
-            numbers[problem.problem_id] = number
-    left, chosen, unusable = shuffled(known, task.data_seed), list[Problem](), dict[int, str]()
+    numbered = list(rows)
+    # Of problems that are there twice the first is kept.
+    numbers = {problem.problem_id: number for number, problem in reversed(numbered)}
+    left = shuffled(distinct(problem for _, problem in numbered), task.data_seed)
+    chosen, unusable = list[Problem](), dict[int, str]()
     while left and (lacking := wanted - len(chosen)):
         batch, left = left[:lacking], left[lacking:]
         for problem, found in zip(batch, check(batch), strict=True):
@@ -62,46 +56,35 @@ def usable_pool(
             f"{len(bad)} of {len(chosen) + len(bad)} rows cannot be used: rows {named} of "
             f"{source(config)}; row {bad[0]} {unusable[bad[0]]}"
         )
-        nearest = f"{config.group}.{skip}=true, which leaves them out"
-        raise SettingError(f"{config.group}.{skip}", False, rule, nearest)
-    left_out = f", {len(unusable)} unusable rows" if unusable else ""
-    return Pool(
-        problems=tuple(in_template(problem, task.template) for problem in chosen),
-        source=source(config) + left_out,
-        dropped=distinct.dropped,
-    )
+        raise refused(config, skip, rule, f"{config.group}.{skip}=true, which leaves them out")
+    return chosen
 
 
 def read_problems(
-    config: RowsConfig, columns: Mapping[str, str | None], answer: Callable[[int, Row], str]
+    config: RowsConfig, columns: Sequence[str], answer: Callable[[int, Row], str]
 ) -> Iterator[tuple[int, Problem]]:
     """Row numbers, from 1, and the problems of the rows, with what `answer` says of each.
 
-    `columns`: those that the kind of task needs besides, by setting. Raises SettingError for what
+    `columns`: settings of columns that the kind of task needs besides. Raises SettingError for what
     cannot be read, a missing column, and a row without text.
     """
     kind = config.group.removeprefix("task.")
-    columns = {
-        "problem_column": config.problem_column,
-        **columns,
-        "id_column": config.id_column,
-        "level_column": config.level_column,
-    }
     for number, row in _read_rows(config):
-        for name, column in columns.items():
+        for name in ("problem_column", *columns, "id_column", "level_column"):
+            column = getattr(config, name)
             if column is not None and held(row, column) is MISSING:
                 rule = f"row {number} of {source(config)} has only {', '.join(row)}"
-                raise SettingError(f"{config.group}.{name}", column, rule)
-        prompt = text(config, number, row, "problem_column", config.problem_column)
-        if config.id_column is None:
-            problem_id = content_id(kind, prompt)
-        else:
-            problem_id = text(config, number, row, "id_column", config.id_column)
-        level = None if config.level_column is None else _number(held(row, config.level_column))
-        problem = Problem(
-            problem_id=problem_id, level=level, prompt=prompt, answer=answer(number, row)
-        )
-        yield number, problem
+                raise refused(config, name, rule)
+        prompt, level = text(config, number, row, "problem_column"), None
+        problem_id = content_id(kind, prompt)
+        if config.id_column is not None:
+            problem_id = text(config, number, row, "id_column")
+        if config.level_column is not None:
+            # "Level 5" is 5.
+            digits = re.search(r"-?\d+(?:\.\d+)?", str(held(row, config.level_column)))
+            level = float(digits[0]) if digits else None
+        found = answer(number, row)
+        yield number, Problem(problem_id=problem_id, level=level, prompt=prompt, answer=found)
 
 
 # What no row holds: null is a value.
@@ -121,11 +104,13 @@ def held(row: Row, column: str) -> Any:
     return value
 
 
-def text(config: RowsConfig, number: int, row: Row, name: str, column: str | None) -> str:
-    """What a row has in a column. Raises SettingError where that is no text, or no column."""
+def text(config: RowsConfig, number: int, row: Row, name: str) -> str:
+    """What a row has in the column that the setting `name` names. Raises SettingError where that is
+    no text, or no column."""
+    column = getattr(config, name)
     if column is None:
         rule = "null is told from the first row by task.math alone; here it names a column"
-        raise SettingError(f"{config.group}.{name}", column, rule)
+        raise refused(config, name, rule)
     value = held(row, column)
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)
@@ -133,7 +118,12 @@ def text(config: RowsConfig, number: int, row: Row, name: str, column: str | Non
             return text
     rule = f"row {number} of {source(config)} has {value!r} in that column, which is no text"
     nearest = f"{config.group}.{name}=COLUMN of text, or a file without that row"
-    raise SettingError(f"{config.group}.{name}", column, rule, nearest)
+    raise refused(config, name, rule, nearest)
+
+
+def refused(config: RowsConfig, name: str, rule: str, nearest: str = "") -> SettingError:
+    """The error of the group's setting `name`."""
+    return SettingError(f"{config.group}.{name}", getattr(config, name), rule, nearest)
 
 
 def source(config: RowsConfig) -> str:
@@ -143,60 +133,57 @@ def source(config: RowsConfig) -> str:
     return ":".join(part for part in (config.dataset, config.subset, config.split) if part)
 
 
-def _number(value: Any) -> float | None:
-    """The first number in `value` ("Level 5": 5), if it has any."""
-    number = re.search(r"-?\d+(?:\.\d+)?", str(value))
-    return float(number[0]) if number else None
+def first_row(config: RowsConfig) -> Row:
+    """The first row. Raises SettingError for what cannot be read, or has none."""
+    for _, row in _read_rows(config):
+        return row
+    raise refused(config, "path", "has no rows")
 
 
 def _read_rows(config: RowsConfig) -> Iterator[tuple[int, Row]]:
     """Row numbers, from 1, and rows. Raises SettingError for what cannot be read, and for a file
     that is not the one that `data_sha256` was taken of."""
-    path, setting = config.path, f"{config.group}.path"
+    path = config.path
     if path is not None and config.data_sha256 is not None:
-        now = file_sha256(setting, path)
+        now = file_sha256(f"{config.group}.path", path)
         if now != config.data_sha256:
             rule = (
                 f"has changed: its sha256 is {now[:12]}..., and what was planned is "
                 f"{config.data_sha256[:12]}..."
             )
             nearest = "put the old file back, or plan anew with mode=plan and another sweep_dir"
-            raise SettingError(setting, path, rule, nearest)
+            raise refused(config, "path", rule, nearest)
     if path is None or path.endswith(".parquet"):
         return enumerate(_dataset(config), start=1)
-    return _json(setting, path)
+    return _json(config, path)
 
 
-def first_row(config: RowsConfig) -> Row:
-    """The first row. Raises SettingError for what cannot be read, or has none."""
-    for _, row in _read_rows(config):
-        return row
-    raise SettingError(f"{config.group}.path", source(config), "has no rows")
-
-
-def _json(setting: str, path: str) -> Iterator[tuple[int, Row]]:
+def _json(config: RowsConfig, path: str) -> Iterator[tuple[int, Row]]:
     """Rows of a JSON list, or of one JSON object a line, whatever the file is called."""
     with Path(path).open("rb") as file:
         listed = file.read(1 << 10).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
         file.seek(0)
-        for number, text in enumerate([file.read()] if listed else file, start=1):
-            if not text.strip():
+        for number, line in enumerate([file.read()] if listed else file, start=1):
+            if not line.strip():
                 continue
             try:
-                read = json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
+                read = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError as error:
-                line = text.count(b"\n", 0, error.start) + number
-                rule = f"{'line' if listed else 'row'} {line} is not UTF-8"
-                raise SettingError(setting, path, rule, "the same file saved as UTF-8") from None
+                at = line.count(b"\n", 0, error.start) + number
+                rule = f"{'line' if listed else 'row'} {at} is not UTF-8"
+                raise refused(config, "path", rule, "the same file saved as UTF-8") from None
             except ValueError as error:
                 rule = f"{'the list' if listed else f'row {number}'} cannot be read: {error}"
-                raise SettingError(setting, path, rule) from None
+                raise refused(config, "path", rule) from None
             for at, row in enumerate(read if listed else [read], start=number):
                 if not isinstance(row, dict):
-                    raise SettingError(setting, path, f"row {at} is not a JSON object")
-                if has_half_character(json.dumps(row, ensure_ascii=False)):
+                    raise refused(config, "path", f"row {at} is not a JSON object")
+                try:
+                    # The escape \ud835 makes text that no file and no tokenizer takes.
+                    json.dumps(row, ensure_ascii=False).encode()
+                except UnicodeEncodeError:
                     rule = f"row {at} has half of a character (a lone surrogate)"
-                    raise SettingError(setting, path, rule, "a file without that row")
+                    raise refused(config, "path", rule, "a file without that row") from None
                 yield at, row
 
 
@@ -217,17 +204,13 @@ def _dataset(config: RowsConfig) -> Iterator[Row]:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         if config.path is not None:
             rule = f"is no Parquet file that can be read: {why}"
-            raise SettingError(f"{config.group}.path", config.path, rule) from None
+            raise refused(config, "path", rule) from None
         rule = f"datasets cannot load split {split!r} of subset {subset}: {why}"
-        raise SettingError(f"{config.group}.dataset", name, rule, other_data(config)) from None
-
-
-def other_data(config: RowsConfig) -> str:
-    """What to do where the dataset cannot be loaded."""
-    named = ", ".join(map(repr, filter(None, (config.dataset, config.subset))))
-    return (
-        f"""load it into the local cache once with a network, python -c "import datasets; """
-        f"""datasets.load_dataset({named})"; or give problems of your own, """
-        f"{config.group}.dataset=null {config.group}.path=FILE.jsonl (docs/tasks.md); or "
-        "generated ones, task=reasoning_gym"
-    )
+        named = ", ".join(map(repr, filter(None, (name, subset))))
+        nearest = (
+            f"""load it into the local cache once with a network, python -c "import datasets; """
+            f"""datasets.load_dataset({named})"; or give problems of your own, """
+            f"{config.group}.dataset=null {config.group}.path=FILE.jsonl (docs/tasks.md); or "
+            "generated ones, task=reasoning_gym"
+        )
+        raise refused(config, "dataset", rule, nearest) from None

@@ -1,13 +1,21 @@
-"""Problems of the further sets that a run is evaluated on."""
+"""Problems of the further sets that a run is evaluated on, and what holds a run to its problems."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from isosweep.config.evaluation_sets import Evaluated, is_chosen, of_set, on_sets
 from isosweep.config.mixture import of_part
 from isosweep.config.task import TaskConfig
-from isosweep.errors import SettingError
-from isosweep.tasks import Problem, heldout_problems, problem_pool, training_problems
-from isosweep.tasks.mixing import in_part, not_among
+from isosweep.errors import RecordError, SettingError
+from isosweep.files import read_json, write_json
+from isosweep.store.paths import RunPaths
+from isosweep.tasks import (
+    Problem,
+    heldout_problems,
+    problem_pool,
+    problems_digest,
+    training_problems,
+)
+from isosweep.tasks.problem import in_part, not_among
 
 # What is trained on: each task, of a mixture each part, with its problems.
 _Trained = Sequence[tuple[TaskConfig, Sequence[Problem]]]
@@ -52,10 +60,7 @@ def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Pr
             else:
                 problems = heldout_problems(asked.parts[name])[:wanted]
             if len(problems) < wanted:
-                rule = (
-                    f"asks for more than the {len(problems)} problems of its difficulty that it "
-                    "holds out"
-                )
+                rule = f"asks for more than the {len(problems)} of its difficulty held out"
                 raise SettingError("task.num_eval_problems", wanted, rule)
         except SettingError as error:
             rule = f"{of_part(name, error).rule} (part {name})"
@@ -68,20 +73,43 @@ def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Pr
 def _apart(task: TaskConfig, trained: _Trained) -> list[Problem]:
     """The held-out problems of `task`, with others in the place of those that are trained on."""
     # Of `sort` the problems to train on come first.
-    first = task.num_train_problems if task.kind == "sort" else 0
-    wanted, more = task.num_eval_problems, 0
+    first = task.num_train_problems if task.sort else 0
+    wanted, drawn = task.num_eval_problems, first + task.num_eval_problems
     while True:
-        asked = first + wanted + more
-        pool = problem_pool(task, asked)
-        kept = not_among(task, pool.problems[first:], trained)
+        pool = problem_pool(task, drawn)
+        kept = not_among(task, pool[first:], trained)
         if len(kept) >= wanted:
             return kept[:wanted]
-        if len(pool.problems) < asked:
+        if len(pool) < drawn:
             break
-        more += wanted - len(kept)
+        drawn += wanted - len(kept)
     rule = (
-        f"asks for more problems than {pool.source} has beside those that are trained on: "
-        f"{len(kept)} ({pool.dropped} duplicates left out)"
+        f"asks for more problems than {task.name} has beside those that are trained on: {len(kept)}"
     )
     nearest = f"task.num_eval_problems={len(kept)}" if kept else "a set with a source of its own"
     raise SettingError("task.num_eval_problems", wanted, rule, nearest)
+
+
+def hold_problems(
+    run: RunPaths, task: TaskConfig, further: Mapping[str, Sequence[Problem]] | None = None
+) -> None:
+    """Store the digest of the run's problems, or compare it with what an earlier attempt stored.
+
+    `further`: the problems of its further evaluation sets, by the set's name. Problems chosen by
+    difficulty have to be loaded (`load_selection`). Raises RecordError if the problems are others
+    now: the data, or what draws them, has changed.
+    """
+    digest = problems_digest(task, further)
+    try:
+        stored = read_json(run.problems)
+        held = None if stored is None else str(stored["sha256"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{run.problems}: cannot be read ({error!r}); remove it") from None
+    if held is None:
+        write_json(run.problems, {"sha256": digest})
+    elif held != digest:
+        raise RecordError(
+            f"{run.problems}: this run's problems had the sha256 {held[:12]}..., those drawn now "
+            f"have {digest[:12]}...: the data, or a package that draws them, has changed. "
+            f"Put that back, or remove {run.root} to train the run anew"
+        )

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from isosweep.compute import BudgetUnit, Compute
-from isosweep.difficulty.buckets import bucket_rewards
-from isosweep.difficulty.measurement import read_base_rates
+from isosweep.difficulty.measurement import bucket_rewards, read_base_rates
 from isosweep.errors import RecordError
 from isosweep.heldout import score
 from isosweep.plan.cells import Plan, PlannedRun, variant_label

@@ -23,8 +23,7 @@ from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, heldout_problems, problems_digest, training_problems
-from isosweep.tasks.sets import problems_of_sets
-from isosweep.tasks.stored import hold_problems
+from isosweep.tasks.sets import hold_problems, problems_of_sets
 from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.attempt import Session
 from isosweep.training.beside import Beside

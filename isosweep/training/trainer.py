@@ -22,7 +22,7 @@ from trl.trainer import utils as trl_utils
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, judge_later
-from isosweep.tasks.mixing import PartProblem
+from isosweep.tasks.problem import PartProblem
 from isosweep.training.arguments import ENDLESS
 from isosweep.training.beside import Beside
 from isosweep.training.changed import changed, without_routing

@@ -12,22 +12,22 @@ import pytest
 
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.difficulty.buckets import bucket_rewards, buckets_of
 from isosweep.difficulty.measurement import (
     Measurement,
+    bucket_rewards,
+    buckets_of,
     measurement_path,
     read_measurement,
     temperature_of,
 )
-from isosweep.difficulty.selection import load_selection, select
-from isosweep.difficulty.variants import choose_variants
+from isosweep.difficulty.selection import choose_variants, load_selection, select
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import append_line
 from isosweep.models.weights import content_identity
 from isosweep.modes.difficulty import measured_configs
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import problem_pool
-from isosweep.tasks.stored import hold_problems
+from isosweep.tasks.sets import hold_problems
 from tests.conftest import isosweep, make_config
 from tests.models.checkpoints import save_family
 
@@ -45,7 +45,7 @@ def write_measurement(config: SweepConfig, successes: list[int], total: int = 20
     path.parent.mkdir(parents=True, exist_ok=True)
     first = {"kind": "difficulty", "version": 1, "samples_per_problem": K, "digest": "d"}
     append_line(path, {**first, "total": total}, sync=False)
-    pool = problem_pool(config.task, total).problems
+    pool = problem_pool(config.task, total)
     entries = [
         {"problem": vars(problem), "successes": count}
         for problem, count in zip(pool, successes, strict=False)

@@ -8,8 +8,12 @@ import pytest
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation_sets import on_parts, on_sets
 from isosweep.config.task import TaskConfig
-from isosweep.difficulty.selection import load_selection, store_selection
-from isosweep.difficulty.variants import ChosenVariant, choose_variants
+from isosweep.difficulty.selection import (
+    ChosenVariant,
+    choose_variants,
+    load_selection,
+    store_selection,
+)
 from isosweep.errors import SettingError
 from isosweep.modes.difficulty import measured_configs
 from isosweep.store.paths import RunPaths

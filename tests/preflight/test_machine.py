@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.difficulty.variants import choose_variants
+from isosweep.difficulty.selection import choose_variants
 from isosweep.errors import PreflightError, SettingError
 from isosweep.preflight.machine import missing_devices, preflight
 from tests.conftest import make_config

@@ -1,10 +1,21 @@
-"""Data files of math problems, as small as tests need them."""
+"""Data files as small as tests need them, the settings of tasks on them, and scores of answers."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.task import TaskConfig
+from isosweep.tasks import Problem, judge
+
 ROWS = [{"problem": f"What is {a} + {b}?", "answer": str(a + b)} for a in range(8) for b in (3, 9)]
+
+
+def scores(
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> list[float]:
+    """The scores of `judge`."""
+    return [judged.score for judged in judge(task, problems, completions)]
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -24,38 +35,15 @@ def write_sums(path: Path, first: int, count: int, question: str = "What is") ->
 
 def math_overrides(path: Path, *more: str) -> tuple[str, ...]:
     """Settings of a math task on the rows of `path`: 8 problems to train on, 4 held out."""
-    return (
-        "task=math",
-        f"task.math.path={path}",
-        "task.math.dataset=null",
-        "task.math.subset=null",
-        "task.math.problem_column=problem",
-        "task.math.answer_after=null",
-        "task.num_train_problems=8",
-        "task.num_eval_problems=4",
-        *more,
-    )
-
-
-def _add(i: int) -> Any:
-    """Tests of a program that adds `i`, of one form or the other."""
-    if i % 2:
-        return [f"assert add({x}) == {x + i}" for x in (1, 5)]
-    return [{"input": f"{x}\n", "output": f"{x + i}\n"} for x in (1, 5)]
-
-
-CODE_ROWS = [{"problem": f"Add {i}.", "tests": _add(i)} for i in range(16)]
+    columns = ("task.math.problem_column=problem", "task.math.answer_after=null")
+    return ("task=math", *_of_file("math", path), *columns, *more)
 
 
 def code_overrides(path: Path, *more: str) -> tuple[str, ...]:
     """Settings of a code task on the rows of `path`: 8 problems to train on, 4 held out."""
-    return (
-        "task=code",
-        f"task.code.path={path}",
-        "task.code.dataset=null",
-        "task.code.subset=null",
-        "task.code.skip_unusable=false",
-        "task.num_train_problems=8",
-        "task.num_eval_problems=4",
-        *more,
-    )
+    return ("task=code", *_of_file("code", path), "task.code.skip_unusable=false", *more)
+
+
+def _of_file(kind: str, path: Path) -> tuple[str, ...]:
+    place = (f"task.{kind}.path={path}", f"task.{kind}.dataset=null", f"task.{kind}.subset=null")
+    return (*place, "task.num_train_problems=8", "task.num_eval_problems=4")

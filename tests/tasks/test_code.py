@@ -1,6 +1,5 @@
 """Code problems: rows with tests of two forms, and programs judged by them in a sandbox."""
 
-import json
 import subprocess
 import sys
 import time
@@ -11,98 +10,73 @@ import pytest
 
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks import heldout_problems, problem_sets
+from isosweep.tasks import Problem, heldout_problems, problem_sets
 from isosweep.tasks.code import program_of
-from isosweep.tasks.problem import Problem
 from tests.conftest import make_config
-from tests.tasks.files import CODE_ROWS, code_overrides, write_rows
-from tests.tasks.scoring import scores
+from tests.tasks.files import code_overrides, scores, write_rows
 
 
 def code_task(path: Path, *more: str) -> TaskConfig:
     return make_config(*code_overrides(path, *more)).task
 
 
-def judged(task: TaskConfig, tests: Any, *programs: str) -> list[float]:
-    problem = Problem(problem_id="p", prompt="?", answer=json.dumps(tests))
+def judged(task: TaskConfig, problem: Problem, *programs: str) -> list[float]:
     completions = [f"So:\n```python\n{program}\n```\nDone." for program in programs]
     return scores(task, [problem] * len(programs), completions)
 
 
-def test_programs_are_judged_by_their_tests(tmp_path: Path) -> None:
-    task = code_task(write_rows(tmp_path / "a.jsonl", CODE_ROWS))
-    sets = problem_sets(task)
-    assert (len(sets.training), len(sets.heldout)) == (8, 4)
-    seen = set()
-    for problem in (*sets.training, *sets.heldout):
-        assert problem.prompt.endswith("between ```python and ```.")
-        number = int(problem.prompt.split()[1].rstrip("."))
-        tests = json.loads(problem.answer)
-        seen |= tests.keys()
-        right, wrong = (
-            f"def add(x): return x + {n}\nif __name__ == '__main__': print(add(int(input())))"
-            for n in (number, number + 1)
-        )
-        assert judged(task, tests, right, wrong, "") == [1.0, 0.0, 0.0]
-    assert seen == {"pairs", "asserts"}
+HUMAN_EVAL = "def check(candidate):\n    assert candidate(1) == 2\n"
+STDIN = [{"input": "1", "output": "2"}]
 
 
 @pytest.mark.parametrize(
     ("tests", "program"),
     [
-        # MBPP; HumanEval is below.
+        # MBPP, HumanEval.
         (["assert f(1) == 2", "assert f(2) == 3"], "def f(x): return x + 1"),
+        ("import math\nassert math.isclose(f(), math.pi)", "import math\ndef f(): return math.pi"),
+        (HUMAN_EVAL, "def g(x): return x + 1"),
         # DeepCoder (as JSON text), LiveCodeBench, APPS.
         (
             '[{"type": "stdin_stdout", "input": "1\\n", "output": "2\\n"}]',
             "print(int(input()) + 1)",
         ),
-        ([{"testtype": "stdin", "input": "1", "output": "2"}], "print(int(input()) + 1)"),
+        ([{**STDIN[0], "testtype": "stdin"}], "print(int(input()) + 1)"),
         ({"inputs": ["1", ["2", "3"]], "outputs": ["2\n", ["3"]]}, "print(int(input()) + 1)"),
-        ("import math\nassert math.isclose(f(), math.pi)", "import math\ndef f(): return math.pi"),
     ],
 )
 def test_tests_are_taken_as_data_sets_have_them(tests: Any, program: str, tmp_path: Path) -> None:
-    rows = [{"problem": f"Problem {i}", "tests": tests} for i in range(12)]
-    task = code_task(write_rows(tmp_path / "a.jsonl", rows))
-    answer = json.loads(heldout_problems(task)[0].answer)
-    assert judged(task, answer, program, program.replace("1", "2").replace("pi", "e")) == [1, 0]
-
-
-def test_a_check_function_is_given_the_entry_point(tmp_path: Path) -> None:
-    check = "def check(candidate):\n    assert candidate(1) == 2\n"
-    rows = [{"problem": f"Problem {i}", "tests": check, "name": "g"} for i in range(12)]
+    rows = [{"problem": f"Problem {i}", "tests": tests, "name": "g"} for i in range(12)]
     path = write_rows(tmp_path / "a.jsonl", rows)
-    with pytest.raises(SettingError, match="asserts nothing about a function"):
-        problem_sets(code_task(path))
-    task = code_task(path, "task.code.entry_point_column=name")
-    answer = json.loads(heldout_problems(task)[0].answer)
-    assert judged(task, answer, "def g(x): return 2", "def g(x): return 1") == [1.0, 0.0]
+    column = "task.code.entry_point_column=name"
+    task = code_task(path, column) if tests == HUMAN_EVAL else code_task(path)
+    problem, wrong = heldout_problems(task)[0], program.replace("1", "2").replace("pi", "e")
+    assert problem.prompt.endswith("between ```python and ```.")
+    assert judged(task, problem, program, wrong, "", "def f(:") == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     ("tests", "message"),
     [
         ([], r"has '\[\]', which"),
-        (None, "has 'None', which"),
         ([{"input": "1", "output": ""}], "expects no output"),
         ([{"input": [1], "output": "1"}], "no text"),
-        ([{"type": "function_call", "input": "1", "output": "1"}], "type 'function_call'"),
-        ({"fn_name": "f", "inputs": ["1"], "outputs": ["1"]}, "calls the function f"),
+        ([{"type": "function_call", **STDIN[0]}], "gives inputs to a function"),
+        ({"fn_name": "f", "inputs": ["1"], "outputs": ["1"]}, "gives inputs to a function"),
         ({"inputs": ["1"], "outputs": []}, "knows no form"),
         ("assert f(1", "'assert f.1': '.' was never closed"),
         ("f(1)", "asserts nothing"),
-        ("assert 1 == 1", "asserts nothing"),
+        (HUMAN_EVAL, "asserts nothing"),
         ("assert abs(sum(1, 2)) == 3", "asserts nothing"),
     ],
 )
 def test_tests_that_cannot_be_used_are_reported_with_their_row(
     tests: Any, message: str, tmp_path: Path
 ) -> None:
-    path = write_rows(tmp_path / "a.jsonl", [*CODE_ROWS, {"problem": "?", "tests": tests}])
-    more = f"task.num_train_problems={len(CODE_ROWS) - 3}"
+    usable = [{"problem": f"Problem {i}", "tests": STDIN} for i in range(16)]
+    path = write_rows(tmp_path / "a.jsonl", [*usable, {"problem": "?", "tests": tests}])
     with pytest.raises(SettingError, match=rf"1 of 17 rows .* rows 17 of .*{message}") as caught:
-        problem_sets(code_task(path, more))
+        problem_sets(code_task(path, "task.num_train_problems=13"))
     assert caught.value.setting == "task.code.skip_unusable"
     task = code_task(path, "task.num_train_problems=12", "task.code.skip_unusable=true")
     assert all(problem.prompt[:1] != "?" for problem in problem_sets(task).training)
@@ -110,17 +84,15 @@ def test_tests_that_cannot_be_used_are_reported_with_their_row(
 
 def test_the_rows_that_the_docs_show_are_complete(tmp_path: Path) -> None:
     docs = Path(__file__).parents[2] / "docs" / "code_tasks.md"
-    rows = docs.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
     path = tmp_path / "a.jsonl"
-    path.write_text(rows)
-    one = ("task.num_train_problems=1", "task.num_eval_problems=1")
-    sets = problem_sets(code_task(path, *one))
+    path.write_text(docs.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0])
+    task = code_task(path, "task.num_train_problems=1", "task.num_eval_problems=1")
     program = (
         "def add(a, b): return a + b\n"
         "if __name__ == '__main__': print(add(*map(int, input().split())))"
     )
-    for problem in (*sets.training, *sets.heldout):
-        assert judged(code_task(path), json.loads(problem.answer), program, "") == [1.0, 0.0]
+    for problem in (*problem_sets(task).training, *problem_sets(task).heldout):
+        assert judged(task, problem, program, "") == [1.0, 0.0]
 
 
 def test_the_program_is_the_last_closed_block() -> None:
@@ -152,19 +124,19 @@ assert library.seccomp_load(rules) == 0
 
 def test_where_programs_cannot_be_confined_none_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    path = write_rows(tmp_path / "a.jsonl", CODE_ROWS)
+    rows = [{"problem": f"Problem {i}", "tests": STDIN} for i in range(12)]
+    path = write_rows(tmp_path / "a.jsonl", rows)
     code = (
         "from tests.conftest import make_config\n"
-        "from isosweep.difficulty.variants import choose_variants\n"
+        "from isosweep.difficulty.selection import choose_variants\n"
         "from isosweep.errors import PreflightError\n"
         "from isosweep.preflight.machine import preflight\n"
-        "from isosweep.tasks import training_problems\n"
-        "from tests.tasks.scoring import scores\n"
+        "from isosweep.tasks import judge, training_problems\n"
         f"config = make_config(*{code_overrides(path)!r})\n"
         "try: preflight(config, choose_variants(config))\n"
         "except PreflightError as error: print(error)\n"
         f"program = {f'open({str(mark)!r}, chr(119))'!r}\n"
-        "try: scores(config.task, training_problems(config.task)[:1], [program])\n"
+        "try: judge(config.task, training_problems(config.task)[:1], [program])\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     ran = subprocess.run([sys.executable, "-c", FORBIDDEN + code], capture_output=True, text=True)

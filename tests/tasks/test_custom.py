@@ -6,12 +6,12 @@ import pytest
 
 from isosweep.config.axes import combinations
 from isosweep.config.task import TaskConfig
-from isosweep.difficulty.variants import ChosenVariant
+from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.preflight.plan import require_functions
 from isosweep.tasks import heldout_problems, judge, problem_sets, tells_answers, training_problems
 from tests.conftest import make_config
-from tests.tasks.scoring import scores
+from tests.tasks.files import scores
 
 _MODULE = """
 import sys
@@ -28,11 +28,9 @@ def letters(count=26):
 def voted(silent=False):
     problems, score = letters()
     return problems, score, lambda problem, completion: None if silent else completion[:1]
-def deaf(): return (*letters(), "answer")
 def wordy(): return (*letters(), lambda problem, completion: 1)
 def numbers(): return [1, 2], None
 def alone(): return letters()[0]
-def unscored(): return letters()[0], "score"
 def high(): return letters()[0], lambda problems, completions: [2.0 for _ in problems]
 def short(): return letters()[0], lambda problems, completions: []
 def leaving(): return letters()[0], lambda problems, completions: sys.exit(3)
@@ -50,6 +48,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_tasks.py").write_text(_MODULE)
     (folder / "leaving.py").write_text("raise SystemExit(4)")
+    (folder / "broken.py").write_text("def letters(:")
+    (folder / "stars.py").write_text("from os.path import *")
+    (folder / "heavy").mkdir()
+    (folder / "heavy" / "__init__.py").write_text("raise SystemExit('executed')")
+    text = "from elsewhere import hard as imported\nraise SystemExit\ndef hidden():\n  inner = 1"
+    (folder / "heavy" / "tasks.py").write_text(text)
     return folder
 
 
@@ -59,55 +63,51 @@ def own(directory: Path, function: str, *more: str) -> TaskConfig:
     return make_config("task=custom", *place, *sizes, *more).task
 
 
-def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> None:
+def test_a_function_of_ones_own_gives_problems_scores_and_answers(directory: Path) -> None:
     task = own(directory, "own_tasks:letters")
     training, heldout = training_problems(task), heldout_problems(task)
     assert (len(training), len(heldout)) == (16, 4)
     assert not {p.problem_id for p in training} & {p.problem_id for p in heldout}
     answers = [training[0].answer, "?", training[2].answer]
     assert scores(task, training[:3], answers) == [1.0, 0.0, 1.0]
+    assert not tells_answers(task)
     single = own(directory, "own_tasks:single")
     assert scores(single, training_problems(single)[:2], ["?", "!"]) == [0.5, 0.5]
-
-
-def test_a_third_function_tells_the_answers_that_are_voted_on(directory: Path) -> None:
-    assert not tells_answers(own(directory, "own_tasks:letters"))
-    task = own(directory, "own_tasks:voted")
-    assert tells_answers(task)
-    assert judge(task, training_problems(task)[:2], ["?!", "x"]) == [(0.0, "?"), (0.0, "x")]
+    voted = own(directory, "own_tasks:voted")
+    assert tells_answers(voted)
+    assert judge(voted, training[:2], ["?!", "x"]) == [(0.0, "?"), (0.0, "x")]
     silent = own(directory, "own_tasks:voted", "task.custom.parameters={silent: true}")
-    assert judge(silent, training_problems(silent)[:1], ["?"]) == [(0.0, None)]
+    assert judge(silent, training[:1], ["?"]) == [(0.0, None)]
 
 
 @pytest.mark.parametrize(
-    ("function", "more", "message"),
+    ("function", "message"),
     [
-        ("own_task:letters", (), "cannot be imported: .*No module named 'own_task'"),
-        ("own_tasks:leters", (), "has no function leters; it has .*letters"),
-        ("own_tasks:value", (), "has no function value"),
-        ("own_tasks:numbers", (), "its problems are a sequence of int"),
-        ("own_tasks:alone", (), "returned list, not a pair"),
-        ("own_tasks:unscored", (), "its score is str, not a function"),
-        ("own_tasks:deaf", (), "its answer is str, not a function"),
-        ("own_tasks:wordy", (), "its answer returned 1, which is neither text nor None"),
-        ("own_tasks:high", (), "returned 2.0, which is no number in"),
-        ("own_tasks:short", (), "returned 0 numbers for 1"),
-        ("own_tasks:leaving", (), r"its score called sys.exit\(3\)"),
-        ("own_tasks:gone", (), r"it called sys.exit\(bye\)"),
-        ("leaving:letters", (), "cannot be imported: SystemExit: 4"),
-        ("own_tasks:untyped", (), "problem_id=1"),
-        ("own_tasks:letters", ("task.custom.parameters={many:3}",), "does not take .*many"),
+        ("own_task:letters", "cannot be imported: .*No module named 'own_task'"),
+        ("own_tasks:leters", "has no function leters; it has .*letters"),
+        ("own_tasks:value", "has no function value"),
+        ("own_tasks:numbers", "its problems are no sequence of isosweep.tasks.Problem"),
+        ("own_tasks:alone", "returned list, not a pair"),
+        ("own_tasks:wordy", "its answer returned 1, which is neither text nor None"),
+        ("own_tasks:high", "returned 2.0, which is no number in"),
+        ("own_tasks:short", "returned 0 numbers for 1"),
+        ("own_tasks:leaving", r"its score called sys.exit\(3\)"),
+        ("own_tasks:gone", r"it called sys.exit\(bye\)"),
+        ("leaving:letters", "cannot be imported: SystemExit: 4"),
+        ("own_tasks:untyped", "problem_id=1"),
+        ("own_tasks:letters task.custom.parameters={many:3}", "does not take .*many"),
     ],
 )
 def test_a_wrong_path_or_return_type_is_reported(
-    directory: Path, function: str, more: tuple[str, ...], message: str
+    directory: Path, function: str, message: str
 ) -> None:
     with pytest.raises(SettingError, match=message):
-        problem_sets(own(directory, function, *more))
+        problem_sets(own(directory, *function.split()))
 
 
-def looked_for(*overrides: str) -> None:
-    made = combinations(make_config("budget=1e12", *overrides))
+def look_for(directory: Path, function: str) -> None:
+    place = (f"task.custom.function={function}", f"task.custom.directory={directory}")
+    made = combinations(make_config("budget=1e12", "task=custom", *place))
     require_functions([ChosenVariant(axes=each.axes, config=each.config) for each in made])
 
 
@@ -115,32 +115,24 @@ def looked_for(*overrides: str) -> None:
     ("function", "rule"),
     [
         ("nowhere:letters", "no module 'nowhere' is on the import path, nor in"),
-        ("nowhere.deep:letters", "no module 'nowhere.deep' is on"),
         ("json.nowhere:letters", "no module 'json.nowhere' is on"),
         ("own_tasks:lettres", "own_tasks.py has no lettres; it has Problem, "),
         ("broken:letters", "broken.py cannot be imported: "),
+        ("heavy.tasks:inner", "has no inner"),
     ],
 )
 def test_a_plan_refuses_a_function_that_is_not_there(
     function: str, rule: str, directory: Path
 ) -> None:
-    (directory / "broken.py").write_text("def letters(:")
-    place = (f"task.custom.function={function}", f"task.custom.directory={directory}")
     with pytest.raises(SettingError) as caught:
-        looked_for("task=custom", *place)
+        look_for(directory, function)
     assert caught.value.setting == "task.custom.function"
     assert rule in caught.value.rule
 
 
-def test_a_plan_executes_nothing_of_a_function_that_is_there(directory: Path) -> None:
-    place = f"task.custom.directory={directory}"
-    (directory / "heavy").mkdir(exist_ok=True)
-    (directory / "heavy" / "__init__.py").write_text("raise SystemExit('executed')")
-    text = "from elsewhere import hard as imported\nraise SystemExit\ndef hidden():\n  inner = 1"
-    (directory / "heavy" / "tasks.py").write_text(text)
-    looked_for("task=custom", place, "task.custom.function=heavy.tasks:imported")
-    with pytest.raises(SettingError, match="has no inner"):
-        looked_for("task=custom", place, "task.custom.function=heavy.tasks:inner")
-    # What a module imports by a star cannot be told.
-    (directory / "stars.py").write_text("from os.path import *")
-    looked_for("task=custom", place, "task.custom.function=stars:join")
+# What a module imports by a star cannot be told.
+@pytest.mark.parametrize("function", ["heavy.tasks:imported", "stars:join"])
+def test_a_plan_executes_nothing_of_a_function_that_is_there(
+    function: str, directory: Path
+) -> None:
+    look_for(directory, function)

@@ -13,7 +13,7 @@ from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks import heldout_problems, training_problems
 from tests.conftest import make_config
-from tests.tasks.scoring import scores
+from tests.tasks.files import scores
 
 # Questions and solutions in the form of GSM8K's, with answers.
 SUMS = [(f"Ann has {a} pens and buys {b}. How many?", str(a + b)) for a in range(4) for b in (3, 9)]
@@ -109,12 +109,11 @@ TALK = [{"role": "user", "content": "2 + 2?"}]
     [
         ("a.jsonl", text("\n\n"), "task.math.path", "has no rows"),
         ("a.json", text("[1, 2]"), "task.math.path", "row 1 is not a JSON object"),
-        ("a.json", text('[{"problem": 1}'), "task.math.path", "the list cannot be read"),
         ("a.jsonl", text("problem,answer\n"), "task.math.path", "row 1 cannot be read"),
         ("a.jsonl", lines({"text": "2 + 2 = 4"}), "task.math.problem_column", "has text, and none"),
         ("a.jsonl", lines(GOOD, {"problem": "1?"}), "task.math.answer_column", "row 2 of"),
         ("a.jsonl", lines(GOOD, {**GOOD, "problem": " "}), "task.math.problem_column", "row 2"),
-        ("a.jsonl", lines(GOOD), "task.num_train_problems", "1 "),
+        ("a.jsonl", lines(GOOD), "task.num_train_problems", "math_file has 1"),
         ("a.parquet", text("PAR1"), "task.math.path", "is no Parquet file that can be read"),
         ("a.parquet", table({"prompt": TALK}), "task.math.problem_column", "has prompt, and none"),
         ("a.csv", text("problem,answer\n"), "task.math.path", "must be a .jsonl, .json or"),

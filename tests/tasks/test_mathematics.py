@@ -1,6 +1,5 @@
 """Math problems: rows of a file or dataset, splits that never meet, checked by math-verify."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,10 @@ from isosweep.tasks import (
     problems_digest,
     training_problems,
 )
-from isosweep.tasks.checking import begin
-from isosweep.tasks.mathematics import score
 from isosweep.tasks.problem import Problem, normalised
-from isosweep.tasks.stored import hold_problems
+from isosweep.tasks.sets import hold_problems
 from tests.conftest import make_config
-from tests.tasks.files import ROWS, math_overrides, write_rows
-from tests.tasks.scoring import scores
+from tests.tasks.files import ROWS, math_overrides, scores, write_rows
 
 
 def math_task(path: Path, *more: str) -> TaskConfig:
@@ -34,35 +30,29 @@ def test_problems_do_not_depend_on_the_order_of_the_rows(tmp_path: Path) -> None
     assert problems_digest(task) == problems_digest(turned)
     other = math_task(tmp_path / "a.jsonl", "task.data_seed=1")
     assert problems_digest(task) != problems_digest(other)
+    # Held-out problems stay where more are trained on.
+    large = math_task(tmp_path / "a.jsonl", "task.num_train_problems=12")
+    assert heldout_problems(task) == heldout_problems(large)
+    assert training_problems(task) == training_problems(large)[:8]
     assert "\\boxed{}" in training_problems(task)[0].prompt
-
-
-def test_held_out_problems_stay_when_more_are_trained_on(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", ROWS)
-    small, large = math_task(path), math_task(path, "task.num_train_problems=12")
-    assert heldout_problems(small) == heldout_problems(large)
-    assert training_problems(small) == training_problems(large)[:8]
 
 
 def test_duplicates_are_dropped_and_never_straddle_the_split(tmp_path: Path) -> None:
     doubled = [{**row, "problem": f"  what IS {row['problem'][8:]} "} for row in ROWS]
     path = write_rows(tmp_path / "a.jsonl", ROWS + doubled)
     sets = problem_sets(math_task(path, "task.num_train_problems=12"))
-    assert sets.dropped == len(ROWS)
     texts = [normalised(problem.prompt) for problem in (*sets.training, *sets.heldout)]
     assert len(set(texts)) == len(ROWS)
-    with pytest.raises(SettingError, match=r"17 distinct problems, and .* has 16 \(16 duplicates"):
+    with pytest.raises(SettingError, match="17 distinct problems, and math has 16"):
         problem_sets(math_task(path, "task.num_train_problems=13"))
 
 
 def test_too_few_problems_names_numbers_that_work(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", ROWS)
-    with pytest.raises(SettingError) as caught:
-        problem_sets(math_task(path, "task.num_train_problems=100"))
-    assert problem_sets(math_task(path, str(caught.value).split()[-1]))
-    with pytest.raises(SettingError) as caught:
-        problem_sets(math_task(path, "task.num_eval_problems=100"))
-    assert problem_sets(math_task(path, *str(caught.value).split()[-2:]))
+    for asked in ("task.num_train_problems=100", "task.num_eval_problems=100"):
+        with pytest.raises(SettingError) as caught:
+            problem_sets(math_task(path, asked))
+        assert problem_sets(math_task(path, *caught.value.nearest.split()))
 
 
 def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
@@ -79,24 +69,20 @@ def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "more", "setting", "message"),
+    ("more", "setting", "message"),
     [
-        ({"problem": "?", "answer": "()"}, (), "task.math.skip_unparseable", "1 of 17 .* rows 17 "),
-        ({}, ("task.math.answer_after=x",), "task.math.answer_after", "row 1 of"),
-        ({}, ("task.math.problem_column=q",), "task.math.problem_column", "only problem, answer"),
+        ((), "task.math.skip_unparseable", "1 of 17 .* rows 17 "),
+        (("task.math.answer_after=x",), "task.math.answer_after", "row 1 of"),
+        (("task.math.problem_column=q",), "task.math.problem_column", "only problem, answer"),
     ],
 )
 def test_a_bad_row_is_reported_with_its_number(
-    row: dict[str, str], more: tuple[str, ...], setting: str, message: str, tmp_path: Path
+    more: tuple[str, ...], setting: str, message: str, tmp_path: Path
 ) -> None:
-    path = write_rows(tmp_path / "a.jsonl", [*ROWS, row] if row else ROWS)
+    path = write_rows(tmp_path / "a.jsonl", [*ROWS, {"problem": "?", "answer": "()"}])
     with pytest.raises(SettingError, match=message) as caught:
         problem_sets(math_task(path, "task.num_train_problems=13", *more))
     assert caught.value.setting == setting
-    if row.get("answer") == "()":
-        fewer = ("task.num_train_problems=12", "task.math.skip_unparseable=true")
-        sets = problem_sets(math_task(path, *fewer))
-        assert all(problem.answer != "()" for problem in (*sets.training, *sets.heldout))
 
 
 def test_parquet_and_a_dataset_hold_the_same_problems(
@@ -139,16 +125,6 @@ def test_parquet_and_a_dataset_hold_the_same_problems(
 def test_answers_are_compared_as_mathematics(answer: str, completion: str, right: float) -> None:
     problem = Problem(problem_id="p", prompt="?", answer=answer)
     assert scores(make_config("task=math").task, [problem], [completion]) == [right]
-
-
-def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked() -> None:
-    # Nothing in this process could interrupt such a product of integers: it is one instruction.
-    hanging, good = ("1", "\\boxed{9^{9^{9^{9}}}}"), ("1", "\\boxed{1}")
-    assert begin(score, [good])() == [(1.0, "1")]
-    began = time.monotonic()
-    assert begin(score, [hanging, good], limit_s=1.5)() == [None, (1.0, "1")]
-    assert time.monotonic() - began < 15
-    assert begin(score, [good])() == [(1.0, "1")]
 
 
 # References that math-verify reads, as something else than they mean.

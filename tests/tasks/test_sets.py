@@ -1,4 +1,4 @@
-"""Problems of further evaluation sets: never among those trained on, unless they are asked for."""
+"""Problems of further evaluation sets and of mixtures: none that is trained on, none twice."""
 
 from pathlib import Path
 
@@ -6,10 +6,17 @@ import pytest
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.tasks import Problem, heldout_problems, training_problems
+from isosweep.tasks import (
+    Problem,
+    heldout_problems,
+    is_success,
+    problem_sets,
+    training_problems,
+)
+from isosweep.tasks.problem import PartProblem
 from isosweep.tasks.sets import problems_of_sets
 from tests.conftest import make_config
-from tests.tasks.files import write_sums
+from tests.tasks.files import scores, write_sums
 
 
 def drawn(config: SweepConfig) -> dict[str, list[Problem]]:
@@ -71,3 +78,108 @@ def test_more_problems_than_there_are_beside_those_trained_on_are_refused(tmp_pa
     assert caught.value.setting == "evaluation.sets.other.task.num_eval_problems"
     assert caught.value.nearest == "evaluation.sets.other.task.num_eval_problems=28"
     assert len(drawn(of_files(tmp_path, "num_eval_problems:28"))["other"]) == 28
+
+
+# Mixtures.
+
+PART = "+task@task.mixture.parts."
+TWO = ("task=mixture", f"{PART}a=sort", f"{PART}b=sort", "task.mixture.parts.b.sort.levels=[4]")
+
+
+def own(problem: Problem) -> Problem:
+    """A problem of a mixture as its part has it alone."""
+    assert isinstance(problem, PartProblem)
+    assert problem.problem_id.startswith(f"{problem.part}/")
+    plain = {name: getattr(problem, name) for name in ("level", "prompt", "answer", "metadata")}
+    return Problem(problem_id=problem.problem_id.removeprefix(f"{problem.part}/"), **plain)
+
+
+def test_a_mixture_has_the_problems_that_its_parts_have_alone() -> None:
+    again = ("task=mixture", f"{PART}a=sort", f"{PART}b=sort")
+    with pytest.raises(SettingError, match="has 288 problems that part a has too"):
+        problem_sets(make_config(*again, "task.mixture.parts.b.template='d{digits}='").task)
+    mixed = problem_sets(make_config(*TWO).task)
+    alone = [problem_sets(make_config(f"task.sort.levels=[{n}]").task) for n in (6, 4)]
+    assert [own(p) for p in mixed.training] == [p for sets in alone for p in sets.training]
+    assert [own(p) for p in mixed.heldout] == [p for sets in alone for p in sets.heldout]
+
+
+def math(part: str, path: Path) -> tuple[str, ...]:
+    return tuple(
+        f"task.mixture.parts.{part}.{setting}"
+        for setting in (
+            *("num_train_problems=16", "num_eval_problems=8", "max_completion_tokens=16"),
+            *(f"math.path={path}", "math.dataset=null", "math.subset=null"),
+            *("math.problem_column=problem", "math.id_column=id", "math.answer_after=null"),
+        )
+    )
+
+
+def typed_files(tmp_path: Path, first: int, question: str = "What is") -> tuple[str, ...]:
+    """Two files that number their rows alike; the second begins with row `first` of the other."""
+    one = math("a", write_sums(tmp_path / "a.jsonl", 0, 30))
+    other = math("b", write_sums(tmp_path / "b.jsonl", first, 30, question))
+    return ("task=mixture", f"{PART}a=math", f"{PART}b=math", *one, *other)
+
+
+def test_rows_that_two_files_number_alike_are_two_problems(tmp_path: Path) -> None:
+    sets = problem_sets(make_config(*typed_files(tmp_path, 30)).task)
+    ids = {problem.problem_id for problem in (*sets.training, *sets.heldout)}
+    assert len(ids) == 48
+    assert {name.partition("/")[0] for name in ids} == {"a", "b"}
+
+
+@pytest.mark.parametrize("question", ["What is", "WHAT  is"])
+def test_a_problem_of_two_parts_is_refused(question: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="that part a has too") as caught:
+        problem_sets(make_config(*typed_files(tmp_path, 15, question)).task)
+    assert caught.value.setting == "task.mixture.parts.b"
+
+
+def test_too_few_problems_are_refused_under_the_part_s_name(tmp_path: Path) -> None:
+    typed = typed_files(tmp_path, 30)
+    for more in ("task.mixture.parts.a.num_train_problems=24", "task.num_train_problems=60"):
+        with pytest.raises(SettingError) as caught:
+            problem_sets(make_config(*typed, more).task)
+        assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
+        mended = make_config(*typed, *caught.value.nearest.split()).task
+        assert len(problem_sets(mended).training) == 22 + 16
+
+
+def test_every_part_judges_its_own_problems_and_says_what_success_is(tmp_path: Path) -> None:
+    sorts = (
+        f"{PART}s=sort",
+        "task.mixture.parts.s.sort.answer=last_number",
+        "task.mixture.parts.s.success_at=0.5",
+    )
+    path = write_sums(tmp_path / "m.jsonl", 0, 30)
+    task = make_config("task=mixture", *sorts, f"{PART}m=math", *math("m", path)).task
+    by_part = {p.part: p for p in training_problems(task) if isinstance(p, PartProblem)}
+    asked = [by_part[name] for name in ("m", "s", "s", "m")]
+    answers = [
+        rf"\boxed{{{by_part['m'].answer}.0}}",
+        f"it is {by_part['s'].answer}",
+        rf"\boxed{{{by_part['s'].answer}}} 1",
+        "no",
+    ]
+    assert scores(task, asked, answers) == [1, 1, 0, 0]
+    assert [is_success(task, 0.5, by_part[name]) for name in ("m", "s")] == [False, True]
+
+
+def test_a_set_of_a_mixture_is_of_its_parts_and_of_what_they_do_not_train_on() -> None:
+    config = make_config(
+        *TWO,
+        "evaluation.sets={cool:{temperature:0.5},t:{problems:train,task:{num_eval_problems:40}},"
+        "more:{task:{num_eval_problems:600}},six:{task:{kind:sort,template:'x{digits}=',"
+        "data_seed:0,num_eval_problems:300,num_train_problems:1,sort:{levels:[6],answer:exact}}}}",
+    )
+    training = training_problems(config.task)
+    found = problems_of_sets(config, training)
+    assert found["cool"] == heldout_problems(config.task)
+    assert found["t"] == training[:40]
+    assert found["more"][:256] == heldout_problems(config.task)[:256]
+    assert len({p.problem_id for p in found["more"]}) == 600
+    trained = {own(problem).problem_id for problem in training}
+    assert not trained & {own(problem).problem_id for problem in found["more"]}
+    # The strings of part a, in another template.
+    assert not trained & {problem.problem_id for problem in found["six"]}
