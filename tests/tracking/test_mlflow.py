@@ -1,18 +1,16 @@
 """What MLflow alone is asked of: a real store, synthetic runs."""
 
-import os
 import resource
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
-import sys
-import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -20,7 +18,6 @@ from isosweep.store.records import append_warning
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.points import RunStatus
 from isosweep.tracking.tracker import Overview, fault
-from tests.runs import wait_for
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     EVALUATION_S,
@@ -262,37 +259,25 @@ def test_several_processes_can_make_the_store_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where a server of MLflow's answers, with a database of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    command = [
-        *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
-        *("--host", "127.0.0.1", "--port", str(port)),
-        *("--backend-store-uri", f"sqlite:///{tmp_path / 'server.db'}"),
-        *("--artifacts-destination", (tmp_path / "artifacts").as_uri()),
-    ]
-    # Eight processes less, which would run evaluations.
-    own = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(
-            command, cwd=tmp_path, env=own, stdout=log, stderr=log, process_group=0
-        )
+    from mlflow.server.handlers import initialize_backend_stores
+    from uvicorn import Config, Server
 
-    def answers() -> bool:
-        assert server.poll() is None, (tmp_path / "log").read_text()[-2000:]
-        with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
-            return True
-        return False
-
-    try:
-        wait_for(answers, pause=0.2)
-        yield address
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
+    files = (tmp_path / "artifacts").as_uri()
+    monkeypatch.setenv("_MLFLOW_SERVER_ARTIFACT_DESTINATION", files)
+    monkeypatch.setenv("_MLFLOW_SERVER_SERVE_ARTIFACTS", "true")
+    store = f"sqlite:///{tmp_path / 'server.db'}"
+    initialize_backend_stores(store, store, "mlflow-artifacts:/")
+    with warnings.catch_warnings(action="ignore"):
+        from mlflow.server.fastapi_app import app
+    server = Server(Config(app, lifespan="off", log_config=None))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=server.run, args=([listener],))
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.mark.slow
