@@ -67,23 +67,21 @@ def keep_first(count: int) -> None:
 
     torch must not have initialised CUDA. Raises LookupError where there are fewer.
     """
+    if visible_devices().known:
+        os.environ.update(showing(_first(count)))
+
+
+def device_after(count: int) -> str:
+    """Return the name of the GPU after the first `count` of this process's. Raises LookupError
+    where there is none."""
+    return _first(count + 1)[-1]
+
+
+def _first(count: int) -> tuple[str, ...]:
     devices = visible_devices()
-    if not devices.known:
-        return
     if len(devices.names) < count:
         raise LookupError(f"this run takes {count} GPUs, and there are {devices.described()}")
-    os.environ.update(showing(devices.names[:count]))
-
-
-def beyond(first: int, count: int) -> tuple[str, ...]:
-    """The names of `count` of this process's GPUs after the `first`. Raises LookupError where there
-    are fewer."""
-    devices = visible_devices()
-    names = devices.names[first : first + count]
-    if len(names) < count:
-        taken = first + count
-        raise LookupError(f"this run takes {taken} GPUs, and there are {devices.described()}")
-    return names
+    return devices.names[:count]
 
 
 @cache

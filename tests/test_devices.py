@@ -11,7 +11,7 @@ from isosweep.devices import (
     CUDA,
     HIP,
     ROCR,
-    beyond,
+    device_after,
     keep_first,
     showing,
     torch_is_for_rocm,
@@ -88,9 +88,9 @@ def test_a_process_keeps_the_first_of_its_gpus(monkeypatch: pytest.MonkeyPatch) 
     keep_first(2)
     assert os.environ[CUDA] == f"{A},{B}"
     # A generator has one after those that train.
-    assert beyond(1, 1) == (B,)
+    assert device_after(1) == B
     with pytest.raises(LookupError, match="takes 3 GPUs, and there are 2 here"):
-        beyond(2, 1)
+        device_after(2)
     keep_first(1)
     assert os.environ[CUDA] == A
     with pytest.raises(LookupError, match=f"takes 2 GPUs, and there are 1 here: {CUDA}={A}"):

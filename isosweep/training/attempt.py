@@ -17,7 +17,7 @@ from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
 from isosweep.config.trust import executed_by_run, read_checked, require_unpickled
-from isosweep.devices import beyond, keep_first, showing
+from isosweep.devices import device_after, keep_first, showing
 from isosweep.errors import RecordError, RefusedError, SettingError
 from isosweep.files import JsonObject
 from isosweep.models.weights import weights
@@ -314,7 +314,7 @@ def _generator(session: Session, directory: str) -> "AbstractContextManager[Besi
     from isosweep.training.beside import LOADING_S, Beside
 
     shown = spec.device == "cuda" and rank.leads
-    environment = showing(beyond(spec.devices, 1)) if shown else {}
+    environment = showing([device_after(spec.devices)]) if shown else {}
     work = {"run_dir": job.run_dir, "directory": directory, "trust": job.trust}
     # Who follows the run would end it after twice that time, and not say why.
     patience = LOADING_S if job.stuck_after_s is None else job.stuck_after_s / 2
