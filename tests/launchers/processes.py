@@ -40,7 +40,8 @@ def order_of(launcher: LocalLauncher, root: Path, job: dict[str, Any], place: in
 def start(launcher: LocalLauncher, root: Path, code: str, place: int = 0) -> Attempt:
     """Execute `code`, in a process whose run lies at `root`."""
     order = order_of(launcher, root, {"code": code}, place)
-    assert launcher.submit([order]) == [None]
+    refused = launcher.submit([order])
+    assert refused == [None], refused
     return order.attempt
 
 

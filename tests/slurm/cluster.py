@@ -18,7 +18,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.slurm.configuration import GRES_CONF, SLURM_CONF
@@ -44,11 +43,6 @@ STOP_GRACE_S = 20.0
 CANCEL_GRACE_S = 8.0
 POLL_S = 0.05
 LOG_TAIL_LINES = 20
-# Linux's sockaddr_un.sun_path holds 108 bytes, one of them the final zero (man 7 unix).
-UNIX_SOCKET_PATH_BYTES = 107
-# slurmd names a step's socket NODE_JOB.STEP; the batch step is 0xfffffffb (slurm.h), and a job
-# at most 67108863, the default of MaxJobId (man slurm.conf).
-LONGEST_STEP_SOCKET = "n1_67108863.4294967291"
 
 
 class SlurmStartError(RuntimeError):
@@ -88,26 +82,13 @@ class SlurmCluster:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
         """Return once all nodes are idle; else raise `SlurmStartError`."""
         if missing := missing_parts():
             raise SlurmStartError(f"this machine lacks: {', '.join(missing)}")
-        if any(self.run_dir.iterdir()):
-            raise SlurmStartError(f"the run directory is not empty: {self.run_dir}")
-        longest_socket = self.run_dir / "slurmd-n1" / LONGEST_STEP_SOCKET
-        if (length := len(os.fsencode(longest_socket))) > UNIX_SOCKET_PATH_BYTES:
-            raise SlurmStartError(
-                f"the run directory's path is too long for a unix socket: {longest_socket} has "
-                f"{length} bytes, more than {UNIX_SOCKET_PATH_BYTES}"
-            )
         self._deadline = time.monotonic() + START_TIMEOUT_S
         try:
             self._start_daemons()

@@ -81,17 +81,6 @@ def test_an_array_that_was_submitted_with_another_begins_after_it(
     all_are(launcher, states, "ended", "missing")
 
 
-def test_runs_beyond_the_largest_array_go_as_another(tmp_path: Path) -> None:
-    launcher = launcher_of(tmp_path, "true")
-    run = plan_of(make_config(*SETTINGS)).runs[0]
-    # MaxArraySize of the cluster is 101.
-    scripts = launcher.scripts([run] * 150, tmp_path)
-    assert [len(runs) for runs, _ in scripts] == [101, 49]
-    states = submitted(launcher, orders_of(tmp_path, 101))
-    assert launcher.stop(states, kill=True) is None
-    all_are(launcher, states, "ended", "missing")
-
-
 def test_a_failing_line_of_setup_is_told_in_its_own_words(tmp_path: Path) -> None:
     setup = "launcher.slurm.setup=['. /no/such/environment']"
     launcher = launcher_of(tmp_path, "exit 1", setup)
