@@ -1,8 +1,8 @@
 """Who follows a sweep: one process at a time, the one that claimed the highest number.
 
-    drivers/2.json   {"user", "by": {host, pid, start}, "unix_time", "left"}
+    drivers/2.json   {"user", "by": {host, pid, start}, "unix_time", "exit_status"}
 
-A driver replaces its own file every BEAT_S s, and with its exit status (`left`) when it leaves.
+A driver replaces its own file every BEAT_S s, and when it leaves with its `exit_status`.
 """
 
 import getpass
@@ -26,13 +26,13 @@ DRIVER_SILENCE_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """A process that follows, or followed, a sweep. `left`: its exit status once it has left."""
+    """A process that follows a sweep, or did: then `exit_status` is there, if it could write it."""
 
     number: int
     by: Process
     user: str
     unix_time: float
-    left: int | None = None
+    exit_status: int | None = None
 
 
 _DRIVER = TypeAdapter(Driver)
@@ -52,7 +52,7 @@ def living_driver(directory: Path) -> Driver | None:
         words = str(error).replace("\n", " ")
         rule = "remove it if no process follows the sweep"
         raise RecordError(f"{path}: not a driver of a sweep ({words}); {rule}") from None
-    if not driver or driver.left is not None:
+    if not driver or driver.exit_status is not None:
         return None
     alive = driver.by.alive()
     if alive is None:
@@ -75,7 +75,7 @@ class Claim:
             return
         self._over.set()
         self._thread.join()
-        self._driver = replace(self._driver, left=status)
+        self._driver = replace(self._driver, exit_status=status)
         self._write()
 
     def _beat(self) -> None:

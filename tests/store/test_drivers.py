@@ -30,7 +30,7 @@ def test_the_second_is_told_who_follows_and_since_when(tmp_path: Path) -> None:
     assert abs(second.unix_time - time.time()) < 60
     claim.release(1)
     assert living_driver(tmp_path) is None
-    assert (read_json(tmp_path / "1.json") or {})["left"] == 1
+    assert (read_json(tmp_path / "1.json") or {})["exit_status"] == 1
     claimed(tmp_path).release(0)
 
 
