@@ -32,7 +32,7 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
-from isosweep.machine import keeping_all
+from isosweep.machine import garbage_collection_paused
 from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.plan.standing import run_standing
@@ -47,7 +47,7 @@ from isosweep.store.warnings import HealthWarning
 _MOST_POINTS = 24
 
 
-@keeping_all()
+@garbage_collection_paused()
 def load_sweep(
     paths: SweepPaths,
     axes: dict[str, Any] | None = None,

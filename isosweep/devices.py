@@ -28,18 +28,18 @@ class Devices:
         return bool(self.names) or "=" in self.source
 
     def described(self) -> str:
-        """How many there are, and the list that was inherited."""
+        """Return how many there are, with the list that was inherited."""
         return f"{len(self.names)} here: {self.source}"
 
     def share(self, number: int, size: int) -> tuple[str, ...]:
-        """The names of share `number`, of `size` devices each; numbers past the last begin anew."""
+        """Return the names of share `number`, of `size` devices each; the first again after all."""
         shares = max(1, len(self.names) // size)
         first = number % shares * size
         return self.names[first : first + size]
 
 
 def visible_devices() -> Devices:
-    """The GPUs that torch would show to this process, without importing it."""
+    """Return the GPUs that torch would show to this process, without importing it."""
     hip, rocr, cuda = (os.environ.get(name) for name in (HIP, ROCR, CUDA))
     present = _driver_devices()
     if torch_is_for_rocm():
@@ -56,7 +56,7 @@ def visible_devices() -> Devices:
 
 
 def showing(names: Sequence[str]) -> dict[str, str]:
-    """The variables of a process that is to see these GPUs and no more."""
+    """Return the environment variables by which a process sees these GPUs and no more."""
     text = ",".join(names)
     # vLLM refuses two that differ (vllm/platforms/rocm.py).
     return {CUDA: text, HIP: text} if torch_is_for_rocm() else {CUDA: text}
@@ -94,7 +94,7 @@ def torch_is_for_rocm() -> bool:
 
 
 def _driver_devices() -> int:
-    """GPUs that the driver of NVIDIA, or AMD's for ROCm, shows; 0 where there is none."""
+    """Return how many GPUs the driver of NVIDIA, or AMD's for ROCm, shows; 0 without one."""
     if not torch_is_for_rocm():
         return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
     # Nodes of this topology are CPUs too, whose id as a GPU is 0.

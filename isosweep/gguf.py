@@ -39,8 +39,8 @@ _LEAST_CHARACTERS = 3
 _NEAREST = "model.path=DIRECTORY of the same model saved by save_pretrained"
 
 
-def in_package(source: str) -> Path | None:
-    """The GGUF file of the hub's model `source` in an installed package; None if there is none."""
+def packaged_file(source: str) -> Path | None:
+    """Return the GGUF file of the hub's model `source` in an installed package, or None."""
     if source not in PACKAGED:
         return None
     package, name = PACKAGED[source]
@@ -50,14 +50,14 @@ def in_package(source: str) -> Path | None:
     return file if file is not None and file.is_file() else None
 
 
-def origin(directory: Path) -> str | None:
-    """SHA-256 of the GGUF file that `directory` was made of; None if it was not."""
+def gguf_digest(directory: Path) -> str | None:
+    """Return the SHA-256 of the GGUF file that `directory` was made of, or None."""
     document = read_json(directory / _ORIGIN)
     return None if document is None else str(document["sha256"])
 
 
-def converted(file: Path) -> Path:
-    """The directory with `file` as config.json, safetensors and tokenizer; made on first use.
+def convert(file: Path) -> Path:
+    """Return a directory with `file` as config.json, safetensors and tokenizer, made on first use.
 
     Raises SettingError where the file or its tokenizer is unusable, or the package `gguf` absent.
     """
@@ -75,7 +75,7 @@ def converted(file: Path) -> Path:
     directory = Path(HF_ASSETS_CACHE, "isosweep", f"gguf-{_VERSION}", digest[:16])
     try:
         # A cache that others have filled may be read-only.
-        if origin(directory) is None:
+        if gguf_digest(directory) is None:
             _make(file, digest, directory)
     except OSError as error:
         rule = f"cannot be kept converted in {directory.parent} ({error.strerror or error})"
@@ -87,7 +87,7 @@ def _make(file: Path, digest: str, directory: Path) -> None:
     """Convert `file`, unless another process has meanwhile; whole or not there."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{directory}.lock"):
-        if origin(directory) is not None:
+        if gguf_digest(directory) is not None:
             return
         being_made = directory.with_name(f"{directory.name}.{os.getpid()}")
         sys.stderr.write(f"reading {file} once; what it becomes is kept in {directory}\n")
@@ -102,7 +102,7 @@ def _make(file: Path, digest: str, directory: Path) -> None:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """No progress bar and no warning: what matters of them is said in other words."""
+    """Suppress progress bars and warnings of transformers."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()
@@ -155,7 +155,7 @@ def _convert(file: Path, directory: Path) -> None:
 
 
 def _fault_of(tokenizer: Any) -> str | None:
-    """What is wrong with a tokenizer; None if text comes back through it, and in words."""
+    """Return what is wrong with a tokenizer; None if text comes back through it in few tokens."""
     text = _SAMPLE
     if tokenizer.chat_template:
         messages = [{"role": "user", "content": _SAMPLE}]

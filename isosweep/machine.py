@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 @contextmanager
-def keeping_all() -> Iterator[None]:
-    """No search for garbage while much is made and all of it is kept: it finds none, and takes a
-    fifth of the time."""
+def garbage_collection_paused() -> Iterator[None]:
+    """Pause the garbage collector while much is made and all of it is kept: it would find nothing
+    and take a fifth of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -21,7 +21,7 @@ def keeping_all() -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """Cores that this process may run on, by its affinity where the system has one."""
+    """Return how many cores this process may run on, by its affinity if the system has one."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -37,7 +37,7 @@ def process_alive(pid: int) -> bool:
 
 
 def process_owner(pid: int) -> int | None:
-    """The user id that the process runs under; None if it has ended, or the system does not say."""
+    """Return the user id of the process; None if it has ended, or the system does not say."""
     try:
         return Path(f"/proc/{pid}").stat().st_uid
     except OSError:
@@ -45,7 +45,7 @@ def process_owner(pid: int) -> int | None:
 
 
 def process_start(pid: int) -> int | None:
-    """When the process began, in the kernel's ticks since boot; None if it has ended.
+    """Return when the process began, in the kernel's ticks since boot; None if it has ended.
 
     With the id it names a process for good, as ids alone are used again. Linux only.
     """

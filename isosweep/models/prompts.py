@@ -45,7 +45,7 @@ def prompt_tokens(
 
 
 def stop_tokens(generation: GenerationConfig, model: ModelConfig, tokenizer: Any) -> list[int]:
-    """Tokens of `generation.stop`, which end an answer besides those that the model was saved with.
+    """Return the tokens of `generation.stop`, which end an answer besides the model's own.
 
     Raises SettingError for a text that is not one token of the model.
     """

@@ -11,7 +11,7 @@ from typing import Any
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
 from isosweep.config.model_files import ADAPTER, MERGED, architecture_from_config, models_in
 from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
-from isosweep.gguf import PACKAGED, origin, quiet_transformers
+from isosweep.gguf import PACKAGED, gguf_digest, quiet_transformers
 from isosweep.models.builtin import IDENTITY, builtin_model
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -29,7 +29,7 @@ Missing = list[tuple[str, str]]
 
 
 def weights(model: ModelConfig) -> str:
-    """What `from_pretrained` and vLLM load: a directory; a hub name only where none is cached.
+    """Return what `from_pretrained` and vLLM load: a directory, or a hub name if none is cached.
 
     A snapshot's directory is found without a network, which a name is not on every node.
     """
@@ -37,7 +37,7 @@ def weights(model: ModelConfig) -> str:
 
 
 def _directory(model: ModelConfig) -> Path | None:
-    """Where the weights lie on this machine; None for a hub model that is not in its cache."""
+    """Return where the weights lie on this machine; None for a hub model that is not cached."""
     if model.location is not None:
         return model.location
     if model.source == BUILTIN_MODEL:
@@ -49,7 +49,7 @@ def _directory(model: ModelConfig) -> Path | None:
 
 
 def content_identity(model: ModelConfig) -> list[str]:
-    """What distinguishes this model from any other, without reading all of it.
+    """Return what distinguishes this model from any other, without reading all of it.
 
     Of a GGUF file: its sha256. Of a directory: the sha256 of every small file that changes what is
     sampled, and of each weights file its size, header and `_SAMPLES` pieces: weights that were
@@ -64,7 +64,7 @@ def _weights_identity(model: ModelConfig) -> list[str]:
         if model.source == BUILTIN_MODEL:
             return [IDENTITY]
         return [model.source, model.revision or ""]
-    if (file_digest := origin(model.location)) is not None:
+    if (file_digest := gguf_digest(model.location)) is not None:
         return [f"gguf {file_digest}"]
     identity = [
         f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}"
@@ -85,7 +85,7 @@ def _small_files(directory: Path) -> list[Path]:
 
 
 def missing_weights(model: ModelConfig) -> Missing:
-    """What keeps the model from loading here, each with what to do about it; [] if nothing."""
+    """Return what keeps the model from loading here, each with what to do about it."""
     if (directory := _directory(model)) is not None:
         return _missing_in(model, directory)
     from huggingface_hub.constants import HF_HUB_CACHE
@@ -153,8 +153,8 @@ def _is_pointer(file: Path) -> bool:
 
 
 def _load_fault(directory: Path) -> str | None:
-    """What transformers finds amiss when it loads the model to the `meta` device, where tensors
-    have no values; None for nothing."""
+    """Return what transformers finds amiss when it loads the model to the `meta` device, where
+    tensors have no values; None for nothing."""
     from transformers import AutoModelForCausalLM
 
     try:
@@ -175,8 +175,8 @@ def _load_fault(directory: Path) -> str | None:
 
 
 def load_difference(report: Mapping[str, Any]) -> str | None:
-    """How the tensors of the files differ from the model's, by transformers' report of loading
-    (`output_loading_info=True`); None if each has its place."""
+    """Return how the tensors of the files differ from the model's, by transformers' report of
+    loading (`output_loading_info=True`); None if each has its place."""
     missing, unused = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
     parts = [
         f"{name} has shape {list(found)}, and config.json implies {list(wanted)}"

@@ -15,7 +15,7 @@ from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.trust import read_checked, read_from
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
-from isosweep.machine import keeping_all
+from isosweep.machine import garbage_collection_paused
 from isosweep.modes.terminal import printable, typed
 from isosweep.modes.typed_settings import require_settings_of
 from isosweep.plan.cells import Plan, plan_from_document
@@ -130,7 +130,7 @@ def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
     ]
 
 
-@keeping_all()
+@garbage_collection_paused()
 def read_sweep(root: Path) -> StoredSweep:
     """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
     document = _document(root / "plan.json")

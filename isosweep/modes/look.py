@@ -8,7 +8,7 @@ from pathlib import Path
 from isosweep.config.health import HealthConfig
 from isosweep.files import file_system_time
 from isosweep.launchers.launcher import Observed
-from isosweep.machine import keeping_all
+from isosweep.machine import garbage_collection_paused
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
@@ -55,7 +55,7 @@ class Sight:
         return own or (self.observed.job_id if self.observed else None)
 
 
-@keeping_all()
+@garbage_collection_paused()
 def look(
     sweep: StoredSweep,
     jobs: Jobs,

@@ -80,7 +80,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
 def _packages(
     config: SweepConfig, variants: Sequence[Variant], tasks: Sequence[TaskConfig]
 ) -> dict[str, str]:
-    """The packages that this plan imports, each with what to do where it is missing."""
+    """Return the packages that this plan imports, each with what to do where it is missing."""
     packages = [*ANALYSIS]
     packages += ["mlflow"] if config.tracking.name == "mlflow" else []
     packages += ["optuna"] if config.search.searches else []
@@ -112,7 +112,7 @@ def require_packages(*names: str) -> None:
 
 
 def missing_vllm(config: SweepConfig) -> Missing:
-    """What `generation=vllm` lacks here: vLLM, in a version that TRL supports."""
+    """Return what `generation=vllm` lacks here: vLLM, in a version that TRL supports."""
     if config.generation.name != "vllm":
         return []
     # Two builds of one module: PyPI's vllm is for CUDA.
@@ -135,7 +135,7 @@ def _missing_program(config: SweepConfig) -> Missing:
 
 
 def missing_devices(config: SweepConfig) -> Missing:
-    """What is missing of the GPUs, each with what to do about it; [] if nothing."""
+    """Return what is missing of the GPUs, each with what to do about it."""
     if config.hardware.device == "cpu" or config.launcher.name == "ray":
         return []
     if config.launcher.name == "slurm":
@@ -166,7 +166,7 @@ def missing_devices(config: SweepConfig) -> Missing:
 
 
 def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
-    """Whether one run of each variant loads on its host."""
+    """Return what host memory is missing to load a run of the largest variant."""
     sizes = (
         host_bytes(each.config.model.architecture, each.config.recipe, config.hardware).total
         for each in variants
@@ -188,7 +188,7 @@ def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Mi
 
 
 def _missing_sandbox() -> Missing:
-    """What keeps this machine from running programs that nobody has read; nodes may differ."""
+    """Return what keeps programs that nobody has read from running here; nodes may differ."""
     try:
         Sandbox().close()
     # Of a system that is no Linux any.
