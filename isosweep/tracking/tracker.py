@@ -197,7 +197,7 @@ class Tracker:
                 self._stored = self.backend.open()
                 self._synced.clear()
             stored = self._stored
-            if None not in stored or stored[None].closed:
+            if None not in stored:
                 name = f"all of {self._paths.root.name}"
                 stored[None] = self.backend.create(None, name, self._began())
             for planned in self._plan.runs:
@@ -356,7 +356,7 @@ class BackgroundTracker:
         self._tracker, self._interval_s, self._join_s = tracker, interval_s, join_s
         self._say, self._remedy = say, remedy
         self._stop = threading.Event()
-        # What is wrong with the store at present; "" if it works.
+        # What is wrong with the store at present.
         self._fault = ""
         self._status: RunStatus | None = None
         self._thread = threading.Thread(target=self._work, name="isosweep-tracking", daemon=True)
@@ -391,15 +391,13 @@ class BackgroundTracker:
         self._try(lambda: self._tracker.finish(self._status))
 
     def _try(self, step: Callable[[], object]) -> None:
-        name = self._tracker.backend.name
+        name, before, self._fault = self._tracker.backend.name, self._fault, ""
         try:
             step()
         except Exception as error:
             self._fault = f"{name}: {fault(error)}"
-        else:
-            if self._fault:
-                self._say(f"tracking: {name}: it works again and is up to date")
-            self._fault = ""
+        if before and not self._fault:
+            self._say(f"tracking: {name}: it works again and is up to date")
 
 
 def fault(error: BaseException) -> str:
