@@ -5,31 +5,41 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from isosweep.config.axes import combinations
+from isosweep.config.difficulty import DIFFICULTIES
+from isosweep.config.evaluation_sets import on_parts, on_sets
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import TaskConfig
 from isosweep.difficulty.measurement import (
     Measurement,
     bucket_rewards,
     buckets_of,
     measurement_path,
     read_measurement,
-    temperature_of,
 )
-from isosweep.difficulty.selection import choose_variants, load_selection, select
+from isosweep.difficulty.selection import (
+    ChosenVariant,
+    choose_variants,
+    load_selection,
+    select,
+    store_selection,
+)
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import append_line
-from isosweep.models.weights import content_identity
-from isosweep.modes.difficulty import measured_configs
+from isosweep.models.weights import content_identity, weights
+from isosweep.modes.difficulty import measure, measured_configs
+from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
-from isosweep.tasks import problem_pool
-from isosweep.tasks.sets import hold_problems
+from isosweep.tasks import problem_pool, problem_sets
+from isosweep.tasks.sets import hold_problems, problems_of_sets
 from tests.conftest import isosweep, make_config
 from tests.models.checkpoints import save_family
+from tests.modes.looked_after import terminal
 
 SIZES = ("task.num_train_problems=24", "task.num_eval_problems=8")
 K = 16
@@ -66,15 +76,6 @@ def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
     return measurement, dict(rates)
 
 
-def test_problems_are_measured_at_the_temperature_that_they_are_trained_at() -> None:
-    for axis in ("recipe.temperature:[0.5,0.9]", "recipe:[isocompute_hard,grpo]"):
-        variants = combinations(make_config(f"grid.axes={{{axis}}}"))
-        assert [temperature_of(variant.config) for variant in variants] == [
-            variant.config.recipe.temperature for variant in variants
-        ]
-        assert len(measured_configs(make_config(f"grid.axes={{{axis}}}"))) == 2
-
-
 def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
     own = ("temperature=0.7", "temperature=0.9", "samples_per_problem=3", "seed=9")
     trained = ("recipe.temperature=0.5", "recipe.top_p=0.9", "task.max_completion_tokens=3")
@@ -83,12 +84,27 @@ def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
     assert len({measurement_path(config, tmp_path) for config in configs}) == len(ways)
 
 
-def test_every_success_rate_has_a_difficulty() -> None:
-    rates = {count / k for k in range(1, 129) for count in range(k + 1)}
-    assert not [rate for rate in rates if not buckets_of(rate)]
+@pytest.mark.train
+def test_a_measurement_is_what_is_sampled_before_training(tmp_path: Path) -> None:
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.policy import load_policy
+
+    sizes = ("difficulty.max_problems=24", "difficulty.samples_per_problem=4")
+    sampling = ("recipe.temperature=0.7", "recipe.top_p=0.9", "task.max_completion_tokens=6")
+    same = ("evaluation.samples_per_problem=4", "evaluation.temperature=0.7")
+    config = config_in(tmp_path, *sampling, *sizes, *same)
+    (single,) = measured_configs(config)
+    measured = measure(single, terminal())
+    spec = run_spec(config, num_generations=2, problems_per_batch=1, seed=0, micro_batch=1)
+    policy, tokenizer = load_policy(spec, weights(spec.model))
+    found = Evaluator(spec, tokenizer, problems=measured.problems, top_p=0.9)(policy)
+    assert found.successes == measured.successes
+    assert 0 < sum(found.successes) < 4 * 24
 
 
 def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
+    rates = {count / k for k in range(1, 129) for count in range(k + 1)}
+    assert not [rate for rate in rates if not buckets_of(rate)]
     rewards = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
     assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0, "very_easy": 1.0}
 
@@ -190,8 +206,6 @@ def test_a_measurement_survives_torn_lines_and_repeated_batches(tmp_path: Path) 
 
 
 def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
-    from isosweep.plan.spec import run_spec
-
     def run_id(difficulty: str) -> str:
         config = config_in(tmp_path, f"task.difficulty={difficulty}", *SIZES)
         sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 4}
@@ -226,43 +240,107 @@ def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> No
 
 
 @pytest.mark.train
+@pytest.mark.train
 def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> None:
     config = make_config().model
-    saved = save_family(tmp_path / "a", "Qwen2")
-    shutil.copytree(saved, tmp_path / "b")
-    first = content_identity(replace(config, path=str(saved)))
-    copy = replace(config, path=str(tmp_path / "b"))
-    assert content_identity(copy) == first
-    weights = tmp_path / "b" / "model.safetensors"
+    saved, copied = save_family(tmp_path / "a", "Qwen2"), tmp_path / "b"
+    shutil.copytree(saved, copied)
+
+    def identity(path: Path) -> str:
+        return str(content_identity(replace(config, path=str(path))))
+
+    known = [identity(saved)]
+    assert identity(copied) == known[0]
+    weights = copied / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    changed = content_identity(copy)
-    assert changed != first
-    known = [str(changed)]
-    for name in (
-        *("chat_template.jinja", "generation_config.json", "special_tokens_map.json"),
-        *("added_tokens.json", "vocab.txt", "model.safetensors.index.json"),
-    ):
-        (tmp_path / "b" / name).write_text("{}")
-        known.append(str(content_identity(copy)))
-    assert len({*known, str(first)}) == 8
-    (tmp_path / "b" / "README.md").write_text("What it was trained on.")
-    assert str(content_identity(copy)) == known[-1]
+    known.append(identity(copied))
+    for name in ("chat_template.jinja", "generation_config.json", "added_tokens.json", "vocab.txt"):
+        (copied / name).write_text("{}")
+        known.append(identity(copied))
+    assert len(set(known)) == 6
+    (copied / "README.md").write_text("What it was trained on.")
+    assert identity(copied) == known[-1]
 
 
 def test_tracking_shows_the_reward_of_each_difficulty() -> None:
-    from isosweep.compute import Compute
     from isosweep.tracking.points import heldout_points
     from tests.tracking.sweeps import make_plan, record
 
-    spent = Compute(training_flops=3.0, training_hardware_flops=4.0)
-    own = replace(record(1), compute=spent, successes=(1, 3), samples_per_problem=4)
+    own = replace(record(1), successes=(1, 3), samples_per_problem=4)
     (point,) = heldout_points([own], make_plan(), rates=(0.0625, 0.5))
-    shown = point.values
-    assert shown["heldout/reward_hard"] == 0.25
-    assert shown["heldout/reward_easy"] == 0.75
-    assert shown["heldout/avg_at_k"] == 0.5
-    assert (shown["compute/hardware_flops"], shown["compute/model_share"]) == (4.0, 0.75)
+    shown = {name: point.values[f"heldout/reward_{name}"] for name in ("hard", "easy")}
+    assert shown == {"hard": 0.25, "easy": 0.75}
     (point,) = heldout_points([own], make_plan())
     assert not [name for name in point.values if "reward_" in name]
+
+
+# Parts of a mixture, and further evaluation sets.
+
+MIXED = (
+    *("task=sort_mix", "task.num_train_problems=24", "task.num_eval_problems=16"),
+    "task.mixture.parts.long.difficulty=hard",
+)
+
+
+def load_as_a_worker(variant: ChosenVariant, tasks: Iterable[TaskConfig], folder: Path) -> None:
+    run = RunPaths(folder / "sweeps" / "runs" / "r")
+    for selection in variant.selections:
+        store_selection(run, selection)
+    for task in tasks:
+        load_selection(run, task)
+
+
+def test_each_part_of_a_mix_is_a_set_beside_what_is_trained_on(tmp_path: Path) -> None:
+    parts = ("hard", "easy")
+    mix = ("task.difficulty={hard:0.5,easy:0.5}", *SIZES)
+    sets = ",".join(f"{part}:{{task:{{difficulty:{part},num_eval_problems:12}}}}" for part in parts)
+    config = config_in(tmp_path, *mix, f"evaluation.sets={{{sets}}}")
+    _, rates = measured(config)
+    (variant,) = choose_variants(config)
+    assert variant.config.task == choose_variants(config_in(tmp_path, *mix))[0].config.task
+    assert len(variant.selections) == 3
+    found = problems_of_sets(variant.config, variant.problems.training)
+    trained = {problem.problem_id for problem in variant.problems.training}
+    for part in parts:
+        low, high = DIFFICULTIES[part]
+        assert len(found[part]) == 12
+        assert all(low <= rates[problem.problem_id] <= high for problem in found[part])
+        assert not trained & {problem.problem_id for problem in found[part]}
+    load_as_a_worker(variant, (on.task for on in on_sets(variant.config).values()), tmp_path)
+    assert problems_of_sets(variant.config, variant.problems.training) == found
+    more = config_in(tmp_path, *mix, f"evaluation.sets={{{sets.replace(':12', ':80')}}}")
+    with pytest.raises(SettingError) as caught:
+        choose_variants(more)
+    assert caught.value.setting == "evaluation.sets.hard.task.difficulty"
+
+
+def test_a_part_has_problems_of_its_difficulty_and_the_others_are_as_they_were(
+    tmp_path: Path,
+) -> None:
+    config = config_in(tmp_path, *MIXED)
+    _, rates = measured(on_parts(config)["long"])
+    (variant,) = choose_variants(config)
+    long, short = variant.config.task.parts.values()
+    chosen = [*problem_sets(long).training, *problem_sets(long).heldout]
+    assert len(chosen) == 20
+    assert all(rates[problem.problem_id] <= 0.0625 for problem in chosen)
+    assert short == config.task.parts["short"]
+    drawn = [problem.prompt for problem in variant.problems.training]
+    assert drawn[:12] == [problem.prompt for problem in problem_sets(long).training]
+    assert len(variant.selections) == 1
+    load_as_a_worker(variant, variant.config.task.parts.values(), tmp_path)
+    assert problem_sets(variant.config.task) == variant.problems
+
+
+def test_a_mixture_that_is_not_measured_is_planned_and_not_run(tmp_path: Path) -> None:
+    config = config_in(tmp_path, *MIXED)
+    configs = measured_configs(config)
+    assert [single.task.name for single in configs] == ["long", "short"]
+    assert {single.task.completion_limit for single in configs} == {7}
+    with pytest.raises(SettingError, match="has not been measured") as caught:
+        choose_variants(config)
+    assert caught.value.setting == "task.mixture.parts.long.difficulty"
+    (variant,) = choose_variants(config, measured=False)
+    assert variant.unmeasured
