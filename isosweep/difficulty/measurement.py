@@ -7,8 +7,8 @@ complete file is all that choosing takes: no package of the task, no model, no n
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from isosweep.config.difficulty import DIFFICULTIES
@@ -48,13 +48,6 @@ class Measurement:
     def complete(self) -> bool:
         """Whether every problem is measured."""
         return self.total > 0 and len(self.problems) == self.total
-
-    def without(self, problem_ids: Collection[str]) -> "Measurement":
-        """The same, of all other problems."""
-        pairs = zip(self.problems, self.successes, strict=True)
-        kept = [pair for pair in pairs if pair[0].problem_id not in problem_ids]
-        problems, successes = zip(*kept, strict=True) if kept else ((), ())
-        return replace(self, problems=problems, successes=successes)
 
 
 def measurement_path(config: SweepConfig, sweeps_dir: Path) -> Path:

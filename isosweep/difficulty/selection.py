@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -26,22 +27,17 @@ from isosweep.tasks.problem import shuffled
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Problems chosen by difficulty, and the `document` that a worker reads them from."""
+    """Problems chosen by difficulty, and the `document` that a worker reads them from, whose hash
+    is its name."""
 
     sets: ProblemSets
     document: JsonObject
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the document, which names it."""
-        return _sha256(self.document)
+    sha256: str
 
 
-def select(task: TaskConfig, measured: Measurement) -> Selection:
-    """The task's problems, chosen by `task.difficulty` and the hash of their prompts.
-
-    Raises SettingError where a range has too few.
-    """
+def select(task: TaskConfig, measured: Measurement, excluded: Collection[str] = ()) -> Selection:
+    """The task's problems, chosen by `task.difficulty` and the hash of their prompts, without those
+    whose ids are `excluded`. Raises SettingError where a range has too few."""
     shares = difficulty_shares(task.difficulty)
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
     by_share = [share.share for share in shares]
@@ -50,7 +46,8 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
         apportioned(task.num_train_problems, by_share),
         strict=True,
     )
-    left = shuffled(measured.problems, task.data_seed)
+    left = shuffled((p for p in measured.problems if p.problem_id not in excluded), task.data_seed)
+    total = len(left)
     heldout, training, shortages = list[Problem](), list[Problem](), list[str]()
     for share, (first, more) in zip(shares, counts, strict=True):
         inside = [p for p in left if share.low <= rates[p.problem_id] <= share.high]
@@ -62,7 +59,7 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
     if len(heldout) + len(training) < task.num_eval_problems + task.num_train_problems:
         rule = (
             f"with task.num_train_problems={task.num_train_problems} and task.num_eval_problems="
-            f"{task.num_eval_problems}, of {len(measured.problems)} measured problems "
+            f"{task.num_eval_problems}, of {total} measured problems "
             f"{', '.join(shortages)}"
         )
         nearest = "fewer of both, a larger difficulty.max_problems, or task.difficulty=[0,1]"
@@ -77,7 +74,7 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
             {"problem": asdict(problem), "success_rate": rates[problem.problem_id]}
             for problem in problems
         ]
-    return Selection(sets=sets, document=document)
+    return Selection(sets=sets, document=document, sha256=_sha256(document))
 
 
 def store_selection(run: RunPaths, selection: Selection) -> None:
@@ -156,14 +153,15 @@ def _chosen(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
             described = json.dumps(on.task.difficulty, sort_keys=True)
             return f"unmeasured-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
         require_complete(on, measured)
+        trained = set[str]()
         if beside_training:
             trained = {problem.problem_id for problem in problem_sets(config.task).training}
             # Nothing is trained on a set: one problem is the least that can be asked for.
-            measured, task = measured.without(trained), replace(task, num_train_problems=1)
-        selections.append(select(task, measured))
-        sha256 = selections[-1].sha256
-        use_problems(replace(on.task, selection_sha256=sha256), selections[-1].sets)
-        return sha256
+            task = replace(task, num_train_problems=1)
+        selection = select(task, measured, trained)
+        selections.append(selection)
+        use_problems(replace(on.task, selection_sha256=selection.sha256), selection.sets)
+        return selection.sha256
 
     if config.task.mixture is not None:
         parts = dict(config.task.mixture.parts)

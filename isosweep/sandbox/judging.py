@@ -43,7 +43,7 @@ class Sandbox:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         start = _SERVER.format(str(Path(__file__).parents[2]))
         with theirs:
-            self._server = subprocess.Popen(
+            self.server = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-B", "-c", start],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -57,15 +57,10 @@ class Sandbox:
             self.close()
             raise SandboxError("the kernel takes no seccomp filter, or the message above says why")
 
-    @property
-    def pid(self) -> int:
-        """The server."""
-        return self._server.pid
-
     def close(self) -> None:
         """End the server and what it runs."""
         self._control.close()
-        self._server.wait()
+        self.server.wait()
 
     def passes(self, program: str, tests: dict[str, Any], limits: Limits) -> bool:
         """Whether the program passes all tests. Raises ConnectionError where the sandbox ends."""

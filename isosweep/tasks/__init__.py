@@ -14,7 +14,7 @@ from typing import Any
 from isosweep.config.mixture import of_part
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.problem import Judged, Problem, ProblemSets, mixed, own_task, split
+from isosweep.tasks.problem import Judged, Problem, ProblemSets, mixed, split, task_of
 
 __all__ = [
     "Judged",
@@ -120,7 +120,7 @@ def judge(
 def judge_later(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> Callable[[], list[Judged]]:
-    """What `judge` gives, when it is called.
+    """Begin to judge; the function that is returned waits for what `judge` returns.
 
     Verifiers that run in processes of their own begin at once. Scores that this process computes
     wait until they are asked for: sorting's are cheap, and a user's function runs in the main
@@ -136,7 +136,7 @@ def _judged_by_parts(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> Callable[[], list[Judged]]:
     """`judge_later` of a mixture: every part judges the completions of its problems."""
-    owners = [own_task(task, problem) for problem in problems]
+    owners = [task_of(task, problem) for problem in problems]
     begun: list[tuple[list[int], Callable[[], list[Judged]]]] = []
     for part in task.parts.values():
         places = [place for place, owner in enumerate(owners) if owner is part]
@@ -154,7 +154,7 @@ def _judged_by_parts(
 
 
 def tells_answers(task: TaskConfig) -> bool:
-    """Whether the answers of completions can be told apart, so that they can be voted on."""
+    """Whether completions have answers that can be voted on."""
     if task.parts:
         return all(tells_answers(part) for part in task.parts.values())
     if task.custom is not None:
@@ -164,9 +164,9 @@ def tells_answers(task: TaskConfig) -> bool:
 
 
 def is_success(task: TaskConfig, score: float, problem: Problem | None = None) -> bool:
-    """Whether a completion of this score counts as a success in evaluation; `problem`: which it
-    answers, which the parts of a mixture are told by."""
-    return score >= (task if problem is None else own_task(task, problem)).success_at
+    """Whether a completion of this score, an answer to `problem`, counts as a success in
+    evaluation."""
+    return score >= (task if problem is None else task_of(task, problem)).success_at
 
 
 def problems_digest(

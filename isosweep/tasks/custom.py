@@ -9,28 +9,19 @@ has an example.
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 from isosweep.config.own_function import OwnFunction
 from isosweep.config.task import CustomConfig, TaskConfig
 from isosweep.config.trust import require_own
 from isosweep.tasks.problem import Judged, Problem, distinct, shuffled
 
-
-class _Returned(NamedTuple):
-    """What the user's function returned, checked."""
-
-    problems: Sequence[Problem]
-    score: Any
-    answer: Any = None
-
-
-_loaded: dict[str, _Returned] = {}
+# Problems, score and answer (or None) that the user's function returned, by the task's settings.
+_returned: dict[str, tuple[Sequence[Problem], Any, Any]] = {}
 
 
 def pool(task: TaskConfig, wanted: int) -> list[Problem]:
@@ -38,8 +29,8 @@ def pool(task: TaskConfig, wanted: int) -> list[Problem]:
 
     Raises SettingError where the function cannot be imported or returns something else.
     """
-    problems = distinct(_load(_custom(task)).problems)
-    chosen = shuffled(problems, task.data_seed)[:wanted]
+    problems, *_ = _load(task)
+    chosen = shuffled(distinct(problems), task.data_seed)[:wanted]
     # Its scores are tried before anything is launched.
     _judge(task, chosen[:1], [problem.answer for problem in chosen[:1]])
     return chosen
@@ -47,7 +38,7 @@ def pool(task: TaskConfig, wanted: int) -> list[Problem]:
 
 def tells_answers(task: TaskConfig) -> bool:
     """Whether the user's function returned a third one, for answers."""
-    return _load(_custom(task)).answer is not None
+    return _load(task)[2] is not None
 
 
 def judge_later(
@@ -63,24 +54,23 @@ def judge_later(
 def _judge(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> list[Judged]:
-    config = _custom(task)
-    own, wrong = _load(config), own_function(config).refused
-    with _exits_refused(config, "its score"):
-        returned = list(own.score(problems, completions))
-    if len(returned) != len(completions):
-        raise wrong(f"its score returned {len(returned)} numbers for {len(completions)}")
-    for value in returned:
+    assert task.custom is not None
+    (_, score, answer), own = _load(task), own_function(task.custom)
+    values = list(_called(own, "its score", score, problems, completions))
+    if len(values) != len(completions):
+        raise own.refused(f"its score returned {len(values)} numbers for {len(completions)}")
+    for value in values:
         number = float(value) if isinstance(value, Real) else math.nan
         if not 0 <= number <= 1:
-            raise wrong(f"its score returned {value!r}, which is no number in [0, 1]")
-    answers: list[Any] = [None] * len(returned)
-    if own.answer is not None:
-        with _exits_refused(config, "its answer"):
-            answers = list(map(own.answer, problems, completions))
-    for answer in answers:
-        if not isinstance(answer, str | None):
-            raise wrong(f"its answer returned {answer!r}, which is neither text nor None")
-    return [Judged(float(value), answer) for value, answer in zip(returned, answers, strict=True)]
+            raise own.refused(f"its score returned {value!r}, which is no number in [0, 1]")
+    answers: list[Any] = [None] * len(values)
+    if answer is not None:
+        pairs = zip(problems, completions, strict=True)
+        answers = [_called(own, "its answer", answer, *pair) for pair in pairs]
+    for text in answers:
+        if not isinstance(text, str | None):
+            raise own.refused(f"its answer returned {text!r}, which is neither text nor None")
+    return [Judged(float(value), text) for value, text in zip(values, answers, strict=True)]
 
 
 def own_function(config: CustomConfig) -> OwnFunction:
@@ -93,44 +83,38 @@ def own_function(config: CustomConfig) -> OwnFunction:
     )
 
 
-def _custom(task: TaskConfig) -> CustomConfig:
-    assert task.custom is not None
-    return task.custom
-
-
-def _load(config: CustomConfig) -> _Returned:
-    key = repr(config)
-    if key not in _loaded:
-        require_own({"task.custom": asdict(config)})
-        _loaded[key] = _call(config, own_function(config).load())
-    return _loaded[key]
-
-
-@contextmanager
-def _exits_refused(config: CustomConfig, what: str) -> Iterator[None]:
-    """Raise SettingError where the user's code ends the process, which would say nothing."""
+def _called(own: OwnFunction, name: str, function: Any, *values: Any, **named: Any) -> Any:
+    """What the user's code returns. Raises SettingError where it ends the process, which would say
+    nothing."""
     try:
-        yield
+        return function(*values, **named)
     except SystemExit as error:
-        raise own_function(config).refused(f"{what} called sys.exit({error.code})") from None
+        raise own.refused(f"{name} called sys.exit({error.code})") from None
 
 
-def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
-    parameters, wrong = config.parameters or {}, own_function(config).refused
+def _load(task: TaskConfig) -> tuple[Sequence[Problem], Any, Any]:
+    config, key = task.custom, repr(task.custom)
+    assert config is not None
+    if key not in _returned:
+        require_own({"task.custom": asdict(config)})
+        _returned[key] = _call(own_function(config), config.parameters or {})
+    return _returned[key]
+
+
+def _call(own: OwnFunction, parameters: dict[str, Any]) -> tuple[Sequence[Problem], Any, Any]:
+    function = own.load()
     try:
         inspect.signature(function).bind(**parameters)
     except TypeError as error:
-        raise wrong(f"does not take task.custom.parameters: {error}") from None
-    with _exits_refused(config, "it"):
-        returned = function(**parameters)
+        raise own.refused(f"does not take task.custom.parameters: {error}") from None
+    returned = _called(own, "it", function, **parameters)
     if not (isinstance(returned, tuple) and len(returned) in (2, 3)):
-        raise wrong(f"returned {type(returned).__name__}, not a pair (problems, score)")
-    own = _Returned(*returned)
-    problems = own.problems
+        raise own.refused(f"returned {type(returned).__name__}, not a pair (problems, score)")
+    problems, score, answer = (*returned, None)[:3]
     if not isinstance(problems, Sequence) or not all(isinstance(p, Problem) for p in problems):
-        raise wrong("its problems are no sequence of isosweep.tasks.Problem")
+        raise own.refused("its problems are no sequence of isosweep.tasks.Problem")
     for problem in problems:
         texts = problem.problem_id, problem.prompt, problem.answer, problem.metadata
         if not all(isinstance(text, str) for text in texts):
-            raise wrong(f"a problem's id, prompt, answer and metadata are text: {problem}")
-    return own
+            raise own.refused(f"a problem's id, prompt, answer and metadata are text: {problem}")
+    return problems, score, answer

@@ -14,8 +14,8 @@ from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
 from isosweep.tasks.problem import Judged, Problem
 from isosweep.tasks.rows import (
     Row,
+    column_value,
     first_row,
-    held,
     read_problems,
     refused,
     source,
@@ -182,7 +182,7 @@ def _laid_out(config: MathConfig) -> MathConfig:
 
 
 def _fits(row: Row, problem: str, answer: str, after: str | None) -> bool:
-    asked, found = held(row, problem), held(row, answer)
+    asked, found = column_value(row, problem), column_value(row, answer)
     texts = isinstance(asked, str) and isinstance(found, str | int | float)
     return texts and (after is None or after in str(found))
 

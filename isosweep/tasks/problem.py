@@ -104,7 +104,7 @@ def split(task: TaskConfig, problems: Sequence[Problem]) -> ProblemSets:
     )
 
 
-def own_task(task: TaskConfig, problem: Problem) -> TaskConfig:
+def task_of(task: TaskConfig, problem: Problem) -> TaskConfig:
     """The task that `problem` is of: of a mixture, the part."""
     return task.parts[problem.part] if isinstance(problem, PartProblem) else task
 

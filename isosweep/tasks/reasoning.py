@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from isosweep.config.choices import one_of
 from isosweep.config.task import TaskConfig
@@ -25,6 +25,9 @@ _SIZE = 2**14
 # A generator that repeats itself more often has too few problems for what is asked.
 _DRAWS_PER_PROBLEM = 10
 _DRAW_LIMIT_S = 120.0
+
+# A generator's entries: its name, its seed, and its parameters as JSON.
+Entries = tuple[str, int, str]
 
 
 def pool(task: TaskConfig, wanted: int) -> list[Problem]:
@@ -72,29 +75,20 @@ def judge_later(
     return begin_judging(score, [(entries, index, text) for index, text in pairs])
 
 
-class Entries(NamedTuple):
-    """A generator's entries; `parameters`: as JSON."""
-
-    generator: str
-    seed: int
-    parameters: str
-
-
 def _entries(task: TaskConfig) -> Entries:
     config = task.reasoning_gym
     assert config is not None
     parameters = json.dumps(config.parameters or {}, sort_keys=True)
-    return Entries(config.generator, task.data_seed * _SEED_STRIDE % _SEEDS, parameters)
+    return config.generator, task.data_seed * _SEED_STRIDE % _SEEDS, parameters
 
 
 @lru_cache(maxsize=4)
 def _generator(entries: Entries) -> Any:
     import reasoning_gym
 
-    parameters = json.loads(entries.parameters)
-    return reasoning_gym.create_dataset(
-        entries.generator, seed=entries.seed, size=_SIZE, **parameters
-    )
+    generator, seed, parameters = entries
+    own = json.loads(parameters)
+    return reasoning_gym.create_dataset(generator, seed=seed, size=_SIZE, **own)
 
 
 @lru_cache(maxsize=65536)

@@ -72,7 +72,7 @@ def read_problems(
     for number, row in _read_rows(config):
         for name in ("problem_column", *columns, "id_column", "level_column"):
             column = getattr(config, name)
-            if column is not None and held(row, column) is MISSING:
+            if column is not None and column_value(row, column) is MISSING:
                 rule = f"row {number} of {source(config)} has only {', '.join(row)}"
                 raise refused(config, name, rule)
         prompt, level = text(config, number, row, "problem_column"), None
@@ -81,7 +81,7 @@ def read_problems(
             problem_id = text(config, number, row, "id_column")
         if config.level_column is not None:
             # "Level 5" is 5.
-            digits = re.search(r"-?\d+(?:\.\d+)?", str(held(row, config.level_column)))
+            digits = re.search(r"-?\d+(?:\.\d+)?", str(column_value(row, config.level_column)))
             level = float(digits[0]) if digits else None
         found = answer(number, row)
         yield number, Problem(problem_id=problem_id, level=level, prompt=prompt, answer=found)
@@ -91,7 +91,7 @@ def read_problems(
 MISSING = object()
 
 
-def held(row: Row, column: str) -> Any:
+def column_value(row: Row, column: str) -> Any:
     """What a row has in a column, in which dots lead further: reward_model.ground_truth. Of a
     conversation the texts of its messages. MISSING where there is none."""
     value: Any = row
@@ -111,7 +111,7 @@ def text(config: RowsConfig, number: int, row: Row, name: str) -> str:
     if column is None:
         rule = "null is told from the first row by task.math alone; here it names a column"
         raise refused(config, name, rule)
-    value = held(row, column)
+    value = column_value(row, column)
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)
         if normalised(text):

@@ -42,7 +42,7 @@ def problems_of_sets(asked: Evaluated, training: Sequence[Problem]) -> dict[str,
             elif on.task.parts:
                 found[name] = _of_parts(on.task, asked.task, trained)
             else:
-                found[name] = _apart(on.task, trained)
+                found[name] = _not_trained_on(on.task, trained)
         except SettingError as error:
             raise of_set(name, error) from None
     return found
@@ -56,7 +56,7 @@ def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Pr
         wanted = part.num_eval_problems
         try:
             if part.difficulty is None:
-                problems = _apart(part, trained)
+                problems = _not_trained_on(part, trained)
             else:
                 problems = heldout_problems(asked.parts[name])[:wanted]
             if len(problems) < wanted:
@@ -70,7 +70,7 @@ def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Pr
     return found
 
 
-def _apart(task: TaskConfig, trained: _Trained) -> list[Problem]:
+def _not_trained_on(task: TaskConfig, trained: _Trained) -> list[Problem]:
     """The held-out problems of `task`, with others in the place of those that are trained on."""
     # Of `sort` the problems to train on come first.
     first = task.num_train_problems if task.sort else 0

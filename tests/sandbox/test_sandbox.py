@@ -266,13 +266,13 @@ def test_the_server_never_meets_programs_inputs_and_answers(sandbox: Sandbox) ->
     program, given, wanted = (f"{w}-{os.getpid()}-7391" for w in ("program", "input", "answer"))
     for tests in ({"pairs": [[given, wanted]]}, {"asserts": f"assert f({given!r}) == {wanted!r}"}):
         assert not sandbox.passes(f"'{program}'\ndef f(x): return x\nprint(input())", tests, LIMITS)
-    memory = b"".join(readable(sandbox.pid))
+    memory = b"".join(readable(sandbox.server.pid))
     assert b"isosweep.sandbox" in memory
     assert not [word for word in (program, given, wanted) if word.encode() in memory]
 
 
 def test_programs_are_the_first_to_go_where_memory_runs_out(sandbox: Sandbox) -> None:
-    assert Path(f"/proc/{sandbox.pid}/oom_score_adj").read_text() == "1000\n"
+    assert Path(f"/proc/{sandbox.server.pid}/oom_score_adj").read_text() == "1000\n"
 
 
 def readable(pid: int) -> Iterator[bytes]:
@@ -290,10 +290,10 @@ def test_programs_end_with_their_server() -> None:
     before, sandbox = processes(), Sandbox()
     with ThreadPoolExecutor(1) as pool:
         judged = pool.submit(prints, sandbox, "import time\ntime.sleep(30)", "1")
-        while not processes(sandbox.pid):
+        while not processes(sandbox.server.pid):
             time.sleep(0.01)
         began = time.monotonic()
-        os.kill(sandbox.pid, signal.SIGKILL)
+        os.kill(sandbox.server.pid, signal.SIGKILL)
         assert isinstance(judged.exception(), ConnectionError)
     sandbox.close()
     (orphan,) = processes() - before
