@@ -16,8 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from isosweep.files import make_directory
-from isosweep.launchers.items import QueueItem, merged
-from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
+from isosweep.launchers.launcher import Launcher, Observed, Order, QueueItem, Refused, merged
 from isosweep.launchers.liveness import Liveness, observe_process
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.patience import LEAST_S
@@ -180,11 +179,9 @@ class RunQueue:
                     self._active.remove(followed)
             except OSError as error:
                 failed = error
+        self._took = time.thread_time() - began
         if not self._stopping and now >= self._next_submit:
             self._submit(now)
-        # What runs execute in this process (launcher=inline) is no cost of looking at them.
-        inline = self.launcher.name == "inline"
-        self._took = 0.0 if inline else time.thread_time() - began
         if failed is not None:
             raise failed
 
@@ -225,10 +222,9 @@ class RunQueue:
 
     def _is_elsewhere(self, attempt: Attempt) -> bool:
         """Whether its job cannot be asked for through this launcher, or not on this host."""
-        here = attempt.worker or attempt.by
-        of_a_host = attempt.launcher in ("local", "inline") and here is not None
-        other = of_a_host and here is not None and here.host != socket.gethostname()
-        return attempt.launcher != self.launcher.name or other
+        process = attempt.worker or attempt.by
+        host = process.host if process and attempt.launcher in ("local", "inline") else None
+        return attempt.launcher != self.launcher.name or host not in (None, socket.gethostname())
 
     def _standing(self, item: QueueItem, attempt: Attempt | None) -> Standing:
         return run_standing(item.run, attempt, item.unit, item.health.stop)
@@ -300,12 +296,12 @@ class RunQueue:
         if seen.outcome is Status.CANCELLED and seen.reason:
             return Status.CANCELLED, seen.reason
         if attempt.worker is None:
-            what = "the worker ended before it had begun"
-            return seen.outcome, f"{what}: {seen.reason}" if seen.reason else what
-        why = f": {seen.reason}" if seen.reason else " (killed, or out of memory)"
-        # Of several nodes the first may have said which is gone.
-        said = attempt.reason or "the worker died without a word"
-        return seen.outcome, f"{said}{why}"
+            said, why = "the worker ended before it had begun", seen.reason
+        else:
+            # Of several nodes the first may have said which is gone.
+            said = attempt.reason or "the worker died without a word"
+            why = seen.reason or "killed, or out of memory"
+        return seen.outcome, f"{said}: {why}" if why else said
 
     def _end_if_stuck(self, followed: _Followed, now: float) -> None:
         """End a job that runs and whose run has not come forward for too long."""

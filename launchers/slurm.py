@@ -10,10 +10,9 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from isosweep.commands import call
 from isosweep.config.axes import combinations
@@ -90,18 +89,12 @@ _BY_SLURM = re.compile(r"(srun|slurmstepd(-\S+)?):")
 _ENDED = ("Invalid job id", "already completing or completed")
 
 
-@dataclass(frozen=True)
-class Row:
-    """A task of an array, as squeue shows it: `job_id` as `17_3`, its state, and why it waits."""
+class Row(NamedTuple):
+    """A task of an array, as squeue shows it: its job's id, `17_3`, and its state in words."""
 
     job_id: str
     state: str
-    detail: str
-
-    @property
-    def words(self) -> str:
-        """Its state, and why."""
-        return f"{self.state} ({self.detail})" if self.detail else self.state
+    words: str
 
 
 def rows_of(text: str) -> dict[tuple[str, int], Row]:
@@ -114,12 +107,12 @@ def rows_of(text: str) -> dict[tuple[str, int], Row]:
         if not array.isdecimal():
             continue
         # Of a job that was cancelled it is the last one why it waited.
-        detail = "" if reason == "None" or state == "CANCELLED" else reason
+        words = state if reason == "None" or state == "CANCELLED" else f"{state} ({reason})"
         for part in tasks.strip("[]").partition("%")[0].split(","):
             first, _, last = part.partition("-")
             if first.isdecimal():
                 for task in range(int(first), int(last or first) + 1):
-                    rows[name, task] = Row(f"{array}_{task}", state, detail)
+                    rows[name, task] = Row(f"{array}_{task}", state, words)
     return rows
 
 

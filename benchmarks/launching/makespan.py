@@ -14,8 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.launchers.items import QueueItem
-from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
+from isosweep.launchers.launcher import Launcher, Observed, Order, QueueItem, Refused
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.queue import RunQueue
 from isosweep.launchers.slurm import SlurmLauncher

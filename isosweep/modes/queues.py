@@ -11,7 +11,7 @@ from rich.console import Console
 
 from isosweep.config.secrets import hidden
 from isosweep.errors import StorageError
-from isosweep.launchers.items import QueueItem
+from isosweep.launchers.launcher import QueueItem
 from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.directory import StoredSweep

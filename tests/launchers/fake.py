@@ -12,8 +12,7 @@ from isosweep.compute import Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.launchers import queue as module
-from isosweep.launchers.items import QueueItem
-from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.launcher import Observed, Order, QueueItem, Refused
 from isosweep.launchers.queue import RunQueue
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.attempts import Attempt, LauncherName, Status, begin, highest, newest

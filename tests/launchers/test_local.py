@@ -12,8 +12,7 @@ from unittest import mock
 
 import pytest
 
-from isosweep.launchers.items import QueueItem
-from isosweep.launchers.launcher import Refused
+from isosweep.launchers.launcher import QueueItem, Refused
 from isosweep.launchers.queue import RunQueue
 from isosweep.machine import process_alive
 from isosweep.store.attempts import Status
