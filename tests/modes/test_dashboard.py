@@ -75,6 +75,7 @@ def test_pages_are_shown_to_whoever_has_the_link_alone(dashboard: str) -> None:
     [
         ("", "", 403),
         ("token=another", "", 403),
+        ("", "isosweep-4711=another", 403),
         # Of another port.
         ("", "isosweep-4712=a-token", 403),
         ("", "other=a-token; =;;\x00", 403),
