@@ -66,8 +66,8 @@ def test_a_check_that_does_not_return_is_ended_and_the_next_is_made() -> None:
     hanging, good = ("1", "\\boxed{9^{9^{9^{9}}}}"), ("1", "\\boxed{1}")
     assert begin(score, [good])() == [(1.0, "1")]
     began = time.monotonic()
-    assert begin(score, [hanging, good], limit_s=1.5)() == [None, (1.0, "1")]
-    assert time.monotonic() - began < 15
+    assert begin(score, [hanging, good], limit_s=6.0)() == [None, (1.0, "1")]
+    assert time.monotonic() - began < 60
 
 
 def test_what_a_check_raises_is_no_result_unless_no_check_can_be_made() -> None:

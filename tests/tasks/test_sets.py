@@ -142,7 +142,7 @@ def test_too_few_problems_are_refused_under_the_part_s_name(tmp_path: Path) -> N
         with pytest.raises(SettingError) as caught:
             problem_sets(make_config(*typed, more).task)
         assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
-        mended = make_config(*typed, *caught.value.nearest.split()).task
+        mended = make_config(*typed, more, *caught.value.nearest.split()).task
         assert len(problem_sets(mended).training) == 22 + 16
 
 
