@@ -62,11 +62,11 @@ def test_a_process_that_is_killed_costs_no_score(three_cores: None) -> None:
 
 
 def test_a_check_that_does_not_return_is_ended_and_the_next_is_made() -> None:
-    # Nothing in this process could interrupt such a product of integers: it is one instruction.
+    # math-verify gives up by itself after 5 s.
     hanging, good = ("1", "\\boxed{9^{9^{9^{9}}}}"), ("1", "\\boxed{1}")
     assert begin(score, [good])() == [(1.0, "1")]
     began = time.monotonic()
-    assert begin(score, [hanging, good], limit_s=6.0)() == [None, (1.0, "1")]
+    assert begin(score, [hanging, good], limit_s=4.0)() == [None, (1.0, "1")]
     assert time.monotonic() - began < 60
 
 
