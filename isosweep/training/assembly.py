@@ -26,10 +26,10 @@ from isosweep.tasks import Problem, heldout_problems, problems_digest, training_
 from isosweep.tasks.sets import hold_problems, problems_of_sets
 from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.attempt import Session
-from isosweep.training.beside import Beside
 from isosweep.training.checkpoints import Progress
 from isosweep.training.completions import hand_on
 from isosweep.training.evaluate import Evaluator, base_identity
+from isosweep.training.generator import Generator
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.policy import keep_soft_cap, load_policy
 from isosweep.training.sampling import Policy, Tokenizer
@@ -43,7 +43,7 @@ from isosweep.training.vllm import (
 )
 
 
-def make_loop(session: Session, directory: str, beside: Beside | None = None) -> TrainingLoop:
+def make_loop(session: Session, directory: str, beside: Generator | None = None) -> TrainingLoop:
     """The loop of `session`, about to begin, with the policy in `directory`; `beside` samples for
     it.
 
@@ -61,11 +61,12 @@ def make_loop(session: Session, directory: str, beside: Beside | None = None) ->
     progress = Progress(trainer.ledger, trainer.stream, session.monitor)
     if session.start.checkpoint is not None:
         progress.restore(session.start.progress)
+        trainer.queue.restore(session.start.checkpoint)
     if rank.count > rank.per_node:
         require_same_inputs(spec, directory, further)
     _, tokenizer = policy
     # None where transformers samples, in this process.
-    sampler: VllmSampler | Beside | None = beside
+    sampler: VllmSampler | Generator | None = beside
     if beside is None:
         sampler = make_sampler(spec, trainer)
     elif spec.generation.name != "vllm":
@@ -98,7 +99,9 @@ def make_generator(
     torch.manual_seed(spec.seed)
     policy = load_policy(spec, directory)
     trainer = make_trainer(spec, policy, run.root, further, generates=True)
-    trainer.sample_only()
+    # Log-probabilities are computed in the precision of training, which is never begun.
+    trainer.accelerator.prepare_model(trainer.model, evaluation_mode=True)
+    trainer.model.train()
     return trainer, make_sampler(spec, trainer)
 
 
@@ -107,7 +110,7 @@ def make_trainer(
     policy: tuple[Policy, Tokenizer],
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
-    beside: Beside | None = None,
+    beside: Generator | None = None,
     *,
     generates: bool = False,
 ) -> SweepTrainer:
@@ -153,7 +156,9 @@ def make_trainer(
             peft_config=adapters(spec),
         )
     if beside is not None:
-        trainer.sample_beside(beside)
+        # TRL asks this where the loss corrects for an engine's log-probabilities.
+        trainer.use_vllm = spec.generation.name == "vllm"
+        trainer.queue.sample_by(beside)
     if trainer.ref_model is not None:
         keep_soft_cap(trainer.ref_model)
     trainer.args.output_dir = str(checkpoints)

@@ -43,7 +43,7 @@ from isosweep.training.schedule import Schedule
 from isosweep.training.stopping import StopRequest
 
 if TYPE_CHECKING:
-    from isosweep.training.beside import Beside
+    from isosweep.training.generator import Generator
     from isosweep.training.loop import TrainingLoop
 
 _SAVING = CheckpointConfig()
@@ -306,19 +306,19 @@ def _import_stack(spec: RunSpec, rank: Rank) -> "Callable[..., TrainingLoop]":
     return make_loop
 
 
-def _generator(session: Session, directory: str) -> "AbstractContextManager[Beside | None]":
+def _generator(session: Session, directory: str) -> "AbstractContextManager[Generator | None]":
     """The process that samples for the run, on the device after those that train, if one does."""
     job, spec, rank = session.job, session.spec, session.rank
     if not spec.generation.overlap:
         return nullcontext()
-    from isosweep.training.beside import LOADING_S, Beside
+    from isosweep.training.generator import LOADING_S, Generator
 
     shown = spec.device == "cuda" and rank.leads
     environment = showing([device_after(spec.devices)]) if shown else {}
     work = {"run_dir": job.run_dir, "directory": directory, "trust": job.trust}
     # Who follows the run would end it after twice that time, and not say why.
     patience = LOADING_S if job.stuck_after_s is None else job.stuck_after_s / 2
-    return closing(Beside(rank, work, environment, patience))
+    return closing(Generator(rank, work, environment, patience))
 
 
 def failure(error: BaseException) -> tuple[Status, str]:

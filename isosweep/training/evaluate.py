@@ -25,11 +25,12 @@ from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
-from isosweep.training.beside import Beside
 from isosweep.training.changed import without_routing
 from isosweep.training.completions import Completion
 from isosweep.training.distributed import Rank
-from isosweep.training.sampling import Policy, Sampler, Tokenizer, streams
+from isosweep.training.generator import Generator
+from isosweep.training.sampling import Policy, Sampler, Tokenizer
+from isosweep.training.seeds import seeds_by_name
 from isosweep.training.vllm import VllmSampler
 
 # Of an evaluation before training that is stored: part of its name.
@@ -58,7 +59,7 @@ class Evaluator:
         spec: RunSpec,
         tokenizer: Tokenizer,
         *,
-        sampler: VllmSampler | Beside | None = None,
+        sampler: VllmSampler | Generator | None = None,
         problems: Sequence[Problem] | None = None,
         base: Path | None = None,
         rank: Rank | None = None,
@@ -150,7 +151,7 @@ class Evaluator:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: VllmSampler | Beside) -> _Sampled:
+    def _asked(self, sampler: VllmSampler | Generator) -> _Sampled:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
         answers = sampler.sample(
@@ -187,7 +188,7 @@ class Evaluator:
             problems = [self._problems[at // k] for at in batch]
             names = [(self._problems[at // k].problem_id, at % k) for at in batch]
             made = sampler.sample(
-                model, [self._prompts[at // k] for at in batch], streams(settings.seed, names)
+                model, [self._prompts[at // k] for at in batch], seeds_by_name(settings.seed, names)
             )
             answers += made
             read = self._tokenizer.batch_decode(made, skip_special_tokens=True)

@@ -25,10 +25,12 @@ def make_interruption(spec: RunSpec, tokenizer: Tokenizer) -> "Interruption | No
 class Interruption:
     """Interrupts the rollouts of one generation after another.
 
-    Of the newest: `masks` (None before it), 0 for a token of the phrase; `continued`, of every
-    interrupted rollout the tokens read again, of the phrase, and sampled after it; `later`, of
-    every rollout how many of its tokens came later than an interruption.
+    Of the newest: `masks`, 0 for a token of the phrase; `continued`, of every interrupted rollout
+    by its place the tokens read again, of the phrase, and sampled after it.
     """
+
+    masks: list[list[int]]
+    continued: dict[int, tuple[int, int, int]]
 
     def __init__(self, phrase: list[int], answer: int, limit: int) -> None:
         """`limit`: tokens of a whole completion."""
@@ -40,13 +42,6 @@ class Interruption:
                 f"recipe.interruption_tokens={answer} for an answer: "
                 f"no room before it in {limit} tokens"
             )
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin a batch: nothing of it has been interrupted."""
-        self.masks: list[list[int]] | None = None
-        self.continued: list[tuple[int, int, int]] = []
-        self.later: list[int] = []
 
     def sample(
         self, trainer: "SweepTrainer", prompt_ids: list[list[int]], num_generations: int
@@ -55,8 +50,7 @@ class Interruption:
         with trainer.limited(self._first_limit):
             first, logprobs = trainer.sample(prompt_ids, num_generations)
         completions = [list(ids) for ids in first]
-        self.masks = [[1] * len(ids) for ids in completions]
-        self.later = [0] * len(completions)
+        self.masks, self.continued = [[1] * len(ids) for ids in completions], {}
         cut = [
             i
             for i, ids in enumerate(completions)
@@ -65,16 +59,14 @@ class Interruption:
         if not cut:
             return completions, logprobs
         again = [prompt_ids[i] + completions[i] + self._phrase for i in cut]
-        if trainer.draws is not None:
-            trainer.draws.go_on(cut)
+        trainer.seeds.go_on(cut)
         with trainer.limited(self._answer):
             more, more_logprobs = trainer.sample(again, 1)
         for position, i in enumerate(cut):
             completions[i] += [*self._phrase, *more[position]]
             sampled = len(more[position])
             self.masks[i] += [0] * len(self._phrase) + [1] * sampled
-            self.later[i] = len(self._phrase) + sampled
-            self.continued.append((len(again[position]), len(self._phrase), sampled))
+            self.continued[i] = len(again[position]), len(self._phrase), sampled
             if logprobs is not None and more_logprobs is not None:
                 forced = [None] * len(self._phrase)
                 logprobs[i] = [*logprobs[i], *forced, *more_logprobs[position]]

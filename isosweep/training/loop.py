@@ -22,7 +22,8 @@ from isosweep.training.checkpoints import (
     sync_all_nodes,
 )
 from isosweep.training.evaluate import Evaluator, pooled
-from isosweep.training.trainer import LOSS_METRIC, PART_METRICS, SweepTrainer
+from isosweep.training.loss import LOSS_METRIC
+from isosweep.training.trainer import PART_METRICS, SweepTrainer
 
 # Names in TRL's log and ours. The reward is the task's score, without what a recipe adds. TRL's own
 # `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so the share of
@@ -123,7 +124,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step's wall seconds; whether to save, and whether to stop."""
-        self.trainer.settle()
+        self.trainer.queue.settle()
         self.progress.ledger.took("device", time.perf_counter() - self._began)
         control.should_save, control.should_training_stop = self._decide(state.global_step)
         self._began = time.perf_counter()

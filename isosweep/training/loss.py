@@ -12,13 +12,20 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isosweep.config.own_function import OwnFunction
 from isosweep.config.recipe import RecipeConfig, own_loss
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
+
+if TYPE_CHECKING:
+    from isosweep.training.microbatches import Batch
+    from isosweep.training.trainer import SweepTrainer
+
+# Before the names of the function's metrics.
+LOSS_METRIC = "loss_"
 
 # A tensor of torch, which is not imported here.
 Tensor = Any
@@ -72,14 +79,6 @@ class LossOutputs:
 
 
 Loss = Callable[[LossInputs], LossOutputs]
-
-
-def token_means(given: LossInputs) -> dict[str, Tensor]:
-    """Of each token (R, L), what TRL logs the mean of under these names, whatever the loss is."""
-    if given.reference_log_probs is None:
-        return {"entropy": given.entropies}
-    gap = given.reference_log_probs - given.log_probs
-    return {"entropy": given.entropies, "kl": gap.exp() - gap - 1}
 
 
 class LossError(RuntimeError):
@@ -161,3 +160,50 @@ def try_loss(config: SweepConfig) -> None:
         raise own.refused(rule) from None
     if not math.isfinite(made.loss.item()):
         raise own.refused(f"is {made.loss.item()} on a micro-batch of two rollouts")
+
+
+def loss_of_ones_own(function: Loss, trainer: "SweepTrainer", model: Any, batch: "Batch") -> Tensor:
+    """What `function` makes of the micro-batch, and a mixture's load-balancing loss."""
+    import torch
+
+    from isosweep.training.microbatches import bearing
+
+    log_probs, entropies, aux_loss = trainer.score_tokens(
+        model, batch, compute_entropy=True, compute_aux_loss=trainer.aux_loss_enabled
+    )
+    parts = trainer.current_gradient_accumulation_steps
+    # TRL counts the tokens of a generation on all devices.
+    share = parts / trainer.args.steps_per_generation / trainer.accelerator.num_processes
+    reference, mask = batch.get("ref_per_token_logps"), bearing(batch)
+    made = function(
+        LossInputs(
+            log_probs=log_probs,
+            old_log_probs=batch.get("old_per_token_logps", log_probs.detach()),
+            sampler_log_probs=batch.get("sampling_per_token_logps"),
+            sampler_ratio=batch.get("importance_sampling_ratio"),
+            reference_log_probs=reference,
+            entropies=entropies,
+            advantages=batch["advantages"],
+            mask=mask,
+            update_rollouts=len(log_probs) * parts,
+            update_tokens=batch["num_items_in_batch"].clamp(min=1) * share,
+            step=trainer.steps_done,
+            recipe=trainer.spec.recipe,
+        )
+    )
+    # What TRL logs under these names, whatever the loss is.
+    logged = {"entropy": entropies}
+    if reference is not None:
+        gap = reference - log_probs
+        logged["kl"] = gap.exp() - gap - 1
+    for name, values in logged.items():
+        sums = torch.stack([(values.detach() * mask).sum(), mask.sum()])
+        total, tokens = trainer.accelerator.reduce(sums, "sum")
+        trainer.log_mean(name, (total / tokens.clamp(min=1)).item())
+    for name, value in made.metrics.items():
+        own = torch.as_tensor(value, device=trainer.own_device).detach().view(1)
+        mean = trainer.accelerator.gather(own).float().mean().item()
+        trainer.log_mean(f"{LOSS_METRIC}{name}", mean)
+    if aux_loss is None:
+        return made.loss
+    return made.loss + trainer.router_aux_loss_coef * aux_loss / parts

@@ -5,24 +5,22 @@ until an end or the limit. Added is that equal prompts can be read once, and tha
 drawn by numbers of their own, so that no answer depends on what is sampled beside it.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import DynamicCache, TopPLogitsWarper
 from transformers.integrations.fsdp import is_fsdp_managed_module
+
+from isosweep.training.seeds import Seeds
 
 # A tokenizer and a language model of transformers.
 Tokenizer = Any
 Policy = Any
 # Tokens of completions, and the sampler's log-probabilities of them where it gives any.
 Completions = tuple[list[list[int]], list[list[float | None]] | None]
-# What decides an answer's tokens, one number a position: (answers,).
-Stream = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,24 +39,24 @@ class Sampler:
     shared: bool = False
 
     def sample(
-        self, model: Policy, prompts: Sequence[Sequence[int]], streams: Stream | None = None
+        self, model: Policy, prompts: Sequence[Sequence[int]], seeds: Seeds | None = None
     ) -> list[list[int]]:
         """A completion of each of `prompts`, up to and with its end.
 
-        `streams` decide its tokens: each is the first at which the cumulated probability exceeds
-        the stream's number. Without them tokens are drawn as by `generate`: from the same logits,
-        with the same random numbers.
+        `seeds` decide its tokens: each is the first at which the cumulated probability exceeds
+        the next number that follows from its seed. Without them tokens are drawn as by `generate`:
+        from the same logits, with the same random numbers.
         """
         training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                return self._sampled(model, prompts, streams)
+                return self._sampled(model, prompts, seeds)
         finally:
             model.train(training)
 
     def _sampled(
-        self, model: Policy, prompts: Sequence[Sequence[int]], streams: Stream | None
+        self, model: Policy, prompts: Sequence[Sequence[int]], seeds: Seeds | None
     ) -> list[list[int]]:
         reading = self._read(model, prompts)
         count, device = len(prompts), model.device
@@ -72,10 +70,10 @@ class Sampler:
             if self.top_p < 1.0:
                 logits = TopPLogitsWarper(self.top_p)(None, logits)
             probabilities = torch.softmax(logits, dim=-1)
-            if streams is None:
+            if seeds is None:
                 drawn = torch.multinomial(probabilities, num_samples=1).squeeze(1)
             else:
-                drawn = _inverse(probabilities, _uniform(streams, at))
+                drawn = _inverse(probabilities, _uniform(seeds, at))
             drawn = drawn * going + self.padding * (1 - going)
             tokens[rows, at] = drawn
             going = going & ~torch.isin(drawn, stops)
@@ -83,10 +81,10 @@ class Sampler:
             if at + 1 == self.limit or not _anyones(left > 0, model):
                 break
             # What has ended is dropped, unless its random numbers are to be drawn as well.
-            if streams is not None and 0 < 2 * left <= len(going):
+            if seeds is not None and 0 < 2 * left <= len(going):
                 kept = going.nonzero().flatten()
                 rows, drawn, going = rows[kept], drawn[kept], going[kept]
-                streams = streams[kept.cpu().numpy()]
+                seeds = seeds[kept.cpu().numpy()]
                 reading.keep(kept)
             reading.read(drawn)
         ended = torch.isin(tokens, stops)
@@ -155,20 +153,13 @@ def _anyones(own: bool, model: Policy) -> bool:
     return bool(flag)
 
 
-def streams(seed: int, answers: Sequence[tuple[str, int]]) -> Stream:
-    """A stream of random numbers for each of `answers`, by its problem's id and its number among
-    that problem's: (answers,)."""
-    digests = [hashlib.sha256(f"{seed}:{name}:{k}".encode()).digest()[:8] for name, k in answers]
-    return np.frombuffer(b"".join(digests), dtype=np.dtype("<u8")).astype(np.uint64)
-
-
-def _uniform(streams: Stream, at: int) -> Any:
-    """The number of each stream at a place, from 0 to 1: (answers,) in float64.
+def _uniform(seeds: Seeds, at: int) -> Any:
+    """The number that follows from each seed at a place, from 0 to 1: (answers,) in float64.
 
     SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, doi 10.1145/2660193.2660195), whose state moves
     by a constant, so that any place can be asked for.
     """
-    state = streams + np.uint64((at + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    state = seeds + np.uint64((at + 1) * 0x9E3779B97F4A7C15 % 2**64)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return torch.from_numpy(((state ^ (state >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53)

@@ -7,7 +7,7 @@ function, the loss are TRL's.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,16 @@ from trl.models import unwrap_model_for_generation
 from trl.rewards import get_soft_overlong_punishment
 from trl.trainer import utils as trl_utils
 
-from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, judge_later
 from isosweep.tasks.problem import PartProblem
-from isosweep.training.arguments import ENDLESS
-from isosweep.training.beside import Beside
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.checkpoints import checkpoint_directory, writing
 from isosweep.training.completions import Completion, hand_on
-from isosweep.training.draws import Draws
 from isosweep.training.interruption import make_interruption
-from isosweep.training.lag import Waiting
+from isosweep.training.lag import RolloutQueue
 from isosweep.training.ledger import Ledger
-from isosweep.training.loss import Loss, LossInputs, load_loss, token_means
+from isosweep.training.loss import load_loss, loss_of_ones_own
 from isosweep.training.microbatches import (
     TOKEN_MEANS,
     Batch,
@@ -42,6 +38,7 @@ from isosweep.training.microbatches import (
     with_shares,
 )
 from isosweep.training.sampling import Completions, Policy, Sampler
+from isosweep.training.seeds import RunSeeds
 from isosweep.training.stream import make_stream
 from isosweep.training.trl_fsdp import compute_as_replicated
 from isosweep.training.weights import advantage_weights, by_their_spread, varied
@@ -50,27 +47,6 @@ from isosweep.training.weights import advantage_weights, by_their_spread, varied
 Row = dict[str, Any]
 # Metrics of a part of a mixture: its share of the rollouts, and their mean score.
 PART_METRICS = ("share_of_", "reward_of_")
-# Of a metric of a loss of one's own.
-LOSS_METRIC = "loss_"
-
-
-class _Placeholders:
-    """In place of TRL's data loader, which only says how many rollouts each process makes.
-
-    Which problems they are is the stream's to say. Nothing random is drawn and nothing is skipped
-    at a resume.
-    """
-
-    def __init__(self, batch: int, batches: int) -> None:
-        self.dataset = range(batch * batches)
-        self._batch, self._batches = batch, batches
-
-    def __len__(self) -> int:
-        return self._batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for _ in range(self._batches):
-            yield [0] * self._batch
 
 
 class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -97,14 +73,9 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         self.spec, self.problems, self.prompts = spec, problems, prompts
         self.ledger, self.stream = Ledger(spec, generates=generates), make_stream(spec)
         self.own_loss = load_loss(recipe, spec.loss_sha256)
-        self._waiting = Waiting(recipe.rollout_lag)
-        self._beside: Beside | None = None
-        # What rollouts are drawn by; None where by torch's numbers, or by an engine's.
-        self.draws = Draws(spec.seed, lambda: self.steps_done) if recipe.rollout_lag else None
-        # Of the last generation: rollouts that this process made or had made, numbers of
-        # everyone's problems, this process's scores once judged, everyone's rewards (rollouts,
-        # functions), and tokens of prompt and completion of this process's rollouts.
-        self._count = 0
+        # Of the last generation: numbers of everyone's problems, this process's scores once judged,
+        # everyone's rewards (rollouts, functions), and tokens of prompt and completion of this
+        # process's rollouts.
         self._drawn: list[int] = []
         self._judged: Callable[[], list[Judged]]
         self._rewards = torch.empty(0)
@@ -118,6 +89,10 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             rewards.append(get_soft_overlong_punishment(limit, penalised))
         super().__init__(reward_funcs=rewards, **options)
         self._interruption = make_interruption(spec, self.processing_class)
+        self.queue = RolloutQueue(self)
+        engine = self.process // spec.generation.tensor_parallel
+        lagged = recipe.rollout_lag > 0
+        self.seeds = RunSeeds(spec.seed, lambda: self.steps_done, lagged=lagged, engine=engine)
 
     def correctness(self, **_: Any) -> list[float]:
         """The task's scores of the rollouts sampled last, in order: a reward function of TRL's."""
@@ -130,18 +105,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def make_batch(self, count: int) -> Batch:
         """The next batch to train on, of `count` rollouts."""
-        if not self.spec.recipe.rollout_lag:
-            batch = self.fresh_batch(count)
-        else:
-            oldest = self._waiting.oldest()
-            self._count = count
-            if self._beside is None:
-                self._waiting.add(self.fresh_batch(count))
-            else:
-                self._ask(self._beside)
-                if oldest is None:
-                    self._take(self._beside)
-            batch = self._waiting.newest if oldest is None else oldest
+        batch = self.queue.next_batch(count)
         self.ledger.trained(*self._all_lengths(batch))
         return batch
 
@@ -149,8 +113,8 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """A batch of `count` rollouts by the policy as it is."""
         recipe, score = self.spec.recipe, super()._generate_and_score_completions
         with self.ledger.timing("scoring"):
-            rows = self._varied_rows(count) if recipe.zero_variance == "resample" else None
-            fresh: Batch = score(rows or self._draw(count))
+            draw = self._varied_rows if recipe.zero_variance == "resample" else self._draw
+            fresh: Batch = score(draw(count))
             self._chosen = None
         if recipe.scale_advantages:
             fresh["advantages"] = by_their_spread(fresh["advantages"], self.accelerator.gather)
@@ -239,13 +203,10 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's own, booked and about to be judged; or what dynamic sampling chose."""
         if self._chosen is not None:
             return self._chosen[0]
-        if self._interruption is not None:
-            self._interruption.forget()
-        if self.draws is not None:
-            self.draws.begin(self._places(len(prompts)))
+        self.seeds.begin(self._places(len(prompts)))
         # An engine in this process draws torch's numbers too: training's go on as without it.
         devices = [self.own_device] if self.own_device.type == "cuda" else []
-        apart = torch.random.fork_rng(devices, enabled=self.draws is not None)
+        apart = torch.random.fork_rng(devices, enabled=self.seeds.lagged)
         with self.ledger.timing("generation"), apart:
             ids, completions, mask, texts, *more = super()._generate(prompts)
         asked = [self.problems[int(prompt)] for prompt in prompts]
@@ -267,13 +228,14 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _book_sampled(self) -> None:
         """Books the rollouts just sampled, of all processes."""
-        interruption = self._interruption
-        later = interruption.later if interruption else [0] * len(self._lengths)
-        first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
-        prompts, completions = zip(*gather_object(first), strict=True)
-        self.ledger.sampled(prompts, completions)
-        if interruption and (continued := gather_object(interruption.continued)):
-            self.ledger.continued(*zip(*continued, strict=True))
+        continued = self._interruption.continued if self._interruption else {}
+        own = [
+            (prompt, completion - sum(continued[at][1:] if at in continued else ()))
+            for at, (prompt, completion) in enumerate(self._lengths)
+        ]
+        self.ledger.sampled(*zip(*gather_object(own), strict=True))
+        if everyones := self._interruption and gather_object([*continued.values()]):
+            self.ledger.continued(*zip(*everyones, strict=True))
 
     def _generate_single_turn(
         self, prompt_ids: list[list[int]], images: Any, fields: Any, n: int, *_: Any
@@ -290,9 +252,6 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             )
             return sampled
         config, generation = self.generation_config, self.spec.generation
-        numbers = None
-        if self.draws is not None:
-            numbers = np.array(self.draws.seeds(), dtype=np.uint64)
         sampler = Sampler(
             limit=config.max_new_tokens,
             temperature=config.temperature,
@@ -302,7 +261,8 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             shared=generation.name == "transformers" and generation.prefix_sharing,
         )
         with without_routing(self.model.config), self.whole_policy() as policy:
-            return sampler.sample(policy, prompt_ids, numbers), None
+            seeds = np.array(self.seeds.of_rollouts(), np.uint64) if self.seeds.lagged else None
+            return sampler.sample(policy, prompt_ids, seeds), None
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
         """Everyone's rewards (rollouts, functions): TRL's own, or what dynamic sampling chose."""
@@ -328,7 +288,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         self.stream.scored(
             zip(self._drawn, scores.view(len(self._drawn), -1).tolist(), strict=True)
         )
-        self._log_mean("zero_variance_share", 1 - self._varied().float().mean().item())
+        self.log_mean("zero_variance_share", 1 - self._varied().float().mean().item())
         if self.spec.task.parts:
             self._log_parts(scores)
         return self._rewards
@@ -340,9 +300,9 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         for name in self.spec.task.parts:
             own = torch.tensor([part == name for part in parts], device=scores.device)
             own = own.repeat_interleave(self.spec.num_generations)
-            self._log_mean(f"{PART_METRICS[0]}{name}", own.float().mean().item())
+            self.log_mean(f"{PART_METRICS[0]}{name}", own.float().mean().item())
             if own.any():
-                self._log_mean(f"{PART_METRICS[1]}{name}", scores[own].mean().item())
+                self.log_mean(f"{PART_METRICS[1]}{name}", scores[own].mean().item())
 
     # A step: its micro-batches, their log-probabilities, their loss.
 
@@ -410,9 +370,9 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """Of every completion token, by the policy as it is: (rollouts, tokens)."""
         size = self.args.per_device_train_batch_size
         with torch.no_grad():
-            return self._score(self.model, batch, batch_size=size)[0]
+            return self.score_tokens(self.model, batch, batch_size=size)[0]
 
-    def _score(self, model: Any, batch: Batch, **asked: Any) -> tuple[Any, Any, Any]:
+    def score_tokens(self, model: Any, batch: Batch, **asked: Any) -> tuple[Any, Any, Any]:
         """Log-probabilities of the completions' tokens by `model`, and what else is `asked`."""
         return self._get_per_token_logps_and_entropies(
             model,
@@ -434,57 +394,30 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             with changed(self, entropy_coef=bonus):
                 loss = super()._compute_loss(model, inputs)
         else:
-            loss = self._loss_of_ones_own(self.own_loss, model, inputs)
+            loss = loss_of_ones_own(self.own_loss, self, model, inputs)
         for name in TOKEN_MEANS:
             if name in self._metrics["train"]:
                 self._metrics["train"][name][-1] *= inputs.get("token_share", 1.0)
         return loss
 
-    def _loss_of_ones_own(self, function: Loss, model: Any, inputs: Batch) -> Any:
-        """What `function` makes of the micro-batch, and a mixture's load-balancing loss."""
-        log_probs, entropies, aux_loss = self._score(
-            model, inputs, compute_entropy=True, compute_aux_loss=self.aux_loss_enabled
-        )
-        parts = self.current_gradient_accumulation_steps
-        # TRL counts the tokens of a generation on all devices.
-        share = parts / self.args.steps_per_generation / self.accelerator.num_processes
-        given = LossInputs(
-            log_probs=log_probs,
-            old_log_probs=inputs.get("old_per_token_logps", log_probs.detach()),
-            sampler_log_probs=inputs.get("sampling_per_token_logps"),
-            sampler_ratio=inputs.get("importance_sampling_ratio"),
-            reference_log_probs=inputs.get("ref_per_token_logps"),
-            entropies=entropies,
-            advantages=inputs["advantages"],
-            mask=bearing(inputs),
-            update_rollouts=len(log_probs) * parts,
-            update_tokens=inputs["num_items_in_batch"].clamp(min=1) * share,
-            step=self.steps_done,
-            recipe=self.spec.recipe,
-        )
-        made = function(given)
-        for name, values in token_means(given).items():
-            sums = torch.stack([(values.detach() * given.mask).sum(), given.mask.sum()])
-            total, tokens = self.accelerator.reduce(sums, "sum")
-            self._log_mean(name, (total / tokens.clamp(min=1)).item())
-        for name, value in made.metrics.items():
-            own = torch.as_tensor(value, device=self.own_device).detach().view(1)
-            mean = self.accelerator.gather(own).float().mean().item()
-            self._log_mean(f"{LOSS_METRIC}{name}", mean)
-        if aux_loss is None:
-            return made.loss
-        return made.loss + self.router_aux_loss_coef * aux_loss / parts
-
-    def _log_mean(self, name: str, value: float) -> None:
+    def log_mean(self, name: str, *values: float) -> None:
         """Add to what the next log gives the mean of as `name`."""
-        self._metrics["train"][name].append(value)
+        self._metrics["train"][name] += values
+
+    def take_metrics(self) -> dict[str, list[float]]:
+        """What the next log would have given the means of, which it no longer does."""
+        taken = {name: [*map(float, own)] for name, own in self._metrics["train"].items()}
+        self._metrics["train"].clear()
+        return taken
 
     # How transformers trains.
 
     def get_train_dataloader(self) -> Any:
-        """Placeholders without end: the stream of problems says what a batch is."""
-        batch = self._train_batch_size * self.args.steps_per_generation
-        return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
+        """In place of TRL's: how many rollouts each process makes; which, the stream says.
+
+        Nothing random is drawn, and nothing is skipped at a resume.
+        """
+        return repeat([0] * self._train_batch_size * self.args.steps_per_generation)
 
     def create_accelerator_and_postprocess(self) -> None:
         """TRL's own, whose devices compute what one does."""
@@ -511,13 +444,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         directory = checkpoint_directory(self.args, self.state)
         with writing(directory):
             super()._save_checkpoint(model, trial)
-            self._waiting.save(directory, self.process)
-
-    def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
-        """TRL's own, once the rollouts that waited are read back."""
-        if resume_from_checkpoint is not None:
-            self._waiting.restore(Path(resume_from_checkpoint), self.process, self.own_device)
-        return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
+            self.queue.save(directory)
 
     # The policy and its backends.
 
@@ -556,61 +483,3 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.use_vllm:
             return changed(self.vllm_generation, max_completion_length=tokens)
         return changed(self.generation_config, max_new_tokens=tokens)
-
-    # Rollouts that wait, and a process that samples beside this one.
-
-    def sample_beside(self, beside: Beside) -> None:
-        """Have `beside` sample in place of this process."""
-        beside.serve(self)
-        # TRL asks this where the loss corrects for an engine's log-probabilities.
-        self.use_vllm = self.spec.generation.name == "vllm"
-        self._beside = beside
-
-    def settle(self) -> None:
-        """Have what another process samples wait too, once it is there, and the next begun."""
-        if self._beside is None:
-            return
-        if self._beside.asked:
-            self._take(self._beside)
-        # An engine answers the evaluation first, which there may be of this step.
-        if not self.use_vllm:
-            self._ask(self._beside)
-
-    def _ask(self, beside: Beside) -> None:
-        if not beside.asked:
-            beside.ask(self._count, self.sampling_state())
-
-    def _take(self, beside: Beside) -> None:
-        with self.ledger.timing(None):
-            batch, state, metrics = beside.answer()
-        self.restore_sampling(state)
-        for name, values in metrics.items():
-            self._metrics["train"][name] += values
-        self._waiting.add(batch)
-
-    def sampling_state(self) -> JsonObject:
-        """What the next generation follows from, besides the policy and the step."""
-        return {"stream": self.stream.to_json(), "spent": self.ledger.of_sampling()}
-
-    def restore_sampling(self, state: JsonObject) -> None:
-        """Go on where `sampling_state` was called, here or in another process."""
-        self.stream.restore(state["stream"])
-        self.ledger.restore_sampling(state["spent"])
-
-    def unlogged(self) -> dict[str, list[float]]:
-        """What the next log would have given the means of, which it no longer does."""
-        noted = {
-            name: [float(value) for value in values]
-            for name, values in self._metrics["train"].items()
-        }
-        self._metrics["train"].clear()
-        return noted
-
-    def be_at(self, step: int) -> None:
-        """Sample as a trainer that has made `step` updates."""
-        self.state.global_step = step
-
-    def sample_only(self) -> None:
-        """Compute log-probabilities in the precision of training, which is never begun."""
-        self.accelerator.prepare_model(self.model, evaluation_mode=True)
-        self.model.train()

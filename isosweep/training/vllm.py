@@ -14,7 +14,6 @@ from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
 from isosweep.training.changed import changed
 from isosweep.training.distributed import free_port
-from isosweep.training.draws import RequestSeeds
 
 if TYPE_CHECKING:
     from isosweep.training.trainer import SweepTrainer
@@ -102,14 +101,12 @@ class VllmSampler:
 
             send = resharded(trainer.model, send)
         self._backend.sync_weights = send
-        # The processes of one engine sample the same requests together.
-        number = trainer.process // spec.generation.tensor_parallel
-        self._seeds = RequestSeeds(spec.seed, lambda: trainer.steps_done, number, trainer.draws)
         generate = self._llm.generate
 
         def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
             each = []
-            for seed in self._seeds([prompt["prompt_token_ids"] for prompt in prompts]):
+            tokens = [prompt["prompt_token_ids"] for prompt in prompts]
+            for seed in trainer.seeds.of_requests(tokens):
                 parameters = sampling_params.clone()
                 parameters.seed = seed
                 each.append(parameters)
@@ -135,7 +132,7 @@ class VllmSampler:
         rows = [list(prompt) for prompt in prompts for _ in range(k)]
         asked = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
         with (
-            changed(self._seeds, evaluation=(seed, k)),
+            changed(trainer.seeds, evaluation=(seed, k)),
             changed(self._backend, **asked, max_completion_length=limit),
         ):
             _, made, _, _ = self._backend.generate(rows, images=None, num_generations=k)

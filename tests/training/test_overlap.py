@@ -58,16 +58,16 @@ def disturbed(work: Callable[[], Any], disturb: Callable[[int, int], object]) ->
     the process that makes it."""
 
     def attempt() -> None:
-        from isosweep.training.beside import Beside
+        from isosweep.training.generator import Generator
 
-        ask = Beside.ask
+        begin = Generator.begin
 
-        def asked(self: Beside, count: int, state: dict[str, Any]) -> None:
-            ask(self, count, state)
+        def begun(self: Generator, count: int, state: dict[str, Any]) -> None:
+            begin(self, count, state)
             assert self._process is not None
             disturb(self._trainer.steps_done, self._process.pid)
 
-        Beside.ask = asked  # type: ignore[method-assign]
+        Generator.begin = begun  # type: ignore[method-assign]
         work()
 
     return in_a_process(attempt)
@@ -144,12 +144,9 @@ def test_what_a_generator_meets_is_the_reason_of_the_failure(tmp_path: Path) -> 
     run = prepared(beside(lagging(1)), tmp_path)
 
     def work() -> None:
-        from isosweep.training.trainer import SweepTrainer
+        from isosweep.training import lag
 
-        def lost(self: SweepTrainer) -> dict[str, Any]:
-            return {"stream": {}}
-
-        SweepTrainer.sampling_state = lost  # type: ignore[method-assign]
+        lag.sampling_state = lambda trainer: {"stream": {}}
         work_of(run, WHOLE)()
 
     assert exit_status(in_a_process(work)) == 1

@@ -69,30 +69,31 @@ def test_every_family_is_sampled_as_by_generate(family: str, tmp_path: Path) -> 
 
 
 def test_an_answer_is_its_own_whatever_is_sampled_beside_it(tmp_path: Path) -> None:
-    from isosweep.training.sampling import streams
+    from isosweep.training.seeds import seeds_by_name
 
     model = model_of(tmp_path, "Qwen3")
     ends = tuple(range(1, model.config.vocab_size, 4))
     own, shared = sampler(ends=ends), sampler(shared=True, ends=ends)
     prompts = [PROMPTS[at % 5] for at in range(40)]
-    numbers = streams(7, [(str(at // 8), at % 8) for at in range(40)])
+    numbers = seeds_by_name(7, [(str(at // 8), at % 8) for at in range(40)])
     together = own.sample(model, prompts, numbers)
     # Few go on to the last position: rows were dropped on the way.
     assert 2 < sum(len(answer) == LIMIT for answer in together) < 10
     assert together == shared.sample(model, prompts, numbers)
     for at in (0, 13, 39):
         assert own.sample(model, [prompts[at]], numbers[at : at + 1]) == [together[at]]
-    other = streams(8, [(str(at // 8), at % 8) for at in range(40)])
+    other = seeds_by_name(8, [(str(at // 8), at % 8) for at in range(40)])
     assert own.sample(model, prompts, other) != together
 
 
-def test_streams_draw_what_is_likely_as_often_as_it_is() -> None:
+def test_seeds_draw_what_is_likely_as_often_as_it_is() -> None:
     import torch
 
-    from isosweep.training.sampling import _inverse, _uniform, streams
+    from isosweep.training.sampling import _inverse, _uniform
+    from isosweep.training.seeds import seeds_by_name
 
     answers, expected = 20_000, torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05, 0.0])
-    numbers = streams(0, [(f"problem {at // 4}", at % 4) for at in range(answers)])
+    numbers = seeds_by_name(0, [(f"problem {at // 4}", at % 4) for at in range(answers)])
     drawn = [_inverse(expected.repeat(answers, 1), _uniform(numbers, at)) for at in range(3)]
     for tokens in drawn:
         counts = torch.bincount(tokens, minlength=6)

@@ -7,8 +7,8 @@ import pytest
 from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.preflight.machine import missing_vllm
 from isosweep.training.changed import changed
-from isosweep.training.draws import Draws, RequestSeeds, make_seeds
 from isosweep.training.ledger import Ledger
+from isosweep.training.seeds import RunSeeds, seeds_by_place
 from tests.conftest import make_config
 from tests.training.builders import spec_of
 
@@ -17,17 +17,17 @@ GPU = ("model=qwen-0.5b", "budget=1e18")
 
 def test_seeds_follow_the_step_and_count_calls_within_it() -> None:
     step, prompts = 5, [[7], [7], [8]]
-    seeds = RequestSeeds(1, lambda: step, engine=3)
-    assert seeds(prompts) == make_seeds((0, 1, 5, 0, 3), 3)
-    assert seeds(prompts) == make_seeds((0, 1, 5, 1, 3), 3)
+    seeds = RunSeeds(1, lambda: step, engine=3)
+    assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 0, 3), 3)
+    assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 1, 3), 3)
     with changed(seeds, evaluation=(9, 2)):
-        assert [seeds(prompts) for _ in range(2)] == [make_seeds((1, 9, 3), 3)] * 2
-    assert seeds(prompts) == make_seeds((0, 1, 5, 2, 3), 3)
+        assert [seeds.of_requests(prompts) for _ in range(2)] == [seeds_by_place((1, 9, 3), 3)] * 2
+    assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 2, 3), 3)
     step = 6
-    later = seeds(prompts)
+    later = seeds.of_requests(prompts)
     # A process that starts at that step asks for the same.
-    assert RequestSeeds(1, lambda: 6, engine=3)(prompts) == later
-    assert RequestSeeds(2, lambda: 6, engine=3)(prompts) != later
+    assert RunSeeds(1, lambda: 6, engine=3).of_requests(prompts) == later
+    assert RunSeeds(2, lambda: 6, engine=3).of_requests(prompts) != later
 
 
 def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_engines() -> None:
@@ -35,11 +35,11 @@ def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_
         found: list[int] = []
         count = len(prompts) // engines
         for number in range(engines):
-            draws, share = Draws(1, lambda: 5), range(number * count, (number + 1) * count)
-            draws.begin(share)
-            seeds = RequestSeeds(1, lambda: 5, number, draws)
+            share = range(number * count, (number + 1) * count)
+            seeds = RunSeeds(1, lambda: 5, lagged=True, engine=number)
+            seeds.begin(share)
             seeds.evaluation = None if k is None else (9, k)
-            found += seeds([prompts[at] for at in share])
+            found += seeds.of_requests([prompts[at] for at in share])
         return found
 
     prompts = [[at] for at in range(4) for _ in range(2)]
