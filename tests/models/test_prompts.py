@@ -10,7 +10,8 @@ import pytest
 from isosweep.config.model import ModelConfig
 from isosweep.errors import SettingError
 from isosweep.models.prompts import prompt_tokens, require_prompts
-from isosweep.models.weights import missing_weights
+from isosweep.models.weights import content_identity, missing_weights
+from isosweep.plan.spec import run_spec
 from isosweep.tasks import Problem
 from tests.conftest import make_config, refused
 from tests.models.checkpoints import save_family
@@ -56,6 +57,14 @@ def test_the_template_is_given_arguments_and_a_system_prompt(saved: Path) -> Non
     assert read(chat_template_kwargs={"enable_thinking": False}) == plain + "<think>\n\n</think>"
     assert read(chat_template_kwargs={"enable_thinking": True}) == plain
     assert read(system_prompt="Be brief.") == ("<|im_start|>system\nBe brief.<|im_end|>\n" + plain)
+
+
+def test_they_make_another_run_and_another_measurement() -> None:
+    plain = make_config("model=qwen3-4b")
+    told = make_config("model=qwen3-4b", "model.chat_template_kwargs={enable_thinking: false}")
+    sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
+    assert run_spec(plain, **sizes).run_id != run_spec(told, **sizes).run_id
+    assert content_identity(plain.model) != content_identity(told.model)
 
 
 def test_a_hub_model_is_loaded_from_its_snapshot(

@@ -7,6 +7,7 @@ import pytest
 
 from isosweep.difficulty.selection import choose_variants
 from isosweep.errors import PreflightError, SettingError
+from isosweep.launchers.sbatch import gpus_of_node
 from isosweep.preflight.machine import missing_devices, preflight
 from tests.conftest import make_config
 from tests.tasks.files import ROWS, math_overrides, write_rows
@@ -123,15 +124,22 @@ def test_gpus_that_are_missing_are_named_with_the_inherited_list(
 
 
 @pytest.mark.parametrize(
-    ("overrides", "missing"),
+    ("overrides", "asked", "lacks"),
     [
-        (PAIR, ""),
-        ((*PAIR, "launcher.slurm.gpus_per_node=1"), "2 GPUs in what each job asks for, which is 1"),
-        (("hardware.devices_per_run=16", "hardware.sharding=fsdp"), ""),
-        (("+launcher.slurm.additional.gres='gpu:h100:1'",), ""),
-        (("launcher.slurm.gpus_per_node=0",), "1 GPUs in what each job asks for, which is 0"),
+        (PAIR, 2, False),
+        ((*PAIR, "launcher.slurm.gpus_per_node=1"), 1, True),
+        (("hardware.devices_per_run=16", "hardware.sharding=fsdp"), 8, False),
+        (("launcher.slurm.gpus_per_node=0",), 0, True),
+        (("+launcher.slurm.additional.gres='gpu:h100:1'",), 0, False),
+        (("+launcher.slurm.additional.gpus-per-task=1",), 0, False),
+        (("+launcher.slurm.additional.gres='nvme:1'",), 1, False),
     ],
 )
-def test_a_slurm_job_asks_for_the_gpus_of_its_run(overrides: tuple[str, ...], missing: str) -> None:
-    found = missing_devices(make_config(*GPU, "launcher=slurm", *overrides))
-    assert [what for what, _ in found] == ([missing] if missing else [])
+def test_a_slurm_job_asks_for_the_gpus_of_its_run(
+    overrides: tuple[str, ...], asked: int, lacks: bool
+) -> None:
+    config = make_config(*GPU, "launcher=slurm", *overrides)
+    assert gpus_of_node(config) == asked
+    needed = config.hardware.node_devices
+    rule = f"{needed} GPUs in what each job asks for, which is {asked}"
+    assert [what for what, _ in missing_devices(config)] == ([rule] if lacks else [])
