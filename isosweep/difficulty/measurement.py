@@ -115,17 +115,9 @@ def store_base_rates(run: RunPaths, rates: Sequence[float | None]) -> None:
 
 
 def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
-    """Success rates before training of the run's held-out problems; None if never measured.
-
-    So too where the file holds something else: the next launch writes it anew.
-    """
-    try:
-        document = read_json(run.base_rates)
-        rates = None if document is None else tuple(document["rates"])
-    except (KeyError, TypeError, ValueError):
-        return None
-    numbers = all(rate is None or isinstance(rate, int | float) for rate in rates or ())
-    return rates if numbers else None
+    """Success rates before training of the run's held-out problems; None if never measured."""
+    document = read_json(run.base_rates)
+    return None if document is None else tuple(document["rates"])
 
 
 def require_complete(config: SweepConfig, measured: Measurement) -> None:

@@ -64,7 +64,10 @@ def begin(
     threads, checkers = _threads(os.getpid()), _idle(os.getpid())
 
     def results(start: int) -> list[T | None]:
-        checker = checkers.pop() if checkers else _Checker()
+        try:
+            checker = checkers.pop()
+        except IndexError:
+            checker = _Checker()
         try:
             return [checker.result(check, call, limit_s) for call in calls[start : start + share]]
         finally:
