@@ -39,6 +39,9 @@ def sweep(in_mlflow: Sweep) -> Sweep:
 
 
 def test_runs_lie_below_the_sweep_s_own_with_their_times_and_columns(sweep: Sweep) -> None:
+    # Another began later.
+    start(sweep.runs[1])
+    write_steps(sweep.runs[1], range(21), shift=50)
     sweep.sync()
     whole, run = sweep.shown(None), sweep.shown()
     assert run.tags["mlflow.parentRunId"] == whole.run.info.run_id
@@ -49,11 +52,7 @@ def test_runs_lie_below_the_sweep_s_own_with_their_times_and_columns(sweep: Swee
     for each in (whole, run):
         assert each.run.info.start_time == (START - EVALUATION_S) * 1000
         assert each.run.info.status == "RUNNING"
-    # The sweep's own run has the sum of all.
-    start(sweep.runs[1])
-    write_steps(sweep.runs[1], range(21))
-    sweep.sync()
-    assert sweep.shown(None).values["eval_min"] == 6 * EVALUATION_S / 60
+    assert whole.values["eval_min"] == 6 * EVALUATION_S / 60, "the sum of all"
 
 
 STATUSES: tuple[tuple[str, int, str, str], ...] = (
@@ -64,6 +63,8 @@ STATUSES: tuple[tuple[str, int, str, str], ...] = (
     ("failed", 20, "FAILED", "failed"),
     ("interrupted", 20, "KILLED", "interrupted"),
     ("cancelled", 20, "KILLED", "cancelled"),
+    # Once more, later.
+    ("cancelled", 30, "KILLED", "cancelled"),
 )
 
 
