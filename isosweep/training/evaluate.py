@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate.utils import gather_object
@@ -42,9 +41,6 @@ _TRAINING = (
 )
 # Of the recipe: adapters change the precision that the policy is held in.
 _RECIPE = ("lora_rank", "cast_lm_head_to_fp32")
-
-# Text and tokens of every answer, and what was made of it; k of each problem in a row.
-_Sampled = list[tuple[str, list[int], Judged]]
 
 
 class Evaluator:
@@ -88,7 +84,12 @@ class Evaluator:
     def before_training(self, model: Policy) -> Evaluation:
         """Return the evaluation that another run has stored; else take it, and store it."""
         base = self._base if self._rank.leads else None
-        shared = self._rank.agree(None if base is None else _stored(base))
+        shared = None
+        # One that cannot be read is taken anew.
+        with suppress(KeyError, TypeError, ValueError, OSError):
+            document = None if base is None else read_json(base)
+            shared = None if document is None else Evaluation.from_json(document)
+        shared = self._rank.agree(shared)
         if shared is not None:
             return shared
         taken = self(model)
@@ -107,25 +108,20 @@ class Evaluator:
         """
         devices = [model.device] if model.device.type == "cuda" else []
         with without_routing(model.config), torch.random.fork_rng(devices=devices):
-            sampled = self._asked(self._sampler) if self._sampler else self._sample(model)
-        ends, k = _end_tokens(self._tokenizer, model), self._spec.evaluation.samples_per_problem
-        own = sampled[: self._own * k]
-        self._on_completions(
-            [
-                Completion(
-                    self._problems[at // k].problem_id, text, ids, ids[-1] in ends, one.score
-                )
-                for at, (text, ids, one) in enumerate(own)
-            ]
+            answers = self._answers(model)
+        own = answers[: self._own * self._spec.evaluation.samples_per_problem]
+        self._on_completions([completion for completion, _ in own])
+        return self._together(
+            [judged for _, judged in own], sum(len(completion.tokens) for completion, _ in own)
         )
-        return self._together([one for _, _, one in own], sum(len(ids) for _, ids, _ in own))
 
     def can_answer(self, model: Policy) -> bool:
         """Whether the logits of a micro-batch of prompts are finite: from others none is drawn."""
         prompts = self._prompts[: self._spec.micro_batch]
+        padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
+        read = {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
         with torch.no_grad():
-            logits = model(**self._inputs(prompts, model), logits_to_keep=1).logits
-            return bool(torch.isfinite(logits).all())
+            return bool(torch.isfinite(model(**read, logits_to_keep=1).logits).all())
 
     def _together(self, judged: Sequence[Judged], tokens: int) -> Evaluation:
         """The evaluation of all ranks, of this one's answers (problems x k,) and their tokens."""
@@ -147,57 +143,54 @@ class Evaluator:
             scores={"majority": votes} if tells_answers(task) else {},
         )
 
-    def _inputs(self, prompts: Sequence[list[int]], model: Policy) -> dict[str, Any]:
-        padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
-        return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
+    def _answers(self, model: Policy) -> list[tuple[Completion, Judged]]:
+        """k answers of each problem in a row; a batch is judged while the next is sampled."""
+        k, size = self._spec.evaluation.samples_per_problem, self._spec.evaluation_batch
+        places = range(len(self._problems) * k)
+        batches: list[Sequence[int]] = [places]
+        if self._sampler is None:
+            # Longest prompts first: should memory not suffice, that shows at once.
+            order = sorted(places, key=lambda at: -len(self._prompts[at // k]))
+            batches = [order[start : start + size] for start in places[::size]]
+        ends, judging = _end_tokens(self._tokenizer, model), []
+        for batch in batches:
+            made = self._sample(model, batch, ends)
+            texts = self._tokenizer.batch_decode(made, skip_special_tokens=True)
+            problems = [self._problems[at // k] for at in batch]
+            judge = judge_later(self._spec.task, problems, texts)
+            judging.append((batch, problems, texts, made, judge))
+            self._on_batch()
+        answers: dict[int, tuple[Completion, Judged]] = {}
+        for *columns, judge in judging:
+            for at, problem, text, ids, one in zip(*columns, judge(), strict=True):
+                ended = ids[-1] in ends
+                answers[at] = Completion(problem.problem_id, text, ids, ended, one.score), one
+        return [answers[at] for at in places]
 
-    def _asked(self, sampler: VllmSampler | Generator) -> _Sampled:
-        """What the engine that generates training's rollouts, with its weights, answers."""
-        settings = self._spec.evaluation
-        answers = sampler.sample(
-            self._prompts,
-            k=settings.samples_per_problem,
-            temperature=settings.temperature,
-            limit=self._spec.task.completion_limit,
-            seed=settings.seed,
-        )
-        texts = self._tokenizer.batch_decode(answers, skip_special_tokens=True)
-        asked = [problem for problem in self._problems for _ in range(settings.samples_per_problem)]
-        judged = judge_later(self._spec.task, asked, texts)()
-        return list(zip(texts, answers, judged, strict=True))
-
-    def _sample(self, model: Policy) -> _Sampled:
-        """What transformers answers. A batch is judged while the next is sampled."""
-        settings, spec = self._spec.evaluation, self._spec
-        k, limit = settings.samples_per_problem, spec.task.completion_limit
+    def _sample(self, model: Policy, batch: Sequence[int], ends: list[int]) -> list[list[int]]:
+        """Tokens of the answers numbered in `batch`; of an engine, which has the weights of
+        training's rollouts, of all."""
+        settings, k = self._spec.evaluation, self._spec.evaluation.samples_per_problem
+        limit = self._spec.task.completion_limit
+        if self._sampler is not None:
+            return self._sampler.sample(
+                self._prompts,
+                k=k,
+                temperature=settings.temperature,
+                limit=limit,
+                seed=settings.seed,
+            )
         sampler = Sampler(
             limit=limit,
             temperature=settings.temperature,
             top_p=self._top_p,
-            ends=_end_tokens(self._tokenizer, model),
+            ends=ends,
             padding=self._tokenizer.pad_token_id,
-            shared=spec.generation.prefix_sharing,
+            shared=self._spec.generation.prefix_sharing,
         )
-        judges: list[Callable[[], list[Judged]]] = []
-        texts: list[str] = []
-        answers: list[list[int]] = []
-        # Longest prompts first: should memory not suffice, that shows at once.
-        order = sorted(range(len(self._problems) * k), key=lambda at: -len(self._prompts[at // k]))
-        for start in range(0, len(order), spec.evaluation_batch):
-            batch = order[start : start + spec.evaluation_batch]
-            problems = [self._problems[at // k] for at in batch]
-            names = [(self._problems[at // k].problem_id, at % k) for at in batch]
-            made = sampler.sample(
-                model, [self._prompts[at // k] for at in batch], seeds_by_name(settings.seed, names)
-            )
-            answers += made
-            read = self._tokenizer.batch_decode(made, skip_special_tokens=True)
-            texts += read
-            judges.append(judge_later(spec.task, problems, read))
-            self._on_batch()
-        judged = [one for judge in judges for one in judge()]
-        taken = list(zip(texts, answers, judged, strict=True))
-        return [taken[at] for at in sorted(range(len(order)), key=order.__getitem__)]
+        names = [(self._problems[at // k].problem_id, at % k) for at in batch]
+        seeds = seeds_by_name(settings.seed, names)
+        return sampler.sample(model, [self._prompts[at // k] for at in batch], seeds)
 
 
 def pooled(parts: Sequence[Evaluation]) -> Evaluation:
@@ -255,11 +248,3 @@ def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> s
         limits = spec.vllm_max_num_seqs, spec.vllm_max_num_batched_tokens, spec.vllm_cache_bytes
         inputs["engine"] = limits
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def _stored(path: Path) -> Evaluation | None:
-    """The evaluation stored there; None where none can be read."""
-    with suppress(KeyError, TypeError, ValueError, OSError):
-        document = read_json(path)
-        return None if document is None else Evaluation.from_json(document)
-    return None

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from isosweep.plan.spec import RunSpec
+
 # A seed each: (answers,).
 Seeds = NDArray[np.uint64]
 # What training and evaluation draw from: never the same seeds.
@@ -37,7 +39,7 @@ def seeds_by_name(seed: int, answers: Sequence[tuple[str, int]]) -> Seeds:
 
 
 class RunSeeds:
-    """Seeds of what one process of a run samples; of n x B rollouts a generation over all.
+    """Seeds of what `process` of a run samples.
 
     `lagged`: whether rollouts wait. `evaluation`: the seed, and samples of each problem, of the
     held-out evaluation that an engine is asked for, if one is going on.
@@ -45,19 +47,23 @@ class RunSeeds:
 
     evaluation: tuple[int, int] | None = None
 
-    def __init__(
-        self, seed: int, step: Callable[[], int], *, lagged: bool = False, engine: int = 0
-    ) -> None:
-        self._seed, self._step, self._engine, self.lagged = seed, step, engine, lagged
+    def __init__(self, spec: RunSpec, process: int, step: Callable[[], int]) -> None:
+        self.lagged, self._seed, self._step = spec.recipe.rollout_lag > 0, spec.seed, step
+        # The processes of one engine sample everything of theirs together.
+        self._together = spec.generation.tensor_parallel
+        self._engine = process // self._together
         self._last = -1, -1
         self._entropy: tuple[int, ...] = ()
         self._turn = 0
+        # Of the rollouts sampled here, in the whole generation: 0 to n x B - 1.
         self._places: Sequence[int] = ()
 
-    def begin(self, places: Sequence[int]) -> None:
-        """Begin a generation, whose rollouts at `places` (0 to n x B - 1) are sampled here."""
+    def begin(self, count: int) -> None:
+        """Begin a generation, `count` rollouts of each process."""
         if self.lagged:
-            self._entropy, self._turn, self._places = self._next_call(), 0, places
+            own = self._together * count
+            self._entropy, self._turn = self._next_call(), 0
+            self._places = range(self._engine * own, (self._engine + 1) * own)
 
     def go_on(self, rows: Sequence[int]) -> None:
         """Of the rollouts sampled here those in `rows` are continued, with new seeds."""

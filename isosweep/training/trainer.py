@@ -7,6 +7,7 @@ function, the loss are TRL's.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -55,9 +56,6 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
     The first reward function's score says what is right; others only shape the reward.
     """
 
-    lr_scheduler: Any
-    _buffered_inputs: Any
-
     def __init__(
         self,
         spec: RunSpec,
@@ -90,9 +88,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         super().__init__(reward_funcs=rewards, **options)
         self._interruption = make_interruption(spec, self.processing_class)
         self.queue = RolloutQueue(self)
-        engine = self.process // spec.generation.tensor_parallel
-        lagged = recipe.rollout_lag > 0
-        self.seeds = RunSeeds(spec.seed, lambda: self.steps_done, lagged=lagged, engine=engine)
+        self.seeds = RunSeeds(spec, self.process, lambda: self.steps_done)
 
     def correctness(self, **_: Any) -> list[float]:
         """The task's scores of the rollouts sampled last, in order: a reward function of TRL's."""
@@ -177,17 +173,12 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _weigh_groups(self, batch: Batch) -> None:
         """Puts the recipe's weights of groups and problems on the advantages."""
-        recipe = self.spec.recipe
-        by_problem = recipe.aggregation == "problem"
-        if recipe.zero_variance == "keep" and not by_problem:
-            return
+        recipe, count = self.spec.recipe, len(batch["advantages"])
         tokens = self.accelerator.gather(bearing(batch).sum(1)).float()
-        kept = self._varied()
-        if recipe.zero_variance == "keep":
-            kept = torch.ones_like(kept)
+        kept = self._varied() | (recipe.zero_variance == "keep")
+        by_problem = recipe.aggregation == "problem"
         weights = advantage_weights(kept, tokens, recipe.loss_type, by_problem)
-        count = len(batch["advantages"])
-        batch["advantages"] *= weights[self.process * count : (self.process + 1) * count]
+        batch["advantages"] *= weights[self.process * count :][:count]
 
     def _all_lengths(self, batch: Batch) -> tuple[list[int], list[int]]:
         """Tokens of prompts and of completions, of all processes."""
@@ -203,7 +194,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's own, booked and about to be judged; or what dynamic sampling chose."""
         if self._chosen is not None:
             return self._chosen[0]
-        self.seeds.begin(self._places(len(prompts)))
+        self.seeds.begin(len(prompts))
         # An engine in this process draws torch's numbers too: training's go on as without it.
         devices = [self.own_device] if self.own_device.type == "cuda" else []
         apart = torch.random.fork_rng(devices, enabled=self.seeds.lagged)
@@ -216,15 +207,6 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         if self._interruption is not None:
             mask = self._interruption.masks
         return ids, completions, mask, texts, *more
-
-    def _places(self, count: int) -> range:
-        """Places in the generation of what is sampled here, of which `count` is this process's.
-
-        The processes of one engine sample everything of theirs together.
-        """
-        processes = self.spec.generation.tensor_parallel
-        start = self.process // processes * processes * count
-        return range(start, start + processes * count)
 
     def _book_sampled(self) -> None:
         """Books the rollouts just sampled, of all processes."""
@@ -297,12 +279,12 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """Log each part's share of the rollouts just scored, and the mean score of those."""
         drawn = [self.problems[number] for number in self._drawn]
         parts = [each.part for each in drawn if isinstance(each, PartProblem)]
+        groups = scores.view(len(parts), -1)
         for name in self.spec.task.parts:
-            own = torch.tensor([part == name for part in parts], device=scores.device)
-            own = own.repeat_interleave(self.spec.num_generations)
-            self.log_mean(f"{PART_METRICS[0]}{name}", own.float().mean().item())
-            if own.any():
-                self.log_mean(f"{PART_METRICS[1]}{name}", scores[own].mean().item())
+            own = [at for at, part in enumerate(parts) if part == name]
+            self.log_mean(f"{PART_METRICS[0]}{name}", len(own) / len(parts))
+            if own:
+                self.log_mean(f"{PART_METRICS[1]}{name}", groups[own].mean().item())
 
     # A step: its micro-batches, their log-probabilities, their loss.
 
@@ -336,15 +318,10 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         batch_size: int | None = None,
         compute_entropy: bool = False,
         **more: Any,
-    ) -> tuple[Any, Any, Any]:
+    ) -> Any:
         """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
         given = (input_ids, attention_mask, logits_to_keep)
-        trls = super()._get_per_token_logps_and_entropies
-
-        def plain(ids: Any, mask: Any, width: int, **asked: Any) -> tuple[Any, Any, Any]:
-            result: tuple[Any, Any, Any] = trls(model, ids, mask, width, **more, **asked)
-            return result
-
+        score = partial(super()._get_per_token_logps_and_entropies, model, **more)
         with changed(
             trl_utils,
             _CHUNKED_LOGPROB_CHUNK_SIZE=self._logits_per_token,
@@ -352,8 +329,8 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             _use_triton=lambda device: True,
         ):
             if batch_size is None or compute_entropy:
-                return plain(*given, batch_size=batch_size, compute_entropy=compute_entropy)
-            logs, shapes = scored(plain, *given, batch_size)
+                return score(*given, batch_size=batch_size, compute_entropy=compute_entropy)
+            logs, shapes = scored(score, *given, batch_size)
         self._book_computed("scoring", shapes)
         return logs, None, None
 
@@ -372,7 +349,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         with torch.no_grad():
             return self.score_tokens(self.model, batch, batch_size=size)[0]
 
-    def score_tokens(self, model: Any, batch: Batch, **asked: Any) -> tuple[Any, Any, Any]:
+    def score_tokens(self, model: Any, batch: Batch, **asked: Any) -> Any:
         """Log-probabilities of the completions' tokens by `model`, and what else is `asked`."""
         return self._get_per_token_logps_and_entropies(
             model,
@@ -430,13 +407,10 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
 
         How long the run will be does not matter, so a larger budget changes no step before it.
         """
-        if self.lr_scheduler is None:
-            steps: int = max(self.args.warmup_steps, 1)
-
-            def share(done: int) -> float:
-                return min(1.0, (done + 1) / steps)
-
-            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
+        steps = max(self.args.warmup_steps, 1)
+        self.lr_scheduler = LambdaLR(
+            optimizer or self.optimizer, lambda done: min(1.0, (done + 1) / steps)
+        )
         return self.lr_scheduler
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:

@@ -247,18 +247,6 @@ def test_two_processes_sample_the_rollouts_that_wait_as_one_does(tmp_path: Path)
         assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_processes_of_one_engine_sample_at_the_places_of_all_of_them(tmp_path: Path) -> None:
-    trainer = lagging(tmp_path, LAG)
-    four = ("hardware.devices_per_run=4", "hardware.interconnect_bandwidth=1e10")
-    trainer.spec = spec_of("generation=vllm", "generation.tensor_parallel=2", *four)
-    found = []
-    for process in range(4):
-        trainer.accelerator.state.process_index = process
-        found.append(trainer._places(8))
-    trainer.accelerator.state.process_index = 0
-    assert found == [range(16), range(16), range(16, 32), range(16, 32)]
-
-
 def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
     import torch
 

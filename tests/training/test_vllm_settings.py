@@ -16,8 +16,8 @@ GPU = ("model=qwen-0.5b", "budget=1e18")
 
 
 def test_seeds_follow_the_step_and_count_calls_within_it() -> None:
-    step, prompts = 5, [[7], [7], [8]]
-    seeds = RunSeeds(1, lambda: step, engine=3)
+    step, prompts, spec = 5, [[7], [7], [8]], replace(spec_of(), seed=1)
+    seeds = RunSeeds(spec, 3, lambda: step)
     assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 0, 3), 3)
     assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 1, 3), 3)
     with changed(seeds, evaluation=(9, 2)):
@@ -26,20 +26,19 @@ def test_seeds_follow_the_step_and_count_calls_within_it() -> None:
     step = 6
     later = seeds.of_requests(prompts)
     # A process that starts at that step asks for the same.
-    assert RunSeeds(1, lambda: 6, engine=3).of_requests(prompts) == later
-    assert RunSeeds(2, lambda: 6, engine=3).of_requests(prompts) != later
+    assert RunSeeds(spec, 3, lambda: 6).of_requests(prompts) == later
+    assert RunSeeds(replace(spec, seed=2), 3, lambda: 6).of_requests(prompts) != later
 
 
 def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_engines() -> None:
     def of_all(engines: int, prompts: list[list[int]], k: int | None = None) -> list[int]:
         found: list[int] = []
-        count = len(prompts) // engines
+        count, spec = len(prompts) // engines, spec_of("recipe.rollout_lag=1")
         for number in range(engines):
-            share = range(number * count, (number + 1) * count)
-            seeds = RunSeeds(1, lambda: 5, lagged=True, engine=number)
-            seeds.begin(share)
+            seeds = RunSeeds(spec, number, lambda: 5)
+            seeds.begin(count)
             seeds.evaluation = None if k is None else (9, k)
-            found += seeds.of_requests([prompts[at] for at in share])
+            found += seeds.of_requests(prompts[number * count :][:count])
         return found
 
     prompts = [[at] for at in range(4) for _ in range(2)]
@@ -48,6 +47,14 @@ def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_
     assert of_all(2, prompts, k=2) == of_all(4, prompts, k=2) == answers
     assert len({*rollouts, *answers}) == 16
     assert all(0 <= seed < 2**62 for seed in answers)
+    # The processes of one engine sample at the places of all of them.
+    spec = spec_of("recipe.rollout_lag=1")
+    pairs = replace(spec, generation=replace(spec.generation, name="vllm", tensor_parallel=2))
+    every = [RunSeeds(pairs, process, lambda: 5) for process in range(4)]
+    for each in every:
+        each.begin(2)
+    found = [each.of_rollouts() for each in every]
+    assert found == [rollouts[:4], rollouts[:4], rollouts[4:], rollouts[4:]]
     # What fills up the share of another process of the engine moves nothing.
     assert of_all(1, prompts[2:4] + prompts, k=2)[2:] == answers
 
