@@ -12,58 +12,34 @@ from typing import Any
 from isosweep.plan.spec import RunSpec
 
 
-class Retirement:
-    """Judges problems by their scores over windows of `window` rollouts, one after the other.
-
-    A problem is solved once a window's mean score is `at` or more. The rollouts of a problem are
-    one sequence, whichever generations they come from: windows, and so how often a problem of a
-    given success rate is taken for solved per rollout, do not depend on n. What has not filled a
-    window counts towards the next one. ScaleRL (arXiv 2510.13786, section 3.2) keeps "a history of
-    pass rates" and does not say over how many rollouts.
-    """
-
-    def __init__(self, at: float, window: int) -> None:
-        self._at, self._window = at, window
-        # Of each problem: rollouts in the window that is being filled, and the sum of their scores.
-        self._open: dict[int, tuple[int, float]] = {}
-
-    def solved(self, problem: int, scores: Iterable[float]) -> bool:
-        """Whether `scores` of its newest rollouts, in order, complete a window that shows it."""
-        rollouts, total = self._open.get(problem, (0, 0.0))
-        solved = False
-        for score in scores:
-            rollouts, total = rollouts + 1, total + score
-            if rollouts == self._window:
-                # Sums of floats: 0.9 of 10 rollouts is 9.
-                solved = solved or total >= self._at * self._window - 1e-9
-                rollouts, total = 0, 0.0
-        self._open[problem] = rollouts, total
-        return solved
-
-    def to_json(self) -> dict[str, Any]:
-        """Windows that are being filled, for a checkpoint."""
-        return {str(problem): list(held) for problem, held in self._open.items() if held[0]}
-
-    def restore(self, document: dict[str, Any]) -> None:
-        """Go on where `to_json` was called."""
-        self._open = {int(key): (held[0], held[1]) for key, held in document.items()}
-
-
 class ProblemStream:
     """Problems in a new random order each epoch, without end.
 
     The order depends on `seed` and the number of problems alone: runs that differ in n or B meet
-    the same problems in the same order (common random numbers). A problem that is retired is
-    passed over from then on (no positive resampling, arXiv 2510.13786), unless fewer than `least`
-    would be left. `retirement` says when; without it none is.
+    the same problems in the same order (common random numbers).
+
+    A problem is retired once its mean score over a window of `window` rollouts is `retire_at` or
+    more: it is passed over from then on (no positive resampling, arXiv 2510.13786), unless fewer
+    than `least` would be left. The rollouts of a problem are one sequence, whichever generations
+    they come from: how often a problem of a given success rate is retired per rollout does not
+    depend on n. ScaleRL keeps "a history of pass rates" (section 3.2) and does not say over how
+    many rollouts.
     """
 
     def __init__(
-        self, problems: int, seed: int, least: int = 1, retirement: Retirement | None = None
+        self,
+        problems: int,
+        seed: int,
+        least: int = 1,
+        *,
+        retire_at: float | None = None,
+        window: int = 1,
     ) -> None:
-        self._retirement = retirement
         self.problems, self._seed = problems, seed
         self._least = min(least, problems)
+        self._retire_at, self._window = retire_at, window
+        # Of each problem: rollouts in the window that is being filled, and the sum of their scores.
+        self._windows: dict[int, tuple[int, float]] = {}
         self._epoch, self._position = 0, 0
         self._retired: set[int] = set()
         self._order = self._shuffled()
@@ -83,15 +59,20 @@ class ProblemStream:
 
     def scored(self, scores: Iterable[tuple[int, Sequence[float]]]) -> None:
         """Take note of problems' newest `scores`, and retire those that are solved."""
-        if self._retirement is not None:
-            judge = self._retirement
-            self.retire([problem for problem, given in scores if judge.solved(problem, given)])
-
-    def retire(self, problems: Iterable[int]) -> None:
-        """Draw these no more, as long as a batch's worth of problems is left."""
-        for index in problems:
-            if self.problems - len(self._retired) > self._least:
-                self._retired.add(index)
+        if self._retire_at is None:
+            return
+        for problem, given in scores:
+            rollouts, total = self._windows.get(problem, (0, 0.0))
+            solved = False
+            for score in given:
+                rollouts, total = rollouts + 1, total + score
+                if rollouts == self._window:
+                    # Sums of floats: 0.9 of 10 rollouts is 9.
+                    solved = solved or total >= self._retire_at * self._window - 1e-9
+                    rollouts, total = 0, 0.0
+            self._windows[problem] = rollouts, total
+            if solved and self.problems - len(self._retired) > self._least:
+                self._retired.add(problem)
 
     @property
     def retired(self) -> Sequence[int]:
@@ -100,17 +81,16 @@ class ProblemStream:
 
     def to_json(self) -> dict[str, Any]:
         """Where the stream is, for a checkpoint."""
-        windows = {} if self._retirement is None else {"windows": self._retirement.to_json()}
         place = {"epoch": self._epoch, "position": self._position}
-        return {**place, "retired": list(self.retired), **windows}
+        windows = {str(problem): [*held] for problem, held in self._windows.items() if held[0]}
+        return {**place, "retired": [*self.retired], "windows": windows}
 
     def restore(self, document: dict[str, Any]) -> None:
         """Go on where `to_json` was called."""
         before, self._epoch = self._epoch, document["epoch"]
-        self._position = document["position"]
-        self._retired = set(document["retired"])
-        if self._retirement is not None:
-            self._retirement.restore(document["windows"])
+        self._position, self._retired = document["position"], set(document["retired"])
+        windows = document.get("windows", {}).items()
+        self._windows = {int(problem): (held[0], held[1]) for problem, held in windows}
         if self._epoch != before:
             self._order = self._shuffled()
 
@@ -181,10 +161,13 @@ def make_stream(spec: RunSpec) -> Stream:
     recipe, mixture = spec.recipe, spec.task.mixture
 
     def stream(problems: int) -> ProblemStream:
-        retirement = None
-        if recipe.retire_at is not None:
-            retirement = Retirement(recipe.retire_at, recipe.retire_window)
-        return ProblemStream(problems, spec.seed, spec.problems_per_batch, retirement)
+        return ProblemStream(
+            problems,
+            spec.seed,
+            spec.problems_per_batch,
+            retire_at=recipe.retire_at,
+            window=recipe.retire_window,
+        )
 
     if mixture is None:
         return stream(spec.task.num_train_problems)
