@@ -44,16 +44,6 @@ def prepare_vllm(spec: RunSpec) -> None:
 
 
 @contextmanager
-def engine_options(options: dict[str, Any]) -> Iterator[None]:
-    """A trainer made within the block gives `vllm.LLM` `options`, also in place of TRL's own."""
-    from trl.generation import vllm_generation
-
-    plain = vllm_generation.LLM
-    with changed(vllm_generation, LLM=lambda **given: plain(**given | options)):
-        yield
-
-
-@contextmanager
 def vllm_engine(spec: RunSpec) -> Iterator[None]:
     """While a trainer is built: its engine is given `engine_arguments` as well as TRL's.
 
@@ -64,8 +54,10 @@ def vllm_engine(spec: RunSpec) -> Iterator[None]:
         return
     prepare_vllm(spec)
     from accelerate.utils import set_seed
+    from trl.generation import vllm_generation
 
-    with engine_options(engine_arguments(spec)):
+    plain, options = vllm_generation.LLM, engine_arguments(spec)
+    with changed(vllm_generation, LLM=lambda **given: plain(**given | options)):
         yield
     set_seed(spec.seed, device_specific=True)
 

@@ -45,10 +45,6 @@ def fixed(given: LossInputs) -> LossOutputs:
     return LossOutputs(loss=given.advantages.sum())
 
 
-def of_each_token(given: LossInputs) -> LossOutputs:
-    return LossOutputs(loss=given.log_probs)
-
-
 def misspelt(given: Any) -> LossOutputs:
     return LossOutputs(loss=given.logprobs.sum())
 

@@ -69,7 +69,6 @@ def test_a_function_is_given_what_corrects_the_sampler(mode: str, tmp_path: Path
         ("takes_nothing", "does not take LossInputs"),
         ("number", "returned float, not LossOutputs"),
         ("fixed", "its loss is no scalar tensor with a gradient"),
-        ("of_each_token", "its loss is no scalar tensor with a gradient"),
         ("of_several", "fails on a micro-batch of two rollouts: .*one element"),
         ("not_a_number", "is nan on a micro-batch of two rollouts"),
         ("misspelt", "fails on a micro-batch of two rollouts: AttributeError: .*logprobs"),
