@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from isosweep.training.trainer import SweepTrainer
 
 
-def make_interruption(spec: RunSpec, tokenizer: Tokenizer) -> "Interruption | None":
-    """What interrupts the run's rollouts; None where its recipe has none interrupted."""
-    recipe = spec.recipe
-    if recipe.interruption is None:
-        return None
-    phrase = list(tokenizer(recipe.interruption, add_special_tokens=False)["input_ids"])
-    return Interruption(phrase, recipe.interruption_tokens, spec.task.completion_limit)
-
-
 class Interruption:
     """Interrupts the rollouts of one generation after another.
 
@@ -32,14 +23,15 @@ class Interruption:
     masks: list[list[int]]
     continued: dict[int, tuple[int, int, int]]
 
-    def __init__(self, phrase: list[int], answer: int, limit: int) -> None:
-        """`limit`: tokens of a whole completion."""
-        self._phrase, self._answer = phrase, answer
-        self._first_limit = limit - len(phrase) - answer
+    def __init__(self, spec: RunSpec, tokenizer: Tokenizer) -> None:
+        recipe, limit = spec.recipe, spec.task.completion_limit
+        self._phrase: list[int] = tokenizer(recipe.interruption, add_special_tokens=False).input_ids
+        self._answer = recipe.interruption_tokens
+        self._first_limit = limit - len(self._phrase) - self._answer
         if self._first_limit < 1:
             raise ValueError(
-                f"recipe.interruption takes {len(phrase)} tokens and leaves "
-                f"recipe.interruption_tokens={answer} for an answer: "
+                f"recipe.interruption takes {len(self._phrase)} tokens and leaves "
+                f"recipe.interruption_tokens={self._answer} for an answer: "
                 f"no room before it in {limit} tokens"
             )
 

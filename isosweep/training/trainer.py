@@ -26,7 +26,7 @@ from isosweep.tasks.problem import PartProblem
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.checkpoints import checkpoint_directory, writing
 from isosweep.training.completions import Completion, hand_on
-from isosweep.training.interruption import make_interruption
+from isosweep.training.interruption import Interruption
 from isosweep.training.lag import RolloutQueue
 from isosweep.training.ledger import Ledger
 from isosweep.training.loss import load_loss, loss_of_ones_own
@@ -86,7 +86,9 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             penalised = max(1, round(recipe.overlong_share * limit))
             rewards.append(get_soft_overlong_punishment(limit, penalised))
         super().__init__(reward_funcs=rewards, **options)
-        self._interruption = make_interruption(spec, self.processing_class)
+        self._interruption = None
+        if recipe.interruption is not None:
+            self._interruption = Interruption(spec, self.processing_class)
         self.queue = RolloutQueue(self)
         self.seeds = RunSeeds(spec, self.process, lambda: self.steps_done)
 
