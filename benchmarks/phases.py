@@ -32,7 +32,8 @@ from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
-from isosweep.training.attempt import TrainRun
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.session import TrainRun
 
 GOALS = {
     "evaluation": Goal("evaluation over training, predicted off measured", "at most", 1.5),
@@ -52,7 +53,7 @@ class ProcessorTime(ModuleType):
 def work(job: tuple[str, tuple[float, ...]]) -> str | None:
     """Train a run up to its last milestone."""
     directory, milestones = job
-    return TrainRun(directory, milestones, "flops", HealthConfig())()
+    return train_unsubmitted(TrainRun(directory, milestones, "flops", HealthConfig()))
 
 
 def train(study: Study, paths: SweepPaths) -> None:

@@ -40,7 +40,8 @@ from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import judge as judge_completions
 from isosweep.tasks import training_problems
-from isosweep.training.attempt import TrainRun
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.session import TrainRun
 
 GOALS = {
     "step": Goal("a worker's step over TRL's, the largest median", "at most", 1.05),
@@ -65,7 +66,8 @@ def stamp(part, result=None):
     stamps.append((part, time.time()))
     return result
 from isosweep.config.health import HealthConfig
-from isosweep.training.attempt import TrainRun, lean_imports
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.session import TrainRun, lean_imports
 stamps[0] = ("python, numpy, isosweep", time.time())
 with lean_imports():
     import torch
@@ -96,7 +98,7 @@ class Stamps(TrainerCallback):
 DEFAULT_CALLBACKS.append(Stamps())
 load = assembly.load_policy
 assembly.load_policy = lambda *given: stamp("model, tokenizer", load(*given))
-TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig())()
+train_unsubmitted(TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig()))
 """
 BARE = "from trl import GRPOConfig, GRPOTrainer"
 
@@ -295,7 +297,7 @@ def measure_steps(num_generations: int, block: int, blocks: int) -> dict[str, li
             # What the next trainer starts with: the worker makes its own.
             DEFAULT_CALLBACKS.append(Clock("worker"))
             job = TrainRun(str(run.root), (rollouts,), "rollouts", HealthConfig())
-            assert job() == "finished"
+            assert train_unsubmitted(job) == "finished"
 
         def bare() -> None:
             args = settings[0]

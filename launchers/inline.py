@@ -49,7 +49,7 @@ class InlineLauncher(Launcher):
 
 
 def _execute(order: Order) -> None:
-    from isosweep.training.__main__ import main
+    from isosweep.training.attempt import main
 
     # This process is the command too.
     stop = StopRequest(status=_INTERRUPTED)

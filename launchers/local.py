@@ -33,7 +33,7 @@ _SLURM, _OF_THE_CLUSTER = "SLURM", "SLURM_CONF"
 
 def _train(attempt: str) -> int:
     """What a process executes."""
-    from isosweep.training.__main__ import main
+    from isosweep.training.attempt import main
 
     return main([attempt])
 

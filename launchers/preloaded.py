@@ -7,15 +7,15 @@ import gc
 import os
 import warnings
 
-from isosweep.training.attempt import lean_imports
 from isosweep.training.environment import forget_ranks_and_precision
+from isosweep.training.session import lean_imports
 
 forget_ranks_and_precision(os.environ)
 # Asked whether there is a GPU, torch then reads NVML: CUDA, once initialised, survives no fork.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 with lean_imports():
-    import isosweep.training.__main__
-    import isosweep.training.assembly  # noqa: F401
+    import isosweep.training.assembly
+    import isosweep.training.attempt  # noqa: F401
 # What is there now is never collected: its pages stay shared by all that are forked.
 gc.collect()
 gc.freeze()

@@ -20,7 +20,9 @@ from isosweep.devices import (
 from isosweep.files import write_json
 from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
-from isosweep.training.attempt import RanksError, TrainRun
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.distributed import RanksError
+from isosweep.training.session import TrainRun
 from tests.conftest import make_config
 
 A, B = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-1b2c"
@@ -123,7 +125,7 @@ def test_a_run_in_a_job_of_more_gpus_sees_its_own_in_every_process(
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setenv(CUDA, f"{OF_A},{OF_B},MIG-3,MIG-4")
     with pytest.raises(RanksError):
-        TrainRun(str(run.root), (1e10,), "flops", HealthConfig())()
+        train_unsubmitted(TrainRun(str(run.root), (1e10,), "flops", HealthConfig()))
     seen = [json.loads((tmp_path / "trl" / rank).read_text()) for rank in "01"]
     assert [each[CUDA] for each in seen] == [f"{OF_A},{OF_B}"] * 2
     assert [each["LOCAL_RANK"] for each in seen] == ["0", "1"]

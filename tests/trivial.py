@@ -14,8 +14,7 @@ from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Record
 from isosweep.training import attempt
-from isosweep.training.__main__ import main
-from isosweep.training.attempt import Session
+from isosweep.training.session import Session
 
 _STEP_S = 0.2
 
@@ -53,5 +52,5 @@ def _record(session: Session, step: int, spent: Compute) -> None:
 
 
 if __name__ == "__main__":
-    attempt._train = train
-    sys.exit(main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))
+    attempt.train_session = train
+    sys.exit(attempt.main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))

@@ -3,7 +3,8 @@
     python benchmarks/launching/keep_state.py -u -m isosweep.training ATTEMPT.json
 
 It takes the place of an interpreter (`launcher.slurm.python`).
-The attempt is found and begun, two records are taken, and it is ended as ever.
+The attempt is found and begun, two records are taken, and it is ended as ever. No spec is read:
+that, and how a worker stops, `tests/trivial.py` does as well, in three times the CPU time.
 ISOSWEEP_BENCH_SECONDS: a JSON file of how long each run takes, by its id; without, no time.
 """
 
@@ -13,23 +14,25 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.store.attempts import Attempt, Status
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
-from isosweep.training.__main__ import main
+from isosweep.training import attempt as worker
+from isosweep.training.distributed import Rank
+from isosweep.training.stopping import StopRequest
+
+_ALONE = Rank()
 
 
-def run_attempt(attempt: Attempt, train: SimpleNamespace, *_: Any) -> Status:
+def train(attempt: Attempt, stop: StopRequest, rank: Rank = _ALONE) -> Status | None:
     """Spend the whole budget at once."""
     run = attempt.run
     append_attempt(run.records, AttemptStart(attempt=attempt.number, parent=None, resumed_step=0))
     append_record(run.records, attempt.number, _record(0, Compute()))
     if "ISOSWEEP_BENCH_SECONDS" in os.environ:
         time.sleep(json.loads(Path(os.environ["ISOSWEEP_BENCH_SECONDS"]).read_text())[run.run_id])
-    end = train.milestones[-1]
+    end = attempt.job["milestones"][-1]
     spent = Compute(generations=1, rollouts=1, training_flops=end, completion_tokens=1)
     append_record(run.records, attempt.number, _record(1, spent))
     ended = replace(attempt, status=Status.FINISHED, step=1, reward=1.0, updated=time.time())
@@ -49,16 +52,9 @@ def _record(step: int, spent: Compute) -> Record:
 
 
 def keep_state(attempt: str) -> int:
-    """What the job does, in the place of `isosweep.training.__main__.main`."""
-    # Instead of one that validates specs and imports the stack.
-    worker: Any = ModuleType("isosweep.training.attempt")
-    worker.run_attempt = run_attempt
-    worker.trusts = lambda attempt: False
-    worker.take_part = worker.failure = None
-    worker.RanksError = ChildProcessError
-    worker.TrainRun = SimpleNamespace(from_json=lambda _, document: SimpleNamespace(**document))
-    sys.modules[worker.__name__] = worker
-    return main([attempt])
+    """What the job does, in the place of `isosweep.training.attempt.main`."""
+    worker.train = train
+    return worker.main([attempt])
 
 
 if __name__ == "__main__":

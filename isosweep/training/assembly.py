@@ -25,7 +25,6 @@ from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, heldout_problems, problems_digest, training_problems
 from isosweep.tasks.sets import hold_problems, problems_of_sets
 from isosweep.training.arguments import adapters, trl_arguments
-from isosweep.training.attempt import Session
 from isosweep.training.checkpoints import Progress
 from isosweep.training.completions import hand_on
 from isosweep.training.evaluate import Evaluator, base_identity
@@ -33,6 +32,7 @@ from isosweep.training.generator import Generator
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.policy import keep_soft_cap, load_policy
 from isosweep.training.sampling import Policy, Tokenizer
+from isosweep.training.session import Session
 from isosweep.training.trainer import SweepTrainer
 from isosweep.training.trl_fsdp import sharded_reference
 from isosweep.training.vllm import (
@@ -43,17 +43,18 @@ from isosweep.training.vllm import (
 )
 
 
-def make_loop(session: Session, directory: str, beside: Generator | None = None) -> TrainingLoop:
+def make_loop(
+    session: Session, directory: str, recorded: set[int], beside: Generator | None = None
+) -> TrainingLoop:
     """The loop of `session`, about to begin, with the policy in `directory`; `beside` samples for
-    it.
+    it. `recorded`: steps that have a record.
 
-    The attempt's first line is written, and the random states are those of the run's seed.
+    The random states are those of the run's seed.
     """
     spec, run, rank = session.spec, session.attempt.run, session.rank
     further = _prepared(spec, run)
     if rank.leads:
         hold_problems(run, spec.task, further)
-    recorded = session.reporter.started(session.start)
     torch.manual_seed(spec.seed)
     policy = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)

@@ -36,7 +36,7 @@ from isosweep.store.attempts import BEGINNING, OvertakenError, Status
 from isosweep.store.checkpoints import complete
 from isosweep.store.records import Evaluation, Record
 from isosweep.training import tied
-from isosweep.training.attempt import Session
+from isosweep.training.session import Session
 
 if TYPE_CHECKING:
     import pandas
@@ -51,11 +51,12 @@ _BEYOND = 1.25
 class CommandTrainer:
     """Trains a session's run by the command of `trainer.command`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, recorded: set[int]) -> None:
+        """`recorded`: steps that have a record."""
         self._session, self._spec = session, session.spec
         self._trainer = session.spec.trainer
         self._directory = session.attempt.run.trained(session.attempt.number)
-        self._recorded: set[int] = set()
+        self._recorded = recorded
         self._log: Log | None = None
         self._unread: SettingError | None = None
         self._began = time.monotonic()
@@ -71,7 +72,6 @@ class CommandTrainer:
         Raises TrainerError where it ends before that, or its log cannot be believed.
         """
         session, reporter = self._session, self._session.reporter
-        self._recorded = reporter.started(session.start)
         reporter.spent = self._before
         if session.monitor.verdict is not None or session.schedule.is_over(self._before):
             return

@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeVar
 
+from isosweep.store.attempts import Attempt, Status, read
 from isosweep.training.environment import forget_ranks_and_precision
+from isosweep.training.stopping import StopRequest
 
 # Tasks of one job begin together, but for what an administrator's prolog does on one of the nodes.
 MEET_S = 600.0
@@ -27,6 +29,10 @@ _FIRST_PORT, _PORTS = 10_000, 22_000
 _LEADER = "ISOSWEEP_LEADER"
 
 T = TypeVar("T")
+
+
+class RanksError(Exception):
+    """The processes of an attempt have failed, and have said how."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,28 @@ def join(rank: Rank, device: str) -> None:
         world_size=rank.count,
         timeout=patience,
     )
+
+
+def start_ranks(attempt: Attempt, count: int, stop: StopRequest) -> Status | None:
+    """Make the attempt in `count` processes of this machine; this one passes signals on, and speaks
+    for those that ended without a word. Raises RanksError where they fail."""
+    # Rank 0 decides what a second signal means.
+    stop.patient = True
+    arguments = ["-u", "-P", "-m", "isosweep.training", str(attempt.path)]
+    statuses = run_ranks(count, arguments, stop.signals)
+    stop.read_requests(attempt)
+    if stop.overtaken is not None:
+        return None
+    last = read(attempt.run, attempt.number)
+    if last.status is Status.RUNNING:
+        reason = f"its processes ended with status {', '.join(map(str, statuses))}"
+        how = (stop.ending, stop.reason) if stop.reason else (Status.FAILED, reason)
+        last = replace(last, status=how[0], reason=how[1])
+        sys.stderr.write(f"isosweep: {last.status}: {last.reason}\n")
+        last.write()
+    if last.status in (Status.FAILED, Status.REFUSED):
+        raise RanksError(last.reason)
+    return last.status
 
 
 def run_ranks(count: int, arguments: Sequence[str], signals: Sequence[signal.Signals]) -> list[int]:

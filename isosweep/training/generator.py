@@ -214,7 +214,7 @@ def main(text: str) -> None:
         # What judges for this process must not keep them open.
         os.set_inheritable(fd, False)
     end, memory = work["fds"]
-    from isosweep.training.attempt import lean_imports, spec_of
+    from isosweep.training.session import lean_imports, spec_of
 
     run = RunPaths(Path(work["run_dir"]))
     spec = spec_of(run, trust=work["trust"])

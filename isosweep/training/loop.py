@@ -14,7 +14,6 @@ from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
-from isosweep.training.attempt import Session
 from isosweep.training.checkpoints import (
     Progress,
     Saver,
@@ -23,6 +22,7 @@ from isosweep.training.checkpoints import (
 )
 from isosweep.training.evaluate import Evaluator, pooled
 from isosweep.training.loss import LOSS_METRIC
+from isosweep.training.session import Session
 from isosweep.training.trainer import PART_METRICS, SweepTrainer
 
 # Names in TRL's log and ours. The reward is the task's score, without what a recipe adds. TRL's own
@@ -168,7 +168,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         return step % self.session.spec.recipe.updates_per_generation != 0
 
     def _leave_if_asked(self) -> None:
-        if self.session.rank.agree(self.session.stop.at_once):
+        if self.session.rank.agree(self.session.stop.before_first_step):
             raise StoppedError
 
     def _decide(self, step: int) -> tuple[bool, bool]:

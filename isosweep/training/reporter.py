@@ -88,7 +88,7 @@ class Reporter:
             while not over.wait(HEARTBEAT_S):
                 # A disk that is full for a while: training goes on without a sign of life.
                 with suppress(OSError):
-                    stop.look(self._attempt)
+                    stop.read_requests(self._attempt)
                 with suppress(OSError), self._writing:
                     if self._ended is None and not over.is_set():
                         self._state(Status.RUNNING, "").write(sync=False)

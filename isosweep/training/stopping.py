@@ -56,7 +56,7 @@ class StopRequest:
         return self.requeues and WARNING in self.signals and not self.cancelled
 
     @property
-    def left(self) -> Status:
+    def ending(self) -> Status:
         """How an attempt that obeys it ends: queued, where its job may start again."""
         if self.cancelled:
             return Status.CANCELLED
@@ -64,13 +64,13 @@ class StopRequest:
         return Status.QUEUED if self.requeued or preempted else Status.INTERRUPTED
 
     @property
-    def at_once(self) -> bool:
+    def before_first_step(self) -> bool:
         """Whether to leave before a first step too. Not for a warning alone that leads to the queue
         again: where that comes before the first step of every job, none would ever be made."""
         warned_only = self.requeued and set(self.signals) == {WARNING}
         return self.reason is not None and not warned_only
 
-    def look(self, attempt: Attempt) -> None:
+    def read_requests(self, attempt: Attempt) -> None:
         """Heed what the run's files say: a newer attempt, a cancel request, an end that somebody
         else wrote. They are listed, never looked for: a network file system may remember that one
         was absent."""

@@ -53,7 +53,7 @@ server = Path(f"/proc/{os.getppid()}/task")
 atexit.register(print, "at its exit", file=sys.stderr)
 print("printed on stderr", file=sys.stderr)
 print("printed on stdout")
-watched = ("trl", "mlflow", "isosweep.training.__main__")
+watched = ("trl", "mlflow", "isosweep.training.attempt")
 print(json.dumps({
     "modules": [name for name in watched if name in sys.modules],
     "server": os.getppid(),
@@ -76,7 +76,7 @@ def test_a_job_starts_warm_in_a_session_of_its_own_with_its_environment_and_logs
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     state = start(launcher, tmp_path / "2", DESCRIBE)
     seen = result(launcher, state)
-    assert seen["modules"] == ["trl", "isosweep.training.__main__"]
+    assert seen["modules"] == ["trl", "isosweep.training.attempt"]
     assert seen["server"] == server
     assert seen["session"] == pid_of(launcher, state)
     # jemalloc, which pyarrow brings, sees to its own thread when a process forks.

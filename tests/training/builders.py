@@ -19,7 +19,8 @@ from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.attempts import Attempt, LauncherName, Status, create_attempt, highest, newest
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics
-from isosweep.training.attempt import TrainRun
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.session import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
 
@@ -130,7 +131,7 @@ def attempted(
     """Take the run to the milestones, in `unit`."""
     health = make_config().health
     job = TrainRun(str(run.root), tuple(milestones), unit, health, saving or CheckpointConfig())
-    assert job() is Status.FINISHED
+    assert train_unsubmitted(job) is Status.FINISHED
 
 
 OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)

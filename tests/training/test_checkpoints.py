@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -17,7 +18,8 @@ from isosweep.store.attempts import OvertakenError, Status, claim
 from isosweep.store.checkpoints import find_resume_point
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_warnings
-from isosweep.training.attempt import TrainRun
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.session import TrainRun
 from tests.runs import reproducible, wait_for
 from tests.training.builders import (
     OFTEN,
@@ -198,7 +200,9 @@ def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(
     half = run.attempt_checkpoints(1) / "checkpoint-999"
     half.mkdir()
     (half / "model.safetensors").write_bytes(bytes(1000))
-    process = in_a_process(TrainRun(str(run.root), MILESTONES, "flops", HealthConfig()))
+    process = in_a_process(
+        partial(train_unsubmitted, TrainRun(str(run.root), MILESTONES, "flops", HealthConfig()))
+    )
     wait_for(lambda: not (half.exists() or before.exists()))
     os.kill(process, signal.SIGKILL)
     exit_status(process)

@@ -19,8 +19,9 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
 from isosweep.tasks import heldout_problems, training_problems
-from isosweep.training.attempt import TrainRun
+from isosweep.training.attempt import train_unsubmitted
 from isosweep.training.command import read_log
+from isosweep.training.session import TrainRun
 from tests.conftest import make_config
 from tests.runs import wait_for
 from tests.training.builders import exit_status, in_a_process, prepared, spec_of, state_of
@@ -51,10 +52,6 @@ def job_of(run: RunPaths, steps: int) -> TrainRun:
     )
 
 
-def call(job: TrainRun) -> None:
-    job()
-
-
 def measured(run: RunPaths) -> list[tuple[int, float, int, int]]:
     """Of every record: step, reward, rollouts, tokens."""
     return [
@@ -66,7 +63,7 @@ def measured(run: RunPaths) -> list[tuple[int, float, int, int]]:
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     run = prepared(commanded(), tmp_path_factory.mktemp("straight"))
-    assert job_of(run, T)() == "finished"
+    assert train_unsubmitted(job_of(run, T)) == "finished"
     return run
 
 
@@ -92,7 +89,7 @@ def test_a_worker_that_ends_takes_its_command_along(
     run = prepared(
         commanded("--pause 0.1", "--fault child", settings=GOES_ON if goes_on else ()), tmp_path
     )
-    worker = in_a_process(partial(call, job_of(run, T)))
+    worker = in_a_process(partial(train_unsubmitted, job_of(run, T)))
     wait_for(lambda: len(read_records(run.records).records) > 2)
     child = int((run.trained(1) / "child").read_text())
     assert process_alive(child)
@@ -100,7 +97,7 @@ def test_a_worker_that_ends_takes_its_command_along(
     exit_status(worker)
     wait_for(lambda: not process_alive(child))
     assert state_of(run).status == ("running" if goes_on else "interrupted")
-    assert job_of(run, T)() == "finished"
+    assert train_unsubmitted(job_of(run, T)) == "finished"
     assert measured(run) == measured(straight)
     # Without checkpoints it trains anew.
     first = json.loads((run.trained(2) / "log.jsonl").read_text().partition("\n")[0])
@@ -122,7 +119,7 @@ def test_a_worker_that_ends_takes_its_command_along(
 def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said: str) -> None:
     run = prepared(commanded(more), tmp_path)
     with pytest.raises(TrainerError, match=said):
-        job_of(run, T)()
+        train_unsubmitted(job_of(run, T))
     assert state_of(run).status == "failed"
     assert said in (state_of(run).reason or "")
 
@@ -130,7 +127,7 @@ def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said
 def test_a_budget_of_tokens_is_spent_by_the_tokens_of_the_log(tmp_path: Path) -> None:
     run = prepared(commanded("--pause 0.05"), tmp_path)
     job = replace(job_of(run, T), milestones=(16.0 * 20 * T,), unit="tokens")
-    assert job() == "finished"
+    assert train_unsubmitted(job) == "finished"
     last = read_records(run.records).records[-1]
     assert T <= last.step < 1.5 * T
     assert last.compute.tokens == 16 * 20 * last.step
@@ -180,12 +177,12 @@ def test_trls_own_script_is_killed_and_goes_on(tmp_path: Path) -> None:
         *(f"trainer.environment={{PYTHONPATH:'{tmp_path}'}}", "budget_unit=rollouts", "budget=640"),
     )
     straight, broken = prepared(spec, tmp_path / "straight"), prepared(spec, tmp_path / "broken")
-    assert job_of(straight, T)() == "finished"
-    worker = in_a_process(partial(call, job_of(broken, T)))
+    assert train_unsubmitted(job_of(straight, T)) == "finished"
+    worker = in_a_process(partial(train_unsubmitted, job_of(broken, T)))
     wait_for(lambda: complete_checkpoints(broken.attempt_checkpoints(1)), 60)
     os.kill(worker, signal.SIGKILL)
     exit_status(worker)
-    assert job_of(broken, T)() == "finished"
+    assert train_unsubmitted(job_of(broken, T)) == "finished"
     assert measured(broken) == measured(straight)
     assert [step for step, *_ in measured(straight)] == list(range(0, T + 1, T // 10))
     assert read_records(broken.records).chain[1] < T

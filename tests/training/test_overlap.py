@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.training.attempt import TrainRun
+from isosweep.training.attempt import train_unsubmitted
+from isosweep.training.session import TrainRun
 from tests.conftest import make_config
 from tests.runs import reproducible, wait_for
 from tests.training.builders import (
@@ -45,7 +47,8 @@ def beside(spec: RunSpec) -> RunSpec:
 def work_of(run: RunPaths, budget: float, stuck_after_s: float | None = None) -> Callable[[], Any]:
     """An attempt at the run that saves often."""
     goal, health = (HALF, budget), make_config().health
-    return TrainRun(str(run.root), goal, "flops", health, OFTEN, stuck_after_s=stuck_after_s)
+    job = TrainRun(str(run.root), goal, "flops", health, OFTEN, stuck_after_s)
+    return partial(train_unsubmitted, job)
 
 
 def taken_to(run: RunPaths, budget: float = WHOLE) -> RunPaths:

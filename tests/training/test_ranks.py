@@ -16,13 +16,13 @@ from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.machine import process_alive
 from isosweep.models.weights import weights
-from isosweep.store.attempts import Status, claim
+from isosweep.store.attempts import Status, begin
 from isosweep.store.checkpoints import ResumePoint
 from isosweep.training import attempt
-from isosweep.training.attempt import Session, TrainRun, take_part
+from isosweep.training.attempt import train_beside_rank_0
 from isosweep.training.distributed import Rank, find_rank, run_ranks
+from isosweep.training.session import Session
 from isosweep.training.stopping import StopRequest
-from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
 from tests.training.builders import (
     listen,
@@ -105,17 +105,17 @@ def test_what_another_rank_meets_is_why_the_attempt_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = prepared(spec_of(*TWO), tmp_path)
-    job = TrainRun(str(run.root), (1e9,), "flops", make_config().health)
-    own = claim(run)
+    submitted(run, [1e9])
+    own = begin(state_of(run), None)
 
     def fail(session: Session) -> None:
         raise RuntimeError("planted")
 
     monkeypatch.setattr(attempt, "join", lambda rank, device: None)
-    monkeypatch.setattr(attempt, "_train", fail)
+    monkeypatch.setattr(attempt, "train_session", fail)
     monkeypatch.setattr(Rank, "agree", lambda rank, _: (own.number, ResumePoint(0, None, None)))
     with pytest.raises(RuntimeError, match="planted"):
-        take_part(job, Rank(1, 2, 2), StopRequest())
+        train_beside_rank_0(own, Rank(1, 2, 2), StopRequest())
     assert state_of(run).status is Status.FAILED
     assert state_of(run).reason == f"rank 1 ({socket.gethostname()}): RuntimeError: planted"
 

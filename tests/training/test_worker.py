@@ -19,8 +19,8 @@ from isosweep.store.attempts import (
 )
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.training import reporter
-from isosweep.training.__main__ import main
-from isosweep.training.attempt import TrainRun, trusts
+from isosweep.training.attempt import main, train_unsubmitted, trusts
+from isosweep.training.session import TrainRun
 from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
 from tests.training import builders
@@ -210,7 +210,7 @@ def test_what_torch_says_of_numbers_that_are_finite_is_a_failure(
     monkeypatch.setattr(SweepTrainer, "make_batch", fail)
     run = prepared(spec(), tmp_path)
     with pytest.raises(RuntimeError, match="probability tensor"):
-        TrainRun(str(run.root), (1e9,), "flops", make_config().health)()
+        train_unsubmitted(TrainRun(str(run.root), (1e9,), "flops", make_config().health))
     assert state_of(run).status is Status.FAILED
 
 
@@ -231,6 +231,6 @@ def test_trust_counts_in_an_attempt_that_nobody_else_may_write(tmp_path: Path) -
     assert not trusts(attempt)
     document["job"]["trust"] = True
     write_json(attempt.path, document)
-    assert trusts(attempt)
+    assert trusts(state_of(attempt.run))
     attempt.path.chmod(0o666)
-    assert not trusts(attempt)
+    assert not trusts(state_of(attempt.run))
