@@ -23,7 +23,7 @@ from isosweep.training.attempt import train_beside_rank_0
 from isosweep.training.distributed import Rank, find_rank, run_ranks
 from isosweep.training.session import Session
 from isosweep.training.stopping import StopRequest
-from tests.runs import log_lines, wait_for
+from tests.runs import wait_for
 from tests.training.builders import (
     listen,
     prepared,
@@ -33,15 +33,9 @@ from tests.training.builders import (
     train,
     trainer_of,
 )
-from tests.training.noded import tasks_of
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
-
-
-def test_a_process_that_fails_ends_the_others() -> None:
-    code = "import os, sys, time; sys.exit(3) if os.environ['RANK'] == '1' else time.sleep(600)"
-    assert run_ranks(2, ["-c", code], []) == [-signal.SIGKILL, 3]
 
 
 def test_each_signal_reaches_the_first_process(tmp_path: Path) -> None:
@@ -120,22 +114,6 @@ def test_what_another_rank_meets_is_why_the_attempt_ends(
     assert state_of(run).reason == f"rank 1 ({socket.gethostname()}): RuntimeError: planted"
 
 
-@pytest.mark.slow
-def test_a_task_that_is_killed_ends_the_other(tmp_path: Path) -> None:
-    run = prepared(spec_of(*TWO, "task.num_eval_problems=8", micro=8), tmp_path)
-    tasks = tasks_of(submitted(run, [1e12], "slurm"), 2)
-    try:
-        wait_for(lambda: len(log_lines(run.metrics)) >= 3, 300)
-        tasks[1].kill()
-        # Then srun ends those that are left.
-        assert tasks[0].wait(60) == 1
-    finally:
-        for task in tasks:
-            task.kill()
-            task.wait()
-    assert state_of(run).status is Status.FAILED
-
-
 def test_a_node_that_draws_other_problems_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from isosweep.training import assembly
 
@@ -194,11 +172,6 @@ def test_counts_are_sums_over_processes(ranks: list[dict[str, Any]]) -> None:
     assert ranks[0]["hardware_flops"] == ranks[1]["hardware_flops"] > ranks[0]["flops"]
 
 
-def test_each_process_orders_its_own_rollouts(ranks: list[dict[str, Any]]) -> None:
-    # Beside TRL's own gradient of the update, of answers of many lengths.
-    assert all(0 < rank["apart"] < 1e-6 for rank in ranks)
-
-
 def test_each_process_samples_its_share_of_the_same_batch(ranks: list[dict[str, Any]]) -> None:
     for first, second in zip(ranks[0]["problems"], ranks[1]["problems"], strict=True):
         batch = [*first, *second]
@@ -245,19 +218,6 @@ def test_two_processes_sample_the_rollouts_that_wait_as_one_does(tmp_path: Path)
         trainer.fresh_batch(32)
         # What training draws next is what it would have drawn.
         assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
-    import torch
-
-    import isosweep.training.checkpoints  # noqa: F401  # teaches torch the name
-
-    torch.save({"exp_avg": torch.arange(3.0)}, tmp_path / "optimizer.pt")
-    # As transformers loads an optimiser in each of several processes.
-    place = torch.device("cpu", 1)
-    loaded = torch.load(tmp_path / "optimizer.pt", map_location=place, weights_only=True)
-    assert loaded["exp_avg"].tolist() == [0.0, 1.0, 2.0]
-    assert loaded["exp_avg"].device == torch.device("cpu")
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:

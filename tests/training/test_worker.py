@@ -19,9 +19,7 @@ from isosweep.store.attempts import (
 )
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.training import reporter
-from isosweep.training.attempt import main, train_unsubmitted, trusts
-from isosweep.training.session import TrainRun
-from tests.conftest import make_config
+from isosweep.training.attempt import main, trusts
 from tests.runs import log_lines, wait_for
 from tests.training import builders
 from tests.training.builders import exit_status, in_a_process, prepared, spec_of, state_of
@@ -197,21 +195,6 @@ def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
     assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n"
     # Each such job comes a step forward, however short its time limit is.
     assert complete_checkpoints(attempt.run.attempt_checkpoints(1)).keys() == {1}
-
-
-def test_what_torch_says_of_numbers_that_are_finite_is_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isosweep.training.trainer import SweepTrainer
-
-    def fail(self: SweepTrainer, count: int) -> Any:
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-
-    monkeypatch.setattr(SweepTrainer, "make_batch", fail)
-    run = prepared(spec(), tmp_path)
-    with pytest.raises(RuntimeError, match="probability tensor"):
-        train_unsubmitted(TrainRun(str(run.root), (1e9,), "flops", make_config().health))
-    assert state_of(run).status is Status.FAILED
 
 
 def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from isosweep.plan.spec import RunSpec
 
 def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
     from tests.training.builders import listen, train, trainer_of
-    from tests.training.test_microbatches import batch_of, compared
 
     trainer = trainer_of(spec, directory)
     heard = listen(trainer)
@@ -19,7 +18,7 @@ def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
     spent, problems = trainer.ledger.spent, [step["problem"] for step in heard]
     ids = [ids for step in heard for ids in step["ids"]]
     prompts = [len(trainer.prompts[i]) for step in problems for i in step]
-    found = {
+    return {
         "problems": problems,
         "ids": [step["ids"] for step in heard],
         "sampled": [len(ids), sum(prompts), sum(map(len, ids))],
@@ -30,11 +29,6 @@ def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
         "losses": [values["loss"] for values in metrics],
         "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),
     }
-    if trainer.own_loss is None and not spec.recipe.rollout_lag:
-        batch = batch_of(trainer)
-        trainer.model.train().double()
-        found["apart"] = compared(trainer, batch)
-    return found
 
 
 def main(out: Path, steps: int, specs: list[str]) -> None:
