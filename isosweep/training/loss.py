@@ -7,7 +7,6 @@ averaged. So it returns the micro-batch's part of the update's loss: a sum over 
 `update_rollouts`, or over tokens divided by `update_tokens`.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -88,9 +87,9 @@ class LossError(RuntimeError):
 def load_loss(recipe: RecipeConfig, sha256: str | None) -> Loss | None:
     """The function that the recipe names, imported; None where the loss is TRL's.
 
-    Raises SettingError where it may be somebody else's, cannot be imported, takes no single
-    argument, or is in a module whose file has another `sha256` than it was planned with. What the
-    function raises itself is a LossError.
+    Raises SettingError where it may be somebody else's, cannot be imported, or is in a module whose
+    file has another `sha256` than it was planned with. What the function raises itself is a
+    LossError.
     """
     own = own_loss(recipe.loss_type)
     if own is None:
@@ -99,12 +98,7 @@ def load_loss(recipe: RecipeConfig, sha256: str | None) -> Loss | None:
     if own.source_sha256() != sha256:
         rule = f"the file of {own.module} has changed since the sweep was planned"
         raise own.refused(f"{rule}; mode=run plans new runs")
-    function = own.load()
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError as error:
-        raise own.refused(f"does not take LossInputs: {error}") from None
-    return partial(_called, own, function)
+    return partial(_called, own, own.load())
 
 
 def _called(own: OwnFunction, function: Callable[..., Any], inputs: LossInputs) -> LossOutputs:

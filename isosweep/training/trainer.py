@@ -99,6 +99,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
     # A batch: which problems, sampled how, scored how, weighed how.
 
     def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
+        """In place of TRL's, which would sample `inputs`: the batch whose turn it is."""
         return self.make_batch(len(inputs))
 
     def make_batch(self, count: int) -> Batch:
@@ -108,7 +109,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def fresh_batch(self, count: int) -> Batch:
-        """A batch of `count` rollouts by the policy as it is."""
+        """A batch of `count` rollouts by the policy as it is: TRL's own, weighed and booked."""
         recipe, score = self.spec.recipe, super()._generate_and_score_completions
         with self.ledger.timing("scoring"):
             draw = self._varied_rows if recipe.zero_variance == "resample" else self._draw
@@ -190,6 +191,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
     # Sampling and scoring.
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        """In place of TRL's: a prompt is the number of a problem, whose tokens are known."""
         return [self.prompts[int(prompt)] for prompt in prompts], None, {}
 
     def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
@@ -224,6 +226,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_single_turn(
         self, prompt_ids: list[list[int]], images: Any, fields: Any, n: int, *_: Any
     ) -> Completions:
+        """In place of TRL's: sampled by `sample`, and interrupted where the recipe says so."""
         if self._interruption is not None:
             return self._interruption.sample(self, prompt_ids, n)
         return self.sample(prompt_ids, n)

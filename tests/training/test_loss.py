@@ -66,7 +66,7 @@ def test_a_function_is_given_what_corrects_the_sampler(mode: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("function", "rule"),
     [
-        ("takes_nothing", "does not take LossInputs"),
+        ("takes_nothing", "fails on a micro-batch of two rollouts: TypeError: takes_nothing"),
         ("number", "returned float, not LossOutputs"),
         ("fixed", "its loss is no scalar tensor with a gradient"),
         ("of_several", "fails on a micro-batch of two rollouts: .*one element"),
