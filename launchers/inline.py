@@ -13,9 +13,6 @@ from isosweep.training.stopping import StopRequest
 # What a worker handles in its own way (`training.stopping`).
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 
-# Exit status of a command after Ctrl-C, as a shell gives it.
-_INTERRUPTED = 128 + signal.SIGINT
-
 
 class InlineLauncher(Launcher):
     """Executes each run within `submit`, with the files and records of a worker of its own.
@@ -51,8 +48,7 @@ class InlineLauncher(Launcher):
 def _execute(order: Order) -> None:
     from isosweep.training.attempt import main
 
-    # This process is the command too.
-    stop = StopRequest(status=_INTERRUPTED)
+    stop = StopRequest()
     with _process_kept():
         main([str(order.attempt.path)], stop)
     for asked in {signal.SIGINT, signal.SIGTERM}.intersection(stop.signals):

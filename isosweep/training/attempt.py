@@ -173,9 +173,6 @@ def train(attempt: Attempt, stop: StopRequest, rank: Rank = _ALONE) -> Status | 
         session = Session(job, attempt, spec, start, rank, stop, began)
         reporter = session.reporter
         stop.last_words = lambda reason: reporter.state(stop.ending, reason)
-        if rank.count > 1:
-            # Who started the ranks then ends the others.
-            stop.status = 1
         with reporter.beating(stop):
             loop = train_session(session)
             # A cancelled job is sent a signal as well, and may have seen that first.

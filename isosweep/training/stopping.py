@@ -18,6 +18,9 @@ ECHO_S = 2.0
 # Before a time limit, as jobs are submitted, and at preemption where the cluster says so.
 WARNING = signal.SIGUSR2
 _ORDERS = (signal.SIGTERM, signal.SIGINT)
+# Exit status of what a second signal has ended, as a shell gives it after Ctrl-C. Of a rank it has
+# the others ended.
+INTERRUPTED = 128 + signal.SIGINT
 
 
 @dataclass
@@ -28,8 +31,8 @@ class StopRequest:
     `overtaken`: why to leave without one, for the run has another owner. `signals`: those that
     came. `requeues`: a `WARNING` leads to the scheduler's queue again; `scheduled`: the scheduler
     knows whether a SIGTERM does (a preemption), or ends the job. `last_words` is called with the
-    reason before a second signal ends the process at once, with `status`; where `patient`, none
-    does: another process decides.
+    reason before a second signal ends the process at once; where `patient`, none does: another
+    process decides.
     """
 
     reason: str | None = None
@@ -38,7 +41,6 @@ class StopRequest:
     requeues: bool = False
     scheduled: bool = False
     patient: bool = False
-    status: int = 0
     signals: list[signal.Signals] = field(default_factory=list)
     last_words: Callable[[str], object] | None = None
     _ordered: float | None = None
@@ -108,4 +110,4 @@ class StopRequest:
             with suppress(Exception):
                 self.last_words(said)
         os.write(2, f"isosweep: {said}\n".encode())
-        os._exit(self.status)
+        os._exit(INTERRUPTED)
