@@ -135,12 +135,6 @@ class MixtureStream:
             own = range(start, start + stream.problems)
             stream.scored((number - start, given) for number, given in pairs if number in own)
 
-    @property
-    def retired(self) -> Sequence[int]:
-        """The problems that are drawn no more, ascending."""
-        pairs = self._streams.items()
-        return [self._starts[name] + number for name, stream in pairs for number in stream.retired]
-
     def to_json(self) -> dict[str, Any]:
         """Where the streams are, for a checkpoint."""
         streams = {name: stream.to_json() for name, stream in self._streams.items()}
