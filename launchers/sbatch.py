@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from submitit import SlurmExecutor
+
 from isosweep.commands import call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.sweep import SweepConfig
@@ -129,7 +131,7 @@ def sbatch_text(
     # A command starts its own processes.
     tasks_per_node = config.run_hardware.node_devices if config.trainer.name == "trl" else 1
     # What comes after `%` is replaced in a pattern (sbatch(1)).
-    logs = f"{str(directory).replace('%', '%%')}/%a/%A_%a"
+    logs = Path(str(directory).replace("%", "%%")) / "%a"
     options: dict[str, object] = {
         "job-name": name,
         "array": f"{ranges(tasks)}%{min(parallel or len(tasks), len(tasks))}",
@@ -142,9 +144,6 @@ def sbatch_text(
         "cpus-per-task": slurm.cpus_per_task,
         "gpus-per-node": gpus_of_node(config) or False,
         "mem": f"{shape.memory_mb}M",
-        "output": f"{logs}_0_log.out",
-        "error": f"{logs}_0_log.err",
-        "open-mode": "append",
         **site_options(slurm),
         **slurm.named,
     }
@@ -154,21 +153,43 @@ def sbatch_text(
     }
     if any(option in additional for option in _MEMORY_OPTIONS):
         del options["mem"]
-    lines = [
-        f"#SBATCH --{option}" if value is True else f"#SBATCH --{option}={shlex.quote(str(value))}"
-        for option, value in {**options, **additional}.items()
-        if value is not False
-    ]
-    srun = [
-        *("srun", "--unbuffered", f"--output={logs}_%t_log.out", f"--error={logs}_%t_log.err"),
-        # Not inherited from the job since Slurm 22.05 (its release notes).
-        f"--cpus-per-task={slurm.cpus_per_task}",
-        *(_TOGETHER if config.hardware.nodes * tasks_per_node > 1 else ()),
-    ]
     python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
     worker = f"{python} -u -P -m isosweep.training {shlex.quote(str(directory))}"
-    command = f"{shlex.join(srun)} {worker}/$SLURM_ARRAY_TASK_ID"
-    return "\n".join(["#!/bin/bash", *lines, "", *slurm.setup, command, ""])
+    script = _Script(logs)
+    script.parameters = {
+        "setup": list(slurm.setup) or None,
+        # Not inherited from the job since Slurm 22.05 (its release notes).
+        "srun_args": [
+            f"--cpus-per-task={slurm.cpus_per_task}",
+            *(_TOGETHER if config.hardware.nodes * tasks_per_node > 1 else ()),
+        ],
+        **dict.fromkeys(_DEFAULTS),
+        "map_count": len(tasks),
+        "additional_parameters": {
+            option: value
+            for option, value in {**options, **additional}.items()
+            if value is not False
+        },
+    }
+    text: str = script._make_submission_file_text(f"{worker}/$SLURM_ARRAY_TASK_ID", uid="")
+    return text
+
+
+# What submitit gives sbatch unasked, and is given by its name in `options`.
+_DEFAULTS = ("job_name", "time", "nodes", "wckey")
+
+
+class _Script(SlurmExecutor):
+    """The batch script as submitit's executor writes it, for all that subclass it.
+
+    The rest of that executor does not serve: it pickles what is executed into the sweep's
+    directory, and learns how jobs end from Slurm's accounting.
+    """
+
+    @classmethod
+    def affinity(cls) -> int:
+        """A script can be looked at where there is no Slurm too."""
+        return 1
 
 
 def ranges(tasks: Sequence[int]) -> str:
