@@ -105,7 +105,8 @@ def _driver_devices() -> int:
 def _listed(variable: str, value: str, present: int) -> Devices:
     """Return what a variable lists; with `present` devices, 0 if unknown, a larger number is
     invalid. The first invalid entry ends the list (CUDA C++ Programming Guide, CUDA Environment
-    Variables)."""
+    Variables), and a repeated one empties it (`_parse_visible_devices` in torch/cuda/__init__.py).
+    """
     prefix = next((known for known in ("GPU-", "MIG-") if value.startswith(known)), None)
     names: list[str] = []
     for entry in map(str.strip, value.split(",")):
@@ -116,6 +117,8 @@ def _listed(variable: str, value: str, present: int) -> Devices:
         if not valid:
             break
         names.append(entry)
+    if len({*names}) < len(names):
+        names = []
     rest = "" if ",".join(names) == value else f", of which {','.join(names) or 'none'} can be seen"
     return Devices(names=tuple(names), source=f"{variable}={value}{rest}")
 

@@ -46,7 +46,7 @@ def packaged_file(source: str) -> Path | None:
     package, name = PACKAGED[source]
     # The package itself is not imported: it asks for llama.cpp.
     spec = find_spec(package)
-    file = Path(spec.origin or "").with_name(name) if spec else None
+    file = Path(spec.origin).with_name(name) if spec and spec.origin else None
     return file if file is not None and file.is_file() else None
 
 

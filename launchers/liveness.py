@@ -54,11 +54,15 @@ class Liveness:
         self._clock_ahead = self._clock_read = 0.0
 
     def judge(self, attempts: Sequence[Attempt], said: Sequence[Observed]) -> list[Observed]:
-        """What is concluded of each: that it is pending, running, gone or unknown.
-
-        Raises OSError where an attempt's file cannot be seen.
-        """
-        return [self._judge(*pair) for pair in zip(attempts, said, strict=True)]
+        """What is concluded of each: that it is pending, running, gone or unknown, which it is
+        where its file cannot be seen too."""
+        judged = []
+        for attempt, each in zip(attempts, said, strict=True):
+            try:
+                judged.append(self._judge(attempt, each))
+            except OSError as error:
+                judged.append(replace(each, status="unknown", reason=str(error)))
+        return judged
 
     def _judge(self, attempt: Attempt, said: Observed) -> Observed:
         if said.status in ("pending", "running"):

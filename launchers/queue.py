@@ -37,7 +37,7 @@ _RETRY_S = (10.0, 60.0, 300.0)
 # Pauses after a refusal, doubled each time: a controller is back after a restart in seconds, after
 # a failover in a minute or two.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0
-# Refusals in a row after which one that does not say that it passes is believed: users and names
+# Refusals of a run after which one that does not say that it passes is believed: users and names
 # are unknown for a moment, too.
 _REFUSALS = 3
 # A worker that has said its last word is gone within seconds: what takes longer hangs.
@@ -63,9 +63,10 @@ class _Wanted:
 class _Followed:
     """A run whose newest attempt is live, as last read.
 
-    `place`: its place on this machine. `refused`: why no scheduler has it yet. `seen`: what is
-    known of its job. `moved`: when its job began or its file last came forward, as this process saw
-    it. `spent_before`: compute that the run had behind it.
+    `place`: its place on this machine. `refused`: why no scheduler has it yet, `refusals` how often
+    one did not take it. `seen`: what is known of its job. `moved`: when its job began or its file
+    last came forward, as this process saw it. `stuck`: why its job was told to end. `spent_before`:
+    compute that the run had behind it.
     """
 
     wanted: _Wanted
@@ -73,6 +74,8 @@ class _Followed:
     spent_before: float
     place: int | None = None
     refused: Refused | None = None
+    refusals: int = 0
+    stuck: str | None = None
     seen: Observed = field(default_factory=lambda: Observed(status="unknown"))
     moved: float = field(default_factory=time.monotonic)
 
@@ -109,8 +112,7 @@ class RunQueue:
         self._active: list[_Followed] = []
         self._liveness = Liveness(looks=_LOOKS)
         self._next_look = self._next_submit = self._pause = 0.0
-        # The last refusal, and how many came in a row.
-        self._refusal, self._refusals = "", 0
+        self._refusal = ""
         self._stopping = False
         self._took = 0.0
         self.add(items)
@@ -265,7 +267,8 @@ class RunQueue:
         before, attempt = followed.attempt, _read(followed.item)
         if attempt.number > before.number:
             # Started a second time; or over, and submitted again by somebody else.
-            followed.seen, followed.refused = Observed(status="unknown"), None
+            followed.seen = Observed(status="unknown")
+            followed.refused = followed.stuck = None
         moved = [(each.number, each.status, each.progressed) for each in (before, attempt)]
         if moved[0] != moved[1] or followed.seen.status in ("pending", "gone"):
             followed.moved = now
@@ -289,8 +292,10 @@ class RunQueue:
         if attempt.cancel is not None:
             return Status.CANCELLED, f"cancelled by {attempt.cancel}"
         if refused is not None:
-            final = not refused.passing and self._refusals >= _REFUSALS
+            final = not refused.passing and followed.refusals >= _REFUSALS
             return (Status.REFUSED, refused.reason) if final else None
+        if followed.stuck is not None:
+            return Status.STUCK, followed.stuck
         if self._stopping:
             return Status.INTERRUPTED, seen.reason or "it was ended before its checkpoint"
         if seen.outcome is Status.CANCELLED and seen.reason:
@@ -312,20 +317,22 @@ class RunQueue:
         idle = now - followed.moved
         if followed.seen.status != "running" or idle < most:
             return
-        followed.moved = now
-        reason = f"no progress for {duration(idle)} (launcher.stuck_after={most:g} s)"
         elsewhere = self._is_elsewhere(attempt)
-        then = "; it is not here to be ended" if elsewhere else ": it is ended, and tried again"
-        self._notice(f"{followed.item.run.run_id}: {reason}{then}")
-        if not elsewhere and self._stop_jobs([attempt], kill=True):
-            attempt.end(Status.STUCK, reason)
+        if followed.stuck is None:
+            reason = f"no progress for {duration(idle)} (launcher.stuck_after={most:g} s)"
+            then = "; it is not here to be ended" if elsewhere else ": it is ended, and tried again"
+            self._notice(f"{followed.item.run.run_id}: {reason}{then}")
+            followed.stuck = reason
+        # One that is there still is told again.
+        followed.moved = now - most + _GRACE_S
+        if not elsewhere:
+            self._stop_jobs([attempt], kill=True)
 
-    def _stop_jobs(self, attempts: list[Attempt], *, kill: bool) -> bool:
-        """Whether the launcher could ask them all to leave; what went wrong is told."""
+    def _stop_jobs(self, attempts: list[Attempt], *, kill: bool) -> None:
+        """Have the launcher ask them to leave; what went wrong is told."""
         problem = self.launcher.stop(attempts, kill=kill)
         if problem:
             self._notice(f"{self.launcher.name}: {problem}")
-        return not problem
 
     def _is_leaving(self, followed: _Followed, now: float) -> bool:
         """Whether its process is there still, and with it the device; one that hangs is ended."""
@@ -431,18 +438,26 @@ class RunQueue:
 
     def _send(self, ready: list[_Followed], now: float) -> None:
         """Have the launcher start them; pause where it does not, and tell why, if it is news."""
-        orders = [Order(attempt=f.attempt, run=f.item.run) for f in ready]
-        for order in orders:
-            make_directory(order.logs)
-        for followed, refused in zip(ready, self.launcher.submit(orders), strict=True):
+        orders: list[Order] = []
+        sent: list[_Followed] = []
+        for followed in ready:
+            order = Order(attempt=followed.attempt, run=followed.item.run)
+            try:
+                make_directory(order.logs)
+            except OSError as error:
+                followed.refused = Refused(reason=str(error), passing=True)
+            else:
+                orders.append(order)
+                sent.append(followed)
+        for followed, refused in zip(sent, self.launcher.submit(orders), strict=True):
             followed.refused = refused
+            followed.refusals += refused is not None
         reasons = [followed.refused.reason for followed in ready if followed.refused]
         if not reasons:
-            if self._refusals:
+            if self._refusal:
                 self._notice(f"{self.launcher.name} takes runs again")
-            self._refusal, self._refusals, self._pause = "", 0, 0.0
+            self._refusal, self._pause = "", 0.0
             return
-        self._refusals += 1
         self._pause = min(max(_FIRST_PAUSE_S, 2 * self._pause), _LONGEST_PAUSE_S)
         # Drivers that were refused together do not come back together.
         wait = self._pause * random.uniform(0.8, 1.2)

@@ -160,12 +160,13 @@ class SlurmLauncher(Launcher):
             while batch:
                 part = batch[:size]
                 refused = self._sbatch(part, sent)
-                if refused and refused.passing and _LIMIT.search(refused.reason):
-                    if size > 1:
-                        size //= 2
+                if refused and _LIMIT.search(refused.reason):
+                    if len(part) > 1:
+                        size = len(part) // 2
                         continue
-                    # There is room for none of them.
-                    part = batch
+                    if refused.passing:
+                        # There is room for none of them.
+                        part = batch
                 answers |= dict.fromkeys((order.attempt.path for order in part), refused)
                 batch = batch[len(part) :]
         return [answers[order.attempt.path] for order in orders]

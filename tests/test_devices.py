@@ -39,8 +39,8 @@ def _eight_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_variable_is_read_as_torch_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.cuda import _parse_visible_devices
 
-    numbers = ("4,5,6,7", "7, 4", "0,2,-1,1", "", "-1", "NoDevFiles")
-    uuids = (f"{A},{B}", f"{A},{OF_A},{B}", f"{OF_A},{OF_B}", f"0,{A}")
+    numbers = ("4,5,6,7", "7, 4", "0,2,-1,1", "", "-1", "NoDevFiles", "0,1,0")
+    uuids = (f"{A},{A}", f"{A},{B}", f"{A},{OF_A},{B}", f"{OF_A},{OF_B}", f"0,{A}")
     for value in (*numbers, *uuids):
         monkeypatch.setenv(CUDA, value)
         devices = visible_devices()

@@ -85,7 +85,9 @@ def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> No
             files = paths.run(run.run_id)
             if not run_standing(run, newest(files), unit, stop).ended:
                 there, other = complete_bytes(files), further.get(run.run_id)
-                running = max(0.0, run.checkpoints_peak_bytes - there)
+                # The one that it goes on from stays until the next is complete.
+                peak = max(run.checkpoints_peak_bytes, 2 * run.checkpoint_bytes if there else 0.0)
+                running = max(0.0, peak - there)
                 kept = max(0.0, run.checkpoints_kept_bytes - there)
                 if other is None or (running, kept) > (other.running, other.kept):
                     further[run.run_id] = RunBytes(running=running, kept=kept)

@@ -178,8 +178,11 @@ def append_attempt(log: Path, start: AttemptStart) -> None:
 
 
 def append_record(log: Path, attempt: int, record: Record) -> None:
-    """Append and force to the disk. Raises OSError on a full disk; earlier records stay."""
-    _append(log, attempt, _record_line(attempt, record), sync=True)
+    """Append and force to the disk. Raises OSError on a full disk; earlier records stay.
+
+    Where the log is away for a while, none is begun in its place.
+    """
+    append_line(attempt_file(log, attempt), _record_line(attempt, record), sync=True)
 
 
 def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:

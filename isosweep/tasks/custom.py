@@ -117,4 +117,12 @@ def _call(own: OwnFunction, parameters: dict[str, Any]) -> tuple[Sequence[Proble
         texts = problem.problem_id, problem.prompt, problem.answer, problem.metadata
         if not all(isinstance(text, str) for text in texts):
             raise own.refused(f"a problem's id, prompt, answer and metadata are text: {problem}")
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            half = "a problem has half of a character (a lone surrogate)"
+            raise own.refused(f"{half}: {problem!a}") from None
+    for name, given in zip(("score", "answer"), returned[1:], strict=False):
+        if not callable(given):
+            raise own.refused(f"its {name} is {type(given).__name__}, not a function")
     return problems, score, answer

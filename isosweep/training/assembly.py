@@ -43,11 +43,9 @@ from isosweep.training.vllm import (
 )
 
 
-def make_loop(
-    session: Session, directory: str, recorded: set[int], beside: Generator | None = None
-) -> TrainingLoop:
+def make_loop(session: Session, directory: str, beside: Generator | None = None) -> TrainingLoop:
     """The loop of `session`, about to begin, with the policy in `directory`; `beside` samples for
-    it. `recorded`: steps that have a record.
+    it.
 
     The random states are those of the run's seed.
     """
@@ -87,7 +85,7 @@ def make_loop(
 
     asked = {name: heldout_problems(part) for name, part in spec.task.parts.items()} | further
     sets = {name: evaluator(name, on, asked[name]) for name, on in on_all(spec).items()}
-    return TrainingLoop(session, progress, trainer, evaluator("heldout", spec), recorded, sets)
+    return TrainingLoop(session, progress, trainer, evaluator("heldout", spec), sets)
 
 
 def make_generator(

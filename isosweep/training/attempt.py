@@ -238,7 +238,7 @@ def train_session(session: "Session") -> "TrainingLoop | None":
         # Several processes can only leave together: they agree on it when training begins.
         if rank.count == 1 and session.stop.before_first_step:
             return None
-        loop = make_loop(session, directory, reporter.started(session.start), generator)
+        loop = make_loop(session, directory, generator)
         reporter.doing(BEGINNING)
         loop.run()
         return loop
@@ -305,6 +305,9 @@ def _end(attempt: Attempt, status: Status, reason: str, session: "Session | None
     with suppress(OSError, RecordError):
         last = read(attempt.run, attempt.number)
         if last.live and session is not None:
-            session.reporter.state(status, reason)
-        elif last.live:
+            # Which says too how far it came, if it can.
+            with suppress(Exception):
+                session.reporter.state(status, reason)
+            last = read(attempt.run, attempt.number)
+        if last.live:
             replace(last, status=status, reason=reason).write()

@@ -69,12 +69,13 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         progress: Progress,
         trainer: SweepTrainer,
         evaluator: Evaluator,
-        recorded: set[int],
         sets: Mapping[str, Evaluator],
     ) -> None:
-        """`recorded`: steps that have a record; `sets`: what else every record is taken of."""
+        """`sets`: what else every record is taken of."""
         self.session, self.progress, self.trainer = session, progress, trainer
-        self.evaluator, self.recorded, self.sets = evaluator, recorded, sets
+        self.evaluator, self.sets = evaluator, sets
+        # Steps that have a record.
+        self.recorded: set[int] = set()
         self._previous = self.spent
         self._saver = Saver(session.job.saving, session.attempt)
         # When the present step began, and when the last one was logged.
@@ -87,6 +88,9 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
 
     def run(self) -> None:
         """Train, unless the run is at its end already."""
+        # From here on records of earlier attempts beyond its beginning count no more: an attempt
+        # that cannot begin hides none.
+        self.recorded = self.session.reporter.started(self.session.start)
         self.session.reporter.spent = self.spent
         if self.progress.monitor.verdict is not None or self.session.schedule.is_over(self.spent):
             return

@@ -87,6 +87,7 @@ class FakeLauncher:
     stopped: list[tuple[str, bool]] = field(default_factory=list)
     alive: dict[Path, tuple[Order, int]] = field(default_factory=dict)
     most_alive: int = 0
+    trouble: str | None = None
     gone: Observed = field(default_factory=lambda: Observed(status="ended", job_id="1"))
 
     def devices(self, place: int) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ class FakeLauncher:
             self.stopped.append((attempt.run.run_id, kill))
             if kill:
                 self.alive.pop(attempt.path, None)
-        return None
+        return self.trouble
 
 
 def items_of(

@@ -173,7 +173,11 @@ def test_a_run_that_sweeps_want_by_other_rules_is_another_job_after_the_first(
 
 
 def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes, looks=9)
+    # As Slurm, which has cancelled the job, though scancel got no answer.
+    cancelled = Observed(
+        status="ended", outcome=Status.CANCELLED, reason="Slurm says CANCELLED", job_id="1"
+    )
+    launcher = FakeLauncher(finishes, looks=9, gone=cancelled, trouble="scancel timed out")
     said: list[str] = []
     queue = queue_of(only_first(tmp_path, stuck_after_s=60.0), launcher, notice=said.append)
     with mock.patch("time.monotonic") as clock:
@@ -255,6 +259,28 @@ def test_a_refusal_in_other_words_is_tried_three_times(tmp_path: Path) -> None:
     follow(queue)
     assert set(queue.failed.values()) == {"refused: Invalid user id"}
     assert set(attempts(tmp_path).values()) == {1}
+
+
+def test_a_run_is_given_up_for_its_own_refusals_alone(tmp_path: Path) -> None:
+    words = Refused(reason="Invalid account", passing=False)
+    first, second, *_ = items_of(tmp_path)
+    launcher = FakeLauncher(finishes, refuse=[words] * 4)
+    queue = RunQueue([first, second], launcher, max_parallel=1, max_retries=0)
+    follow(queue)
+    assert len(queue.failed) == len(launcher.submitted) == 1
+
+
+def test_a_run_whose_logs_cannot_be_made_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+    items = items_of(tmp_path)
+    launcher = FakeLauncher(finishes)
+    queue = queue_of(items, launcher)
+    items[0].paths.logs.write_text("no directory")
+    queue.step()
+    assert len(launcher.submitted) == len(items) - 1
+    items[0].paths.logs.unlink()
+    follow(queue)
+    assert len(launcher.submitted) == len(items)
+    assert not queue.failed
 
 
 def test_what_got_no_answer_is_looked_for_before_it_is_submitted_again(tmp_path: Path) -> None:

@@ -126,6 +126,27 @@ def test_a_limit_on_submitted_jobs_has_fewer_sent_at_once_and_the_rest_later(
     assert sent[2:] == ["3-7"]
 
 
+def test_runs_that_may_not_take_so_long_are_refused_without_those_beside_them(
+    launcher: SlurmLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "QOSMaxWallDurationPerJobLimit\nJob violates accounting/QOS policy"
+
+    def sbatch_(command: list[str], given: str = "") -> Answer:
+        tasks = given.partition("--array=")[2].partition("%")[0]
+        if command[0] == "sbatch" and tasks != "1":
+            return Answer(program="sbatch", status=1, errors=words, timeout_s=60.0)
+        return Answer(program=command[0], status=0, output="7\n", timeout_s=60.0)
+
+    monkeypatch.setattr(slurm, "call", sbatch_)
+    monkeypatch.setattr(sbatch, "call", sbatch_)
+    run = the_plan().runs[0]
+    orders = [Order(attempt=submitted(tmp_path, index), run=run) for index in range(2)]
+    refused, taken = launcher.submit(orders)
+    assert taken is None
+    assert refused is not None
+    assert not refused.passing
+
+
 @pytest.mark.parametrize(
     ("state", "status"),
     [

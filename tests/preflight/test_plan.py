@@ -90,6 +90,9 @@ def test_a_run_takes_what_it_has_not_there_already_and_nothing_once_it_has_ended
     # 7 that have none yet, and the one being written of each of 8.
     assert "27 runs, 8 at once, take up to 278 GB more" in refusal(270e9, tmp_path)
     assert not refusal(280e9, tmp_path)
+    # Of runs that plan a single checkpoint the one that is there stays until that is written.
+    once = ("checkpoint.min_interval_s=1e6", "checkpoint.max_interval_s=1e6")
+    assert "27 runs, 8 at once, take up to 278 GB more" in refusal(270e9, tmp_path, once)
     # With fewer left of each than is there, nothing is counted on before it is free.
     assert "take up to " in refusal(140e9, tmp_path, ("checkpoint.keep=none",))
     ended(sweep, 26)

@@ -53,6 +53,12 @@ def test_a_record_is_on_the_disk_once_it_is_appended(
     assert synced
 
 
+def test_no_log_is_begun_by_a_record(tmp_path: Path) -> None:
+    # As beneath a mount point whose file system is away: the record would be lost with it.
+    with pytest.raises(FileNotFoundError):
+        append_record(tmp_path / "records", 1, _record(0))
+
+
 def test_a_torn_and_a_repeated_line_are_named_and_swallow_nothing(log: Path) -> None:
     append_record(log, 1, _record(0))
     path = attempt_file(log, 1)

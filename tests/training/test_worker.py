@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.attempts import (
@@ -18,6 +19,7 @@ from isosweep.store.attempts import (
     Status,
 )
 from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.records import read_records
 from isosweep.training import reporter
 from isosweep.training.attempt import main, trusts
 from tests.runs import log_lines, wait_for
@@ -74,6 +76,40 @@ def test_a_worker_that_is_not_wanted_leaves_at_once(
         "cancelled by bob: nothing to do",
     ]
     assert not log_lines(first.run.records)
+
+
+def test_an_attempt_that_cannot_begin_hides_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = submitted(tmp_path)
+    assert exit_status(forked(str(first.path))) == 0
+    before = read_records(first.run.records)
+    assert len(before.records) > 1
+
+    def changed_data(*_: object) -> None:
+        raise RecordError("other problems than the first attempt's")
+
+    monkeypatch.setattr("isosweep.training.assembly.hold_problems", changed_data)
+    second = submitted(tmp_path, 2e9)
+    assert exit_status(forked(str(second.path))) == 1
+    assert ended(second)[0] is Status.FAILED
+    assert read_records(first.run.records) == before
+
+
+def test_an_end_that_could_not_be_written_is_said_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, full = Attempt.write, [OSError(28, "No space left on device")]
+
+    def written(own: Attempt, *, sync: bool = True) -> None:
+        if not own.live and full:
+            raise full.pop()
+        write(own, sync=sync)
+
+    monkeypatch.setattr(Attempt, "write", written)
+    attempt = submitted(tmp_path)
+    assert exit_status(forked(str(attempt.path))) == 1
+    assert ended(attempt) == (Status.FAILED, "OSError: [Errno 28] No space left on device")
 
 
 @pytest.mark.parametrize("argv", [[], ["1.json", "2"], ["none.json"], ["1.json"], ["."]])
