@@ -74,7 +74,16 @@ def begin(
             checkers.append(checker)
 
     begun = [threads.submit(results, start) for start in range(0, len(calls), share)]
-    return lambda: [result for each in begun for result in each.result()]
+
+    def wait() -> list[T | None]:
+        try:
+            return [result for each in begun for result in each.result()]
+        finally:
+            # Where one cannot be made at all, a process that leaves would wait for the others.
+            for each in begun:
+                each.cancel()
+
+    return wait
 
 
 def begin_judging(

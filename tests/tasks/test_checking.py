@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ TASK = make_config("task=math").task
 PROBLEMS = [Problem(problem_id=str(i), prompt="?", answer=str(i)) for i in range(96)]
 COMPLETIONS = [f"\\boxed{{{i if i % 3 else i + 1}}}" for i in range(96)]
 RIGHT = [float(i % 3 > 0) for i in range(96)]
+
+
+def test_a_task_that_this_process_judges_waits_until_it_is_asked() -> None:
+    problem = Problem(problem_id="s", prompt="s21=", answer="12")
+    before = threading.active_count()
+    judged = judge_later(make_config().task, [problem] * 2, ["12", "21"])
+    assert threading.active_count() == before
+    assert [each.score for each in judged()] == [1.0, 0.0]
 
 
 def children() -> list[int]:
