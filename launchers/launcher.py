@@ -35,7 +35,8 @@ class QueueItem:
 
     @property
     def job(self) -> JsonObject:
-        """What its worker is to do: `TrainRun` but for the run's directory."""
+        """What its worker is to do: `TrainRun` without the run's directory, and whether its
+        scheduler is asked to start it again."""
         return {
             "milestones": list(self.run.milestones),
             "unit": self.unit,
@@ -98,25 +99,30 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed:
-    """What is known of an attempt's job at the moment.
+class _Job:
+    """`reason`: why a job waits or how it ended, in the scheduler's words. `outcome`: of one that
+    has ended, how its attempt did if its worker has not said so. `job_id`: what the scheduler calls
+    it."""
 
-    A launcher says what it was told: that the job waits or runs, has `ended`, has ended but may be
-    started again (`restarting`), is `missing`; that it was told nothing (`unknown`), or cannot be
-    (`away`: the process is on another host). `launchers.liveness` makes pending, running, gone or
-    unknown of it.
-
-    `reason`: why it waits or how it ended, in the scheduler's words. `outcome`: of a job that is
-    gone, how its attempt ended if its worker has not said so. `job_id`: what the scheduler calls
-    it.
-    """
-
-    status: Literal[
-        "pending", "running", "ended", "restarting", "missing", "away", "unknown", "gone"
-    ]
     reason: str = ""
     outcome: Status = Status.LOST
     job_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed(_Job):
+    """What a launcher is told of an attempt's job at the moment: that it waits or runs, has
+    `ended`, has ended but may be started again (`restarting`), is `missing`; nothing (`unknown`),
+    or nothing that can be told here (`away`: the process is on another host)."""
+
+    status: Literal["pending", "running", "ended", "restarting", "missing", "away", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState(_Job):
+    """What `launchers.liveness` concludes of it."""
+
+    status: Literal["pending", "running", "gone", "unknown"]
 
 
 class Launcher(Protocol):
@@ -144,7 +150,7 @@ class Launcher(Protocol):
         """
 
     def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
-        """What is said of their jobs, by one question to the scheduler for all of them."""
+        """What is told of their jobs, by one question to the scheduler for all of them."""
 
     def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
         """Ask their jobs to write a checkpoint and leave, or end them (`kill`).

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from isosweep.files import file_system_time
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState, Observed
 from isosweep.store.attempts import Attempt, Process, Status
 from isosweep.words.numbers import duration
 
@@ -53,42 +53,46 @@ class Liveness:
         self._absent: dict[Path, tuple[float, int]] = {}
         self._clock_ahead = self._clock_read = 0.0
 
-    def judge(self, attempts: Sequence[Attempt], said: Sequence[Observed]) -> list[Observed]:
-        """What is concluded of each: that it is pending, running, gone or unknown, which it is
-        where its file cannot be seen too."""
-        judged = []
-        for attempt, each in zip(attempts, said, strict=True):
+    def judge(self, attempts: Sequence[Attempt], observed: Sequence[Observed]) -> list[JobState]:
+        """The state of each job; unknown also where the attempt's file cannot be seen."""
+        states = []
+        for attempt, each in zip(attempts, observed, strict=True):
             try:
-                judged.append(self._judge(attempt, each))
+                status, reason = self._conclude(attempt, each)
             except OSError as error:
-                judged.append(replace(each, status="unknown", reason=str(error)))
-        return judged
+                status, reason = "unknown", str(error)
+            states.append(
+                JobState(status=status, reason=reason, outcome=each.outcome, job_id=each.job_id)
+            )
+        return states
 
-    def _judge(self, attempt: Attempt, said: Observed) -> Observed:
-        if said.status in ("pending", "running"):
+    def _conclude(
+        self, attempt: Attempt, observed: Observed
+    ) -> tuple[Literal["pending", "running", "gone", "unknown"], str]:
+        status, reason = observed.status, observed.reason
+        if status == "pending" or status == "running":
             self._absent.pop(attempt.path, None)
-        if said.status in ("pending", "running", "unknown"):
-            return said
-        if said.status == "missing" and attempt.worker is None and _submitter_lives(attempt):
-            return replace(said, status="pending", reason="about to be started")
+            return status, reason
+        if status == "unknown":
+            return status, reason
+        if status == "missing" and attempt.worker is None and _submitter_lives(attempt):
+            return "pending", "about to be started"
         now = time.monotonic()
         since, looks = self._absent.get(attempt.path, (now, 0))
         self._absent[attempt.path] = since, looks + 1
-        unknown = replace(said, status="unknown")
-        if said.status == "missing" and attempt.status is Status.RUNNING:
+        if status == "missing" and attempt.status is Status.RUNNING:
             silent = self._age(attempt)
             if silent < _FRESH_S:
-                reason = f"{said.reason}; its worker wrote {duration(silent)} ago"
-                return replace(unknown, reason=reason)
-        if said.status == "away":
+                return "unknown", f"{reason}; its worker wrote {duration(silent)} ago"
+        if status == "away":
             silent = self._age(attempt)
             if silent < _SILENCE_S:
                 del self._absent[attempt.path]
-                return replace(said, status="running", reason="")
-            said = replace(said, reason=f"{said.reason} for {duration(silent)}")
-        patience = _PATIENCE_S if said.status in ("missing", "restarting") else 0.0
+                return "running", ""
+            reason = f"{reason} for {duration(silent)}"
+        patience = _PATIENCE_S if status in ("missing", "restarting") else 0.0
         gone = now - since >= patience and looks + 1 >= self._looks
-        return replace(said, status="gone") if gone else unknown
+        return "gone" if gone else "unknown", reason
 
     def _age(self, attempt: Attempt) -> float:
         """Seconds since the attempt's file was written, by its file system's clock."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from isosweep.files import make_directory
-from isosweep.launchers.launcher import Launcher, Observed, Order, QueueItem, Refused, merged
+from isosweep.launchers.launcher import JobState, Launcher, Order, QueueItem, Refused, merged
 from isosweep.launchers.liveness import Liveness, observe_process
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.patience import LEAST_S
@@ -64,9 +64,9 @@ class _Followed:
     """A run whose newest attempt is live, as last read.
 
     `place`: its place on this machine. `refused`: why no scheduler has it yet, `refusals` how often
-    one did not take it. `seen`: what is known of its job. `moved`: when its job began or its file
-    last came forward, as this process saw it. `stuck`: why its job was told to end. `spent_before`:
-    compute that the run had behind it.
+    one did not take it. `seen`: what is known of its job. `stuck`: why its job was told to end.
+    `idle_since`: when this process saw its job begin, its file come forward, or its attempt end.
+    `spent_before`: compute that the run had behind it.
     """
 
     wanted: _Wanted
@@ -76,8 +76,8 @@ class _Followed:
     refused: Refused | None = None
     refusals: int = 0
     stuck: str | None = None
-    seen: Observed = field(default_factory=lambda: Observed(status="unknown"))
-    moved: float = field(default_factory=time.monotonic)
+    seen: JobState = field(default_factory=lambda: JobState(status="unknown"))
+    idle_since: float = field(default_factory=time.monotonic)
 
     @property
     def item(self) -> QueueItem:
@@ -258,8 +258,11 @@ class RunQueue:
         answers = iter(self.launcher.observe(here) if here else ())
         self._next_look = time.monotonic() + self.launcher.poll_s
         attempts = [followed.attempt for followed in asked]
-        said = [observe_process(a) if self._is_elsewhere(a) else next(answers) for a in attempts]
-        for followed, seen in zip(asked, self._liveness.judge(attempts, said), strict=True):
+        observed = [
+            observe_process(each) if self._is_elsewhere(each) else next(answers)
+            for each in attempts
+        ]
+        for followed, seen in zip(asked, self._liveness.judge(attempts, observed), strict=True):
             followed.seen = seen
 
     def _is_over(self, followed: _Followed, now: float) -> bool:
@@ -267,11 +270,11 @@ class RunQueue:
         before, attempt = followed.attempt, _read(followed.item)
         if attempt.number > before.number:
             # Started a second time; or over, and submitted again by somebody else.
-            followed.seen = Observed(status="unknown")
+            followed.seen = JobState(status="unknown")
             followed.refused = followed.stuck = None
-        moved = [(each.number, each.status, each.progressed) for each in (before, attempt)]
-        if moved[0] != moved[1] or followed.seen.status in ("pending", "gone"):
-            followed.moved = now
+        was, now_is = ((each.number, each.status, each.progressed) for each in (before, attempt))
+        if was != now_is or followed.seen.status in ("pending", "gone"):
+            followed.idle_since = now
         followed.attempt = attempt
         if attempt.live and (how := self._end_of(followed)) is not None:
             attempt.end(*how)
@@ -314,7 +317,7 @@ class RunQueue:
         if attempt.worker is None or attempt.loads:
             # What a model takes to load does not go by the length of a step.
             most = max(LEAST_S, most)
-        idle = now - followed.moved
+        idle = now - followed.idle_since
         if followed.seen.status != "running" or idle < most:
             return
         elsewhere = self._is_elsewhere(attempt)
@@ -324,12 +327,12 @@ class RunQueue:
             self._notice(f"{followed.item.run.run_id}: {reason}{then}")
             followed.stuck = reason
         # One that is there still is told again.
-        followed.moved = now - most + _GRACE_S
+        followed.idle_since = now - most + _GRACE_S
         if not elsewhere:
             self._stop_jobs([attempt], kill=True)
 
     def _stop_jobs(self, attempts: list[Attempt], *, kill: bool) -> None:
-        """Have the launcher ask them to leave; what went wrong is told."""
+        """Have the launcher ask them to leave; the user is told what went wrong."""
         problem = self.launcher.stop(attempts, kill=kill)
         if problem:
             self._notice(f"{self.launcher.name}: {problem}")
@@ -339,9 +342,9 @@ class RunQueue:
         worker = followed.attempt.worker
         if followed.place is None or worker in (None, self._this) or worker.alive() is not True:
             return False
-        if now - followed.moved > _GRACE_S:
+        if now - followed.idle_since > _GRACE_S:
             self._stop_jobs([followed.attempt], kill=True)
-            followed.moved = now
+            followed.idle_since = now
         return True
 
     def _collect(self, followed: _Followed) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
-from isosweep.launchers.launcher import Launcher, Observed
+from isosweep.launchers.launcher import JobState, Launcher, Observed
 from isosweep.launchers.liveness import Liveness
 from isosweep.store.attempts import Attempt
 
@@ -20,7 +20,7 @@ class Jobs:
         self._made: dict[str, Launcher | str] = {}
         self._liveness = Liveness()
 
-    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[JobState]:
         """What is known of their jobs, by one question to each scheduler."""
         found: dict[int, Observed] = {}
         for name, places in _by_launcher(attempts).items():

@@ -4,10 +4,11 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import assert_never
 
 from isosweep.config.health import HealthConfig
 from isosweep.files import file_system_time
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState
 from isosweep.machine import garbage_collection_paused
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Jobs
@@ -44,7 +45,7 @@ class Sight:
     attempt: Attempt | None
     standing: Standing
     note: str
-    observed: Observed | None = None
+    observed: JobState | None = None
     heartbeat_s: float | None = None
     progress_s: float | None = None
 
@@ -107,7 +108,7 @@ def _settled(sight: Sight, health: HealthConfig) -> Sight:
     return replace(sight, note=note)
 
 
-def _live(sight: Sight, attempt: Attempt, answer: Observed, now: float) -> Sight:
+def _live(sight: Sight, attempt: Attempt, answer: JobState, now: float) -> Sight:
     """A run whose attempt is live, as the scheduler answers."""
     standing = sight.standing
     at_work = attempt.status is Status.RUNNING
@@ -127,9 +128,11 @@ def _live(sight: Sight, attempt: Attempt, answer: Observed, now: float) -> Sight
                 standing = _GONE[answer.outcome]
             note = f"its job is gone{': ' if note else ''}{note}"
             ages = None
-        case _:
+        case "unknown":
             told = activity if at_work else standing
             note = f"{told} by its files"
+        case _:
+            assert_never(answer.status)
     if attempt.cancel and answer.status != "gone":
         note = f"to be cancelled; {note}"
     return replace(

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from isosweep.launchers import liveness as module
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState, Observed
 from isosweep.launchers.liveness import Liveness, observe_process
 from isosweep.store.attempts import Attempt, Process, Status, create_attempt
 from tests.launchers.fake import one_run, report
@@ -29,7 +29,7 @@ def attempt_in(tmp_path: Path, silent_s: float | None) -> Attempt:
     return attempt
 
 
-def judged(liveness: Liveness, attempt: Attempt, said: str, after_s: float = 0.0) -> Observed:
+def judged(liveness: Liveness, attempt: Attempt, said: str, after_s: float = 0.0) -> JobState:
     with (
         mock.patch("time.monotonic", return_value=time.monotonic() + after_s),
         mock.patch.object(module, "file_system_time", return_value=time.time() + after_s),
@@ -99,3 +99,11 @@ def test_a_process_is_asked_for_on_its_own_host_alone(tmp_path: Path) -> None:
     there = replace(Process.this(), host="another-host")
     seen = observe_process(replace(here, worker=there))
     assert (seen.status, seen.reason) == ("away", "no word from another-host")
+
+
+def test_a_run_whose_file_cannot_be_seen_keeps_no_other_from_being_judged(tmp_path: Path) -> None:
+    dead = attempt_in(tmp_path / "dead", DAY_S)
+    away = attempt_in(tmp_path / "away", DAY_S)
+    away.path.unlink()
+    states = Liveness().judge([away, dead], [Observed(status="away"), Observed(status="ended")])
+    assert [state.status for state in states] == ["unknown", "gone"]

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from isosweep.compute import Compute
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.jobs import Jobs
 from isosweep.plan.cells import PlannedRun
@@ -79,12 +79,12 @@ def logged(run: RunPaths, name: str, *lines: str) -> None:
 class Scheduled(Jobs):
     """A scheduler that says what it was told to, job by job, and goes on as `stop` makes it."""
 
-    answers: dict[str, Observed] = field(default_factory=dict)
+    answers: dict[str, JobState] = field(default_factory=dict)
     obeys: bool = True
     stopped: list[tuple[str, bool]] = field(default_factory=list)
     asked: int = 0
 
-    def observe(self, attempts: Sequence[Attempt]) -> list[Observed]:
+    def observe(self, attempts: Sequence[Attempt]) -> list[JobState]:
         self.asked += 1
         return [self.answers[each.run.run_id] for each in attempts]
 
@@ -92,7 +92,7 @@ class Scheduled(Jobs):
         for run_id in (each.run.run_id for each in attempts):
             self.stopped.append((run_id, kill))
             if self.obeys:
-                self.answers[run_id] = Observed(
+                self.answers[run_id] = JobState(
                     status="gone", outcome=Status.CANCELLED, reason="CANCELLED by 1000"
                 )
         return None if self.obeys else "Unable to contact slurm controller"

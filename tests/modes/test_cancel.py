@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState
 from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Jobs
@@ -93,7 +93,7 @@ def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
     sweep = patient(sweep_in(tmp_path), 0.2)
     run = runs_of(sweep)[0]
     submitted(run)
-    jobs = Scheduled({run.run_id: Observed(status="unknown", reason="no answer")}, obeys=False)
+    jobs = Scheduled({run.run_id: JobState(status="unknown", reason="no answer")}, obeys=False)
     said = cancelled(sweep, jobs)
     assert said.startswith("1: 0 cancelled; 1 not confirmed")
     assert "Unable to contact slurm controller" in said
@@ -115,5 +115,5 @@ def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -
         def stop(self, attempts: object, *, kill: bool = False) -> None:
             attempt.end(Status.FINISHED, "")
 
-    jobs = Finishing({run.run_id: Observed(status="running")})
+    jobs = Finishing({run.run_id: JobState(status="running")})
     assert cancelled(sweep, jobs).startswith("0: 0 cancelled; 1 had finished")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState
 from isosweep.modes import cancel, status
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.tally import Standing
@@ -24,9 +24,9 @@ from isosweep.store.paths import RunPaths
 from tests.commands import in_process
 from tests.modes.looked_after import Scheduled, ended, logged, reported, submitted, sweep_in
 
-Answers = dict[str, Observed]
-PENDING = Observed(status="pending", reason="Priority")
-RUNNING = Observed(status="running")
+Answers = dict[str, JobState]
+PENDING = JobState(status="pending", reason="Priority")
+RUNNING = JobState(status="running")
 
 
 def run_of(sweep: StoredSweep, place: int) -> RunPaths:

@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.door.frames import run_rows, sweep_rows
 from isosweep.files import write_json
-from isosweep.launchers.launcher import Observed
+from isosweep.launchers.launcher import JobState
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import list_sweeps, listed_sweep, show_status, status_document
@@ -26,11 +26,11 @@ from tests.modes.looked_after import (
 )
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "looking_after.md"
-PENDING = Observed(status="pending", reason="Priority")
-RUNNING = Observed(status="running")
-LOST = Observed(status="gone", reason="NODE_FAIL", outcome=Status.LOST)
-KILLED = Observed(status="gone", reason="CANCELLED by 0", outcome=Status.CANCELLED)
-SILENT = Observed(status="unknown", reason="squeue: Unable to contact slurm controller")
+PENDING = JobState(status="pending", reason="Priority")
+RUNNING = JobState(status="running")
+LOST = JobState(status="gone", reason="NODE_FAIL", outcome=Status.LOST)
+KILLED = JobState(status="gone", reason="CANCELLED by 0", outcome=Status.CANCELLED)
+SILENT = JobState(status="unknown", reason="squeue: Unable to contact slurm controller")
 
 # What the newest attempt says (None: there is none), share of the run behind it, what the scheduler
 # says; how the run stands, and what is told of it.
@@ -51,7 +51,7 @@ TABLE = [
 def test_a_live_attempt_stands_as_its_scheduler_says(
     said: Status | None,
     share: float,
-    answer: Observed,
+    answer: JobState,
     standing: Standing,
     told: str,
     tmp_path: Path,
@@ -78,7 +78,7 @@ def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
     attempt = reported(submitted(run), Status.RUNNING, 0.5, planned)
 
     class Ending(Scheduled):
-        def observe(self, attempts: object) -> list[Observed]:
+        def observe(self, attempts: object) -> list[JobState]:
             attempt.end(Status.FAILED, "ValueError: said at the end")
             return [LOST]
 
