@@ -11,7 +11,7 @@ from isosweep.config.mixture import of_part
 from isosweep.config.recipe import own_loss
 from isosweep.config.task import TaskConfig
 from isosweep.config.trl import require_known
-from isosweep.costs.checkpoints import RunBytes, peak_bytes
+from isosweep.costs.checkpoints import WHILE_RUNNING, RunBytes, peak_bytes
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.plan.standing import run_standing
@@ -86,8 +86,11 @@ def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> No
             if not run_standing(run, newest(files), unit, stop).ended:
                 there, other = complete_bytes(files), further.get(run.run_id)
                 # The one that it goes on from stays until the next is complete.
-                peak = max(run.checkpoints_peak_bytes, 2 * run.checkpoint_bytes if there else 0.0)
-                running = max(0.0, peak - there)
+                most = max(
+                    run.checkpoints_peak_bytes,
+                    WHILE_RUNNING * run.checkpoint_bytes if there else 0.0,
+                )
+                running = max(0.0, most - there)
                 kept = max(0.0, run.checkpoints_kept_bytes - there)
                 if other is None or (running, kept) > (other.running, other.kept):
                     further[run.run_id] = RunBytes(running=running, kept=kept)
