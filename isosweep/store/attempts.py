@@ -3,11 +3,13 @@
     attempts/3.json         who is to train the run, and how far that has come
     attempts/3.begun.json   a worker has taken the attempt
     attempts/3.cancel.json  somebody wants it to stop for good
-    attempts/3.end.json     somebody found its job gone, and says how it ended
+    attempts/3.end.json     how it ended, where its worker does not say so: its job is gone or was
+                            never taken, a rank failed, or it was cancelled before it began
 
 The highest number owns the run. `3.json` is created by whoever submits the run and then rewritten
-by its worker alone; a job that starts a second time makes the next attempt. Each other file is
-created once, by whoever is first.
+by its worker alone (rank 0, and of ranks on one machine, before and after them, the process that
+started them); a job that starts a second time makes the next attempt. Each other file is created
+once, by whoever is first.
 
 Nothing here relies on a lock, on a clock, or on a file being seen as absent, which network file
 systems may answer from a cache: what is there is found by listing the directory.

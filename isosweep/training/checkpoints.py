@@ -90,7 +90,7 @@ def writing(checkpoint: Path) -> Iterator[None]:
 
 class Saver:
     """When an attempt's checkpoints are due, and what is left of those before; of a run's processes
-    the first has one."""
+    the first asks it."""
 
     def __init__(self, config: CheckpointConfig, attempt: Attempt) -> None:
         self._config, self._attempt = config, attempt
