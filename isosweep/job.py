@@ -2,8 +2,6 @@
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from isosweep.commands import call
 
@@ -13,24 +11,16 @@ _TIMEOUT_S = 30.0
 _PAUSES_S = (0.0, 2.0, 10.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A process as its scheduler knows it; by default nothing does.
-
-    `job_id`: None where the process itself is all that can be named. `requeues`: whether the job
-    may be started again.
-    """
-
-    job_id: str | None = None
-    requeues: bool = False
-
-
-def task_of(launcher: str) -> Task:
-    """This process, which `launcher` started.
+def scheduled_job(launcher: str) -> str | None:
+    """The job of Slurm that this process is, which `launcher` started and which can be requeued;
+    None where it is none.
 
     A local run in somebody's allocation has a job's number in its environment, not its own.
     """
-    return _slurm(os.environ) if launcher == "slurm" else Task()
+    if launcher != "slurm":
+        return None
+    array, index = (os.environ.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
+    return f"{array}_{index}" if array and index else os.environ.get("SLURM_JOB_ID")
 
 
 def requeue(job_id: str) -> str | None:
@@ -46,11 +36,3 @@ def requeue(job_id: str) -> str | None:
             return None
         said = answer.failure
     return f"scontrol requeue {job_id}: {said}"
-
-
-def _slurm(variables: Mapping[str, str]) -> Task:
-    if "SLURM_JOB_ID" not in variables:
-        return Task(requeues=True)
-    array, index = (variables.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
-    own = f"{array}_{index}" if array and index else variables["SLURM_JOB_ID"]
-    return Task(job_id=own, requeues=True)

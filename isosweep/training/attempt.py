@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isosweep.errors import IsosweepError, RecordError, RefusedError, SettingError
-from isosweep.job import requeue, task_of
+from isosweep.job import requeue, scheduled_job
 from isosweep.store.attempts import (
     BEGINNING,
     LOADING,
@@ -58,7 +58,7 @@ def main(argv: list[str], stop: StopRequest | None = None) -> int:
     except IsosweepError as error:
         sys.stderr.write(f"isosweep: {error}\n")
         return error.exit_status
-    rank, task = find_rank(attempt.launcher), task_of(attempt.launcher)
+    rank, job_id = find_rank(attempt.launcher), scheduled_job(attempt.launcher)
     name = f"attempt {attempt.number} at {attempt.run.run_id}"
     if reason is not None:
         if attempt.live and attempt.cancel is not None:
@@ -66,15 +66,15 @@ def main(argv: list[str], stop: StopRequest | None = None) -> int:
         sys.stdout.write(f"isosweep: {name}: {reason}: nothing to do\n")
         # Rank 0, should it have found something to do, does not wait for another in vain.
         return 0 if rank.leads else 1
-    stop.requeues = task.requeues and attempt.job.get("requeue", False)
-    stop.scheduled = task.requeues and task.job_id is not None
+    stop.scheduled = job_id is not None
+    stop.requeues = stop.scheduled and attempt.job.get("requeue", False)
     try:
         attempt = replace(attempt, job={**attempt.job, "trust": trusts(attempt)})
         if not rank.leads:
             train_beside_rank_0(attempt, rank, stop)
             return 0
-        if not rank.led:
-            attempt = begin(attempt, task.job_id or _process_id(attempt))
+        if not rank.started_by_worker:
+            attempt = begin(attempt, job_id or _process_id(attempt))
         status = train(attempt, stop, rank)
     except RanksError:
         # They have said what they met.
@@ -86,8 +86,8 @@ def main(argv: list[str], stop: StopRequest | None = None) -> int:
             traceback.print_exc()
         sys.stderr.write(f"isosweep: {name} {': '.join(failure(error))}\n")
         return 1
-    if status is Status.QUEUED and stop.requeued and task.job_id is not None and not rank.led:
-        refused = requeue(task.job_id)
+    if status is Status.QUEUED and stop.requeued and job_id and not rank.started_by_worker:
+        refused = requeue(job_id)
         if refused is not None:
             _end(attempt, Status.INTERRUPTED, f"{stop.reason}, and not requeued: {refused}")
     # Where a later attempt owns the run the other ranks wait for this one, and are ended.
@@ -116,6 +116,7 @@ def find_attempt(argv: list[str]) -> Attempt:
 def _nothing_to_do(attempt: Attempt) -> str | None:
     """Why there is nothing to do; None while there may be."""
     last = newest(attempt.run)
+    # A job that was started again makes the next attempt, of the same batch.
     if last is None or last.batch != attempt.batch:
         return f"attempt {highest(attempt.run)} owns the run now"
     if not last.live:
@@ -155,10 +156,10 @@ def train(attempt: Attempt, stop: StopRequest, rank: Rank = _ALONE) -> Status | 
     `health.stop` has diverged: a result, recorded as such. A failure is recorded, and raised again.
     """
     began, session = time.monotonic(), None
-    # Heavier imports, from here on.
-    from isosweep.training.session import Session, TrainRun, spec_of
-
     try:
+        # Heavier imports, from here on.
+        from isosweep.training.session import Session, TrainRun, spec_of
+
         job = TrainRun.from_json(str(attempt.run.root), attempt.job)
         spec = spec_of(job.run, trust=job.trust)
         # A command starts its own processes.
@@ -183,10 +184,11 @@ def train(attempt: Attempt, stop: StopRequest, rank: Rank = _ALONE) -> Status | 
             loop.tidy()
             reporter.tidied()
     except BaseException as error:
-        if (later := highest(attempt.run)) > attempt.number:
-            # It may have removed what this one was writing.
-            sys.stderr.write(f"{attempt.run.run_id}: attempt {later} owns the run now\n")
-            return None
+        with suppress(OSError):
+            if (later := highest(attempt.run)) > attempt.number:
+                # It may have removed what this one was writing.
+                sys.stderr.write(f"{attempt.run.run_id}: attempt {later} owns the run now\n")
+                return None
         _end(attempt, *failure(error), session)
         raise
     return status

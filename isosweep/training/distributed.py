@@ -26,7 +26,7 @@ _POLL_S = 0.2
 _FIRST_PORT, _PORTS = 10_000, 22_000
 
 # Names, in the environment of a rank that `run_ranks` has started, the process that did.
-_LEADER = "ISOSWEEP_LEADER"
+_PARENT = "ISOSWEEP_PARENT"
 
 T = TypeVar("T")
 
@@ -40,13 +40,14 @@ class Rank:
     """A process's place among those of its run, by default alone. Rank 0 decides and writes, the
     others compute.
 
-    `per_node`: how many there are on its node. `led`: the run's worker has started it.
+    `per_node`: how many there are on its node. `started_by_worker`: by `run_ranks`, of the process
+    that has begun the attempt.
     """
 
     number: int = 0
     count: int = 1
     per_node: int = 1
-    led: bool = False
+    started_by_worker: bool = False
 
     @property
     def leads(self) -> bool:
@@ -70,11 +71,11 @@ def find_rank(launcher: str) -> Rank:
 
     What a user's environment says of ranks, or of precision, is forgotten.
     """
-    leader = os.getppid()
-    if os.environ.get(_LEADER) == str(leader):
-        end_with(leader)
+    parent = os.getppid()
+    if os.environ.get(_PARENT) == str(parent):
+        end_with(parent)
         count = int(os.environ["WORLD_SIZE"])
-        return Rank(int(os.environ["RANK"]), count, count, led=True)
+        return Rank(int(os.environ["RANK"]), count, count, started_by_worker=True)
     forget_ranks_and_precision(os.environ)
     tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1") if launcher == "slurm" else "1"
     return Rank() if tasks == "1" else _rank_of_task(os.environ)
@@ -153,7 +154,7 @@ def run_ranks(count: int, arguments: Sequence[str], signals: Sequence[signal.Sig
     wait for it in vain, are ended.
     """
     alike = {
-        _LEADER: str(os.getpid()),
+        _PARENT: str(os.getpid()),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(count),
