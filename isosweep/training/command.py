@@ -11,9 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from isosweep.config.trainer import RESUME_FROM, STEP
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError, TrainerError
-from isosweep.importing.columns import USUAL_COMPUTE, Columns, find_columns, first_of
+from isosweep.importing.columns import USUAL_COMPUTE, find_columns, first_of, guess_column
 from isosweep.importing.readers import read_sources
 from isosweep.importing.runs import ForeignRun, read_runs, valid_rows
 from isosweep.models.weights import weights
@@ -57,12 +56,14 @@ class CommandTrainer:
         self._trainer = session.spec.trainer
         self._directory = session.attempt.run.trained(session.attempt.number)
         self._recorded = recorded
-        self._log: Log | None = None
         self._unread: SettingError | None = None
         self._began = time.monotonic()
         progress = session.start.progress
         self._resume_from: str | None = progress.get("foreign")
         self._before = Compute(**progress["compute"]) if progress else Compute()
+        # Until the command has logged something: as far as the run was.
+        steps, tokens = np.array([[session.start.step], [self._before.tokens]], dtype=np.float64)
+        self._log = Log(steps=steps, tokens=tokens)
         # Steps, and the seconds of the run at which they were first seen.
         self._seen = [(session.start.step, self._before.device_seconds / self._spec.devices)]
 
@@ -142,13 +143,10 @@ class CommandTrainer:
 
     def _is_over(self) -> bool:
         """Whether the budget is behind the newest evaluation, or far behind training."""
-        if self._log is None:
-            return False
         schedule, last = self._session.schedule, max(self._recorded, default=0)
-        if last and schedule.is_over(self._spent(last)):
-            return True
         trained = self._spent(self._log.last_step).spent(schedule.unit)
-        return trained > _BEYOND * schedule.milestones[-1]
+        ended = last > 0 and schedule.is_over(self._spent(last))
+        return ended or trained > _BEYOND * schedule.milestones[-1]
 
     def _record(self, *, ended: bool = False) -> None:
         """Record what is new in the log, and which checkpoints it has reached."""
@@ -165,9 +163,7 @@ class CommandTrainer:
         if log.last_step > watched:
             seconds = self._seen[0][1] + time.monotonic() - self._began
             self._seen.append((log.last_step, seconds))
-        for record in self._new_records(log):
-            reporter.record(record)
-            self._recorded.add(record.step)
+        self._record_evaluations(log)
         for step, values in log.metrics:
             if step > watched:
                 reporter.metrics(step, values)
@@ -176,36 +172,38 @@ class CommandTrainer:
         if log.last_step > watched:
             reporter.step, reporter.spent = log.last_step, self._spent(log.last_step)
             reporter.doing(f"step {log.last_step + 1}")
-        if self._trainer.checkpoints is not None:
-            self._keep_checkpoints(log, self._trainer.checkpoints)
+        self._keep_checkpoints(log.last_step)
 
     def _spent(self, step: int) -> Compute:
         """Compute behind a step of this attempt; wall time between two polls goes by steps."""
         steps, seconds = np.array(self._seen).T
-        tokens = None if self._log is None else self._log.tokens_at(step)
-        return compute_of(self._spec, step, tokens, float(np.interp(step, steps, seconds)))
+        passed = float(np.interp(step, steps, seconds))
+        return compute_of(self._spec, step, self._log.tokens_at(step), passed)
 
-    def _new_records(self, log: "Log") -> Iterator[Record]:
+    def _record_evaluations(self, log: "Log") -> None:
         run, resumed = log.evaluations, self._session.start.step
-        for k, step in enumerate([] if run is None else run.steps.tolist()):
-            assert run is not None
+        if run is None:
+            return
+        for k, step in enumerate(run.steps.tolist()):
             if step in self._recorded or 0 < step < resumed:
                 continue
             sets = {name: float(rewards[k]) for name, rewards in run.sets.items()}
-            yield Record(
+            record = Record(
                 **_evaluation(run, k),
                 step=step,
                 compute=self._spent(step) if step else Compute(),
                 unix_time=time.time(),
                 sets={n: Evaluation(mean_reward=r) for n, r in sets.items() if not math.isnan(r)},
             )
+            self._session.reporter.record(record)
+            self._recorded.add(step)
 
     def _require_plausible(self, log: "Log") -> None:
         """Raise TrainerError for a log that cannot be true of this run."""
         planned, last = int(str(self._values["T"])), log.last_step
         if self._trainer.names("T") and last > planned:
             raise TrainerError(f"its log is at step {last}, and it was asked for {planned}")
-        if log.tokens is None or not len(log.tokens):
+        if not len(log.tokens):
             return
         if (np.diff(log.tokens[log.steps > self._session.start.step]) < 0).any():
             raise TrainerError(
@@ -219,21 +217,32 @@ class CommandTrainer:
                 f"{last * size:,} rollouts of {last} steps of n x B = {size}"
             )
 
-    def _keep_checkpoints(self, log: "Log", pattern: str) -> None:
-        """Note the command's own checkpoints, from which a later attempt goes on."""
+    def _keep_checkpoints(self, trained: int) -> None:
+        """Note the command's own checkpoints, up to step `trained`, from which a later attempt goes
+        on."""
+        pattern = self._trainer.checkpoints
+        if pattern is None:
+            return
         attempt, health = self._session.attempt, self._session.monitor.to_json()
-        for step, path in sorted(_found(self._directory, pattern)):
+        head, _, tail = pattern.partition(f"{{{STEP}}}")
+        numbered = re.compile(re.escape(str(self._directory / head)) + r"(\d+)" + re.escape(tail))
+        for path in self._directory.glob(f"{head}*{tail}"):
+            match = numbered.fullmatch(str(path))
+            step = 0 if match is None else int(match[1])
             checkpoint = attempt.run.attempt_checkpoints(attempt.number) / f"checkpoint-{step}"
-            if self._session.start.step < step <= log.last_step and not checkpoint.exists():
+            if self._session.start.step < step <= trained and not checkpoint.exists():
                 checkpoint.mkdir(parents=True)
-                compute = asdict(self._spent(step))
-                complete(checkpoint, compute=compute, health=health, foreign=str(path))
+                # Of `checkpoint-3/trainer_state.json` the checkpoint is `checkpoint-3`.
+                foreign = str([path, *path.parents][tail.count("/")])
+                complete(
+                    checkpoint, compute=asdict(self._spent(step)), health=health, foreign=foreign
+                )
 
     def _judge(self, status: int | None) -> None:
         """Raise TrainerError where the command has ended, and has not done what it was to do."""
         session, schedule = self._session, self._session.schedule
         last = max(self._recorded, default=0)
-        reached = self._spent(last) if self._log is not None else Compute()
+        reached = self._spent(last)
         # A trainer may fail as it ends, with all that was asked of it done.
         over = last and schedule.is_over(reached)
         if over or session.stop.reason is not None or session.monitor.verdict is not None:
@@ -263,16 +272,6 @@ def _evaluation(run: ForeignRun, k: int) -> dict[str, Any]:
         return {"successes": run.successes[k], "samples_per_problem": run.samples}
     measured: dict[str, Any] = {"mean_reward": float(run.rewards[k])}
     return measured if run.errors is None else measured | {"standard_error": float(run.errors[k])}
-
-
-def _found(directory: Path, pattern: str) -> Iterator[tuple[int, Path]]:
-    """The command's checkpoints: step, and the part of the path that has it."""
-    head, _, tail = pattern.partition(f"{{{STEP}}}")
-    numbered = re.compile(re.escape(str(directory / head)) + r"(\d+)" + re.escape(tail))
-    for path in directory.glob(pattern.replace(f"{{{STEP}}}", "*")):
-        if match := numbered.fullmatch(str(path)):
-            # Of `checkpoint-3/trainer_state.json` the checkpoint is `checkpoint-3`.
-            yield int(match[1]), [path, *path.parents][tail.count("/")]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -316,14 +315,14 @@ class Log:
     """What the log of a command says by now.
 
     `evaluations`: None before the first. `steps`: (rows,), ascending; `tokens`: of prompts and
-    completions so far, (rows,), or None where no column has them. `metrics`: each row's numbers,
+    completions so far, (rows,), or (0,) where no column has them. `metrics`: each row's numbers,
     with its step.
     """
 
-    evaluations: ForeignRun | None
+    evaluations: ForeignRun | None = None
     steps: NDArray[np.float64]
-    tokens: NDArray[np.float64] | None
-    metrics: list[tuple[int, dict[str, float]]]
+    tokens: NDArray[np.float64]
+    metrics: list[tuple[int, dict[str, float]]] = field(default_factory=list)
 
     @property
     def last_step(self) -> int:
@@ -332,7 +331,7 @@ class Log:
 
     def tokens_at(self, step: int) -> float | None:
         """Tokens so far at a step, or None where the log has none."""
-        if self.tokens is None or not len(self.steps):
+        if not len(self.tokens):
             return None
         return float(np.interp(step, np.append(0.0, self.steps), np.append(0.0, self.tokens)))
 
@@ -352,11 +351,11 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int, *, ended: b
         frame = read_sources([log], config, [])
         if not ended and (torn or _unended(log)):
             frame = frame.iloc[:-1]
-        columns = _columns(frame, config)
-        step = columns.found.get("step", columns_of(config)["step"])
+        evaluations = _evaluations(frame, config)
+        names, asked = [str(name) for name in frame.columns], columns_of(config)
+        step = asked["step"] or guess_column("step", names)
         if not isinstance(step, str):
-            raise SettingError("import.step", step, "names the column of optimiser steps")
-        evaluations = _evaluations(frame, columns, config)
+            raise SettingError("import.columns.step", step, "names the column of optimiser steps")
     except SettingError as refused:
         # As this user calls them.
         raise SettingError(
@@ -365,27 +364,24 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int, *, ended: b
             refused.rule,
             refused.nearest.replace("import.", "trainer.columns."),
         ) from None
-    numbers = frame.select_dtypes("number").assign(**{step: _numbers(frame, step)})
-    names = [str(name) for name in frame.columns]
-    counted = columns_of(config)["compute"] or first_of(USUAL_COMPUTE["tokens"], names)
-    known = {"step": numbers[step]}
+    counted = asked["compute"] or first_of(USUAL_COMPUTE["tokens"], names)
+    known = [name for name in (step, counted) if isinstance(name, str)]
+    numbers = frame.assign(**{name: _numbers(frame, name) for name in known})
+    numbers = numbers.select_dtypes("number")
+    rows = numbers.dropna(subset=known)
+    rows = rows[valid_rows(rows[step].to_numpy())].sort_values(step, kind="stable")
+    rows = rows.drop_duplicates(step, keep="last")
+    tokens = np.empty(0)
     if isinstance(counted, str):
-        known["tokens"] = _numbers(frame, counted)
-    rows = frame[[]].assign(**known).dropna()
-    rows = rows[valid_rows(rows["step"].to_numpy())].sort_values("step", kind="stable")
-    rows = rows.drop_duplicates("step", keep="last")
-    tokens = None
-    if "tokens" in rows:
-        tokens = (rows["tokens"].cumsum() if config.per_step else rows["tokens"]).to_numpy()
-        own = (rows["step"] > resumed).to_numpy()
+        tokens = (rows[counted].cumsum() if config.per_step else rows[counted]).to_numpy()
+        own = (rows[step] > resumed).to_numpy()
         if own.any() and tokens[own][0] < before.tokens:
             tokens = np.where(own, tokens + before.tokens, tokens)
     metrics = [
         (int(row[step]), {str(k): float(v) for k, v in row.items() if k != step and v == v})
         for row in numbers.dropna(subset=step).to_dict("records")
     ]
-    steps = rows["step"].to_numpy()
-    return Log(evaluations=evaluations, steps=steps, tokens=tokens, metrics=metrics)
+    return Log(evaluations=evaluations, steps=rows[step].to_numpy(), tokens=tokens, metrics=metrics)
 
 
 def _unended(log: str) -> bool:
@@ -394,21 +390,14 @@ def _unended(log: str) -> bool:
     return path.is_file() and path.read_bytes()[-1:] not in (b"", b"\n")
 
 
-def _columns(frame: "pandas.DataFrame", config: ImportConfig) -> Columns:
-    """The log's columns; those of an evaluation only once there is one."""
+def _evaluations(frame: "pandas.DataFrame", config: ImportConfig) -> ForeignRun | None:
+    """The run's held-out evaluations; None before the first. The training reward is none."""
     try:
-        return find_columns(frame, config, "rollouts")
+        columns = find_columns(frame, config, "rollouts")
     except SettingError as refused:
         if refused.setting != "import.columns.reward":
             raise
-        columns = {**(config.columns or {}), "reward": 0.0}
-        return find_columns(frame, replace(config, columns=columns), "rollouts")
-
-
-def _evaluations(
-    frame: "pandas.DataFrame", columns: Columns, config: ImportConfig
-) -> ForeignRun | None:
-    """The run's held-out evaluations; None before the first. The training reward is none."""
+        return None
     scored = columns.found.get("successes", columns.found.get("reward"))
     guessed = scored == "reward" and "reward" in columns.guessed
     if not isinstance(scored, str) or guessed or not frame[scored].notna().any():
