@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from tempfile import gettempdir
-from typing import Any, assert_never
+from typing import Any
 
 from isosweep.config.recipe import own_loss
 from isosweep.config.trl import require_known
@@ -28,6 +28,8 @@ def trl_arguments(
     require_known(spec.recipe.trl)
     penalised = spec.recipe.overlong_share is not None
     micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
+    whole = spec.recipe.lora_rank is None
+    held_as_computed = spec.sharding == "fsdp" and whole and spec.weights_dtype == spec.dtype
     return {
         **spec.recipe.trl,
         "seed": spec.seed,
@@ -41,11 +43,16 @@ def trl_arguments(
         "steps_per_generation": micro_batches,
         "learning_rate": spec.learning_rate,
         "max_completion_length": spec.task.completion_limit,
-        "top_k": 0,
         "reward_weights": [spec.recipe.reward_scale, *([1.0] if penalised else [])],
         "vllm_importance_sampling_correction": spec.generation.importance_sampling_correction,
         "model_init_kwargs": _reference(spec),
-        **_device(spec),
+        # FSDP's weights may be in the precision that is computed in, and are not cast to it. Where
+        # accelerate casts, it holds what is trained in float32.
+        "bf16": spec.dtype == "bfloat16" and not held_as_computed,
+        "gradient_checkpointing": spec.gradient_checkpointing,
+        # Else transformers' own default, torch's AdamW.
+        **({} if spec.optimizer == "adamw" else {"optim": spec.optimizer}),
+        "use_cpu": spec.device != "cuda",
         **_sharding(spec),
         **_LEFT_TO_THE_LOOP,
     }
@@ -66,13 +73,11 @@ def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, A
     generation = spec.generation
     if generation.name != "vllm":
         return {}
-    used: dict[str, Any] = {"use_vllm": True, "vllm_mode": "colocate"}
-    if stop:
-        # An engine knows the ends that lie beside the weights, and no others.
-        used["generation_kwargs"] = {"stop_token_ids": list(stop)}
     share = {"vllm_gpu_memory_utilization": spec.vllm_share} if spec.device == "cuda" else {}
     return {
-        **used,
+        "use_vllm": True,
+        # An engine knows the ends that lie beside the weights, and no others.
+        "generation_kwargs": {"stop_token_ids": list(stop)} if stop else None,
         "vllm_max_model_length": context,
         "vllm_enable_sleep_mode": generation.sleep,
         "vllm_tensor_parallel_size": generation.tensor_parallel,
@@ -87,21 +92,19 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
     asks for as many requests at once as an engine has rollouts, with 4096 tokens of a forward
     pass: vLLM refuses more requests than tokens.
     """
-    cpu = spec.device == "cpu"
-    # The head as the trainer computes it (arXiv 2510.13786).
-    head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
-    planned = {
+    cpu, float32_head = spec.device == "cpu", spec.recipe.cast_lm_head_to_fp32
+    optional = {
+        # The head as the trainer computes it (arXiv 2510.13786).
+        "hf_overrides": {"head_dtype": "float32"} if float32_head else None,
+        # Left to itself vLLM shuffles experts for some GPUs (B200), and weights that are sent later
+        # are taken for shuffled ones.
+        "moe_backend": "triton" if spec.model.architecture.num_experts else None,
         "max_num_seqs": spec.vllm_max_num_seqs,
         "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
         "kv_cache_memory_bytes": spec.vllm_cache_bytes,
     }
-    # Left to itself vLLM shuffles experts for some GPUs (B200), and weights that are sent later are
-    # taken for shuffled ones.
-    experts = {"moe_backend": "triton"} if spec.model.architecture.num_experts else {}
     return {
-        **head,
-        **experts,
-        **{name: value for name, value in planned.items() if value},
+        **{name: value for name, value in optional.items() if value},
         # Of what a model ships, where its answers end alone: that is read under this name as well.
         "generation_config": "vllm",
         # On a CPU nothing is autocast: training computes in the precision of the weights.
@@ -114,26 +117,6 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _device(spec: RunSpec) -> dict[str, Any]:
-    cuda = spec.device == "cuda"
-    return {
-        "bf16": spec.dtype == "bfloat16" and not _held_as_computed(spec),
-        "gradient_checkpointing": spec.gradient_checkpointing,
-        # None for transformers' own default, torch's AdamW.
-        **({} if spec.optimizer == "adamw" else {"optim": spec.optimizer}),
-        "use_cpu": not cuda,
-    }
-
-
-def _held_as_computed(spec: RunSpec) -> bool:
-    """Whether FSDP's weights are in the precision that is computed in without being cast to it.
-
-    Where accelerate casts, it holds what is trained in float32.
-    """
-    whole = spec.recipe.lora_rank is None
-    return spec.sharding == "fsdp" and whole and spec.weights_dtype == spec.dtype
-
-
 # When training ends, what is logged and when a checkpoint is written are the loop's decisions.
 _LEFT_TO_THE_LOOP: dict[str, Any] = {
     # A trainer makes this directory when it is made itself: a run's, where that is away for a
@@ -144,10 +127,7 @@ _LEFT_TO_THE_LOOP: dict[str, Any] = {
     "logging_steps": 1,
     # A loss that is not a number is for the health rules to see.
     "logging_nan_inf_filter": False,
-    "save_strategy": "steps",
     "save_steps": ENDLESS,
-    "eval_strategy": "no",
-    "report_to": "none",
     "disable_tqdm": True,
 }
 
@@ -172,24 +152,15 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
         "ddp_backend": "nccl" if spec.device == "cuda" else "gloo",
         "ddp_timeout": COLLECTIVE_S,
     }
-    match spec.sharding:
-        case "ddp":
-            return {**backend, "ddp_find_unused_parameters": False}
-        case "fsdp":
-            # Rank 0 reads the weights and sends the others theirs, instead of each reading all.
-            settings: dict[str, Any] = {
-                "version": 2,
-                "cpu_ram_efficient_loading": True,
-                # Each process writes its own part, and nothing is gathered.
-                "state_dict_type": "SHARDED_STATE_DICT",
-            }
-            # Gradients are given away after every micro-batch: else all are kept whole.
-            each = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
-            return {
-                **backend,
-                "fsdp": True,
-                "fsdp_config": settings,
-                "accelerator_config": each,
-            }
-        case unknown:
-            assert_never(unknown)
+    if spec.sharding == "ddp":
+        return {**backend, "ddp_find_unused_parameters": False}
+    # Rank 0 reads the weights and sends the others theirs, instead of each reading all.
+    settings: dict[str, Any] = {
+        "version": 2,
+        "cpu_ram_efficient_loading": True,
+        # Each process writes its own part, and nothing is gathered.
+        "state_dict_type": "SHARDED_STATE_DICT",
+    }
+    # Gradients are given away after every micro-batch: else all are kept whole.
+    each = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+    return {**backend, "fsdp": True, "fsdp_config": settings, "accelerator_config": each}
