@@ -19,14 +19,12 @@ from isosweep.store.attempts import read as read_attempt
 from isosweep.store.paths import CHECKPOINT, CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
 
-VERSION = 2
+_VERSION = 2
 # What only a resumed run reads: of transformers' and accelerate's trainers, and ours.
 _STATES = (
     *("optimizer*", "scheduler.pt", "rng_state*.pth", "scaler.pt", "trainer_state.json"),
     *("training_args.bin", "pytorch_model_fsdp_0", "waiting-*.safetensors", CHECKPOINT_FILES),
 )
-# Which the trainer writes beside its checkpoints.
-_CARD = "README.md"
 
 
 def complete(checkpoint: Path, **progress: object) -> None:
@@ -43,7 +41,7 @@ def complete(checkpoint: Path, **progress: object) -> None:
     sync(checkpoint)
     sizes = {str(path.relative_to(checkpoint)): path.stat().st_size for path in files}
     write_json(
-        checkpoint / CHECKPOINT_FILES, {"version": VERSION, "files": sizes, "progress": progress}
+        checkpoint / CHECKPOINT_FILES, {"version": _VERSION, "files": sizes, "progress": progress}
     )
     _sync(checkpoint)
 
@@ -70,19 +68,19 @@ def fault(checkpoint: Path) -> str | None:
     """
     try:
         document = read_json(checkpoint / CHECKPOINT_FILES) or {}
-        if document.get("version") != VERSION:
+        if document.get("version") != _VERSION:
             return f"{CHECKPOINT_FILES} has version {document.get('version')}"
         document["progress"].items()
         for name, size in document["files"].items():
-            path = checkpoint / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if path.stat().st_size != size:
-                return f"{name} has {path.stat().st_size} bytes and was written with {size}"
+            found = (checkpoint / name).stat().st_size
+            if found != size:
+                return f"{name} has {found} bytes and was written with {size}"
         # What a command of the user's has written lies where that wrote it.
         foreign = document["progress"].get("foreign")
         if foreign is not None and not Path(foreign).exists():
             return f"its command has removed {foreign}"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).relative_to(checkpoint)} is missing"
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         return f"{CHECKPOINT_FILES} cannot be read ({type(error).__name__})"
     return None
@@ -92,13 +90,18 @@ def fault(checkpoint: Path) -> str | None:
 class ResumePoint:
     """Where an attempt starts: a checkpoint of attempt `parent`, or step 0.
 
-    `losses`: what should have been there to start from and is not, a sentence each.
+    `missed`: what should have been there to start from and is not.
     """
 
     step: int
     parent: int | None
     checkpoint: Path | None
-    losses: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+    @property
+    def losses(self) -> list[str]:
+        """What was missed, in a sentence each."""
+        return [f"{what}; training goes on from step {self.step}" for what in self.missed]
 
     @property
     def progress(self) -> JsonObject:
@@ -109,35 +112,24 @@ class ResumePoint:
 
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
     """Return the newest whole checkpoint on the chain of attempts before `attempt`."""
-    losses: list[str] = []
+    missed: list[str] = []
     for parent, last in read_records(run.records, before=attempt).chain.items():
         checkpoints = complete_checkpoints(run.attempt_checkpoints(parent))
         for step in sorted((step for step in checkpoints if step <= last), reverse=True):
-            wrong = fault(checkpoints[step])
-            if wrong is None:
-                return ResumePoint(step, parent, checkpoints[step], _sentences(losses, step))
-            losses.append(
+            if (wrong := fault(checkpoints[step])) is None:
+                return ResumePoint(step, parent, checkpoints[step], tuple(missed))
+            missed.append(
                 f"the checkpoint of step {step} in {checkpoints[step]} is broken: {wrong}"
             )
-    if not losses and _had_ended(run, attempt):
-        losses.append(
-            "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, or "
-            "deleted)"
-        )
-    return ResumePoint(0, None, None, _sentences(losses, 0))
-
-
-def _sentences(losses: list[str], step: int) -> tuple[str, ...]:
-    return tuple(f"{loss}; training goes on from step {step}" for loss in losses)
-
-
-def _had_ended(run: RunPaths, attempt: int) -> bool:
-    """Whether the one before `attempt` ended as it should, and so left a checkpoint."""
     before = highest_of(name for name in names(run.attempts) if highest_of([name]) < attempt)
-    try:
-        return read_attempt(run, before).status in (Status.FINISHED, Status.DIVERGED)
-    except RecordError:
-        return False
+    # One that ended as it should has left a checkpoint.
+    with suppress(RecordError):
+        if not missed and read_attempt(run, before).status in (Status.FINISHED, Status.DIVERGED):
+            missed.append(
+                "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, "
+                "or deleted)"
+            )
+    return ResumePoint(0, None, None, tuple(missed))
 
 
 def complete_bytes(run: RunPaths) -> int:
@@ -169,8 +161,8 @@ def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
                 if CHECKPOINT.fullmatch(path.name) and path not in kept:
                     remove(path)
             if all(path.parent != directory for path in kept):
-                (directory / _CARD).unlink(missing_ok=True)
-                # Only where nothing is left in it.
+                # The trainer's card; the directory goes where nothing else is left in it.
+                (directory / "README.md").unlink(missing_ok=True)
                 directory.rmdir()
 
 
@@ -188,8 +180,7 @@ def remove(checkpoint: Path) -> None:
 
 def keep_weights(checkpoint: Path) -> None:
     """Leave of a checkpoint what a model is loaded from; no run goes on from it any more."""
-    states = [path for pattern in reversed(_STATES) for path in checkpoint.glob(pattern)]
-    for path in states:
+    for path in [path for pattern in reversed(_STATES) for path in checkpoint.glob(pattern)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
