@@ -15,6 +15,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
+from isosweep.compute import Compute
 from isosweep.config.evaluation_sets import on_all, on_sets
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError, SettingError
@@ -25,7 +26,6 @@ from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, heldout_problems, problems_digest, training_problems
 from isosweep.tasks.sets import hold_problems, problems_of_sets
 from isosweep.training.arguments import adapters, trl_arguments
-from isosweep.training.checkpoints import Progress
 from isosweep.training.completions import hand_on
 from isosweep.training.evaluate import Evaluator, base_identity
 from isosweep.training.generator import Generator
@@ -57,9 +57,10 @@ def make_loop(session: Session, directory: str, beside: Generator | None = None)
     policy = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
     trainer = make_trainer(spec, policy, checkpoints, further, beside)
-    progress = Progress(trainer.ledger, trainer.stream, session.monitor)
     if session.start.checkpoint is not None:
-        progress.restore(session.start.progress)
+        progress = session.start.progress
+        trainer.ledger.spent = Compute(**progress["compute"])
+        trainer.stream.restore(progress["stream"])
         trainer.queue.restore(session.start.checkpoint)
     if rank.count > rank.per_node:
         require_same_inputs(spec, directory, further)
@@ -85,7 +86,7 @@ def make_loop(session: Session, directory: str, beside: Generator | None = None)
 
     asked = {name: heldout_problems(part) for name, part in spec.task.parts.items()} | further
     sets = {name: evaluator(name, on, asked[name]) for name, on in on_all(spec).items()}
-    return TrainingLoop(session, progress, trainer, evaluator("heldout", spec), sets)
+    return TrainingLoop(session, trainer, evaluator("heldout", spec), sets)
 
 
 def make_generator(
@@ -125,11 +126,9 @@ def make_trainer(
         return [prompt_tokens(tokenizer, problem, spec.model) for problem in asked]
 
     prompts = read(problems)
-    limit = spec.task.completion_limit
-    context = max(map(len, [*prompts, *read(heldout_problems(spec.task))])) + limit
-    for name, asked in (further or {}).items():
-        on, longest = on_sets(spec)[name], max(map(len, read(asked)))
-        context = max(context, longest + on.task.completion_limit)
+    answered = [(prompts, spec.task), (read(heldout_problems(spec.task)), spec.task)]
+    answered += [(read(asked), on_sets(spec)[name].task) for name, asked in (further or {}).items()]
+    context = max(max(map(len, each)) + task.completion_limit for each, task in answered)
     if beside is not None and spec.generation.name == "vllm":
         compute_as_with_engine(spec)
     engine = vllm_engine(spec) if beside is None else nullcontext()

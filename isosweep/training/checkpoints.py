@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from transformers.trainer import FSDP_MODEL_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
-from isosweep.compute import Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.files import JsonObject
 from isosweep.store.attempts import Attempt
@@ -32,10 +30,7 @@ from isosweep.store.checkpoints import (
     remove,
     sync,
 )
-from isosweep.training.health import HealthMonitor
-from isosweep.training.ledger import Ledger
 from isosweep.training.sampling import Tokenizer
-from isosweep.training.stream import Stream
 
 # What accelerate puts before the names of weights.
 _WEIGHTS = "model."
@@ -48,25 +43,6 @@ def _numbered_cpu(storage: Any, location: str) -> Any:
 
 # torch itself knows `cpu` alone. Any priority: nothing else answers to such a name.
 torch.serialization.register_package(90, lambda _: None, _numbered_cpu)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What has been spent, which problem comes next, and how healthy the run is."""
-
-    ledger: Ledger
-    stream: Stream
-    monitor: HealthMonitor
-
-    def to_json(self) -> JsonObject:
-        """The progress, for a checkpoint."""
-        health, stream = self.monitor.to_json(), self.stream.to_json()
-        return {"compute": asdict(self.ledger.spent), "stream": stream, "health": health}
-
-    def restore(self, document: JsonObject) -> None:
-        """Set books and the order of problems to what `to_json` gave; a monitor is made from it."""
-        self.ledger.spent = Compute(**document["compute"])
-        self.stream.restore(document["stream"])
 
 
 class SavingError(OSError):

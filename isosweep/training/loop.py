@@ -6,6 +6,7 @@ transformers' Trainer runs the steps, and calls the loop back after each.
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from transformers import TrainerCallback
@@ -14,12 +15,7 @@ from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
-from isosweep.training.checkpoints import (
-    Progress,
-    Saver,
-    checkpoint_directory,
-    sync_all_nodes,
-)
+from isosweep.training.checkpoints import Saver, checkpoint_directory, sync_all_nodes
 from isosweep.training.evaluate import Evaluator, pooled
 from isosweep.training.loss import LOSS_METRIC
 from isosweep.training.session import Session
@@ -66,13 +62,12 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self,
         session: Session,
-        progress: Progress,
         trainer: SweepTrainer,
         evaluator: Evaluator,
         sets: Mapping[str, Evaluator],
     ) -> None:
         """`sets`: what else every record is taken of."""
-        self.session, self.progress, self.trainer = session, progress, trainer
+        self.session, self.trainer = session, trainer
         self.evaluator, self.sets = evaluator, sets
         # Steps that have a record.
         self.recorded: set[int] = set()
@@ -84,7 +79,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
     @property
     def spent(self) -> Compute:
         """Compute of the run so far, earlier attempts included."""
-        return self.progress.ledger.spent
+        return self.trainer.ledger.spent
 
     def run(self) -> None:
         """Train, unless the run is at its end already."""
@@ -92,7 +87,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         # that cannot begin hides none.
         self.recorded = self.session.reporter.started(self.session.start)
         self.session.reporter.spent = self.spent
-        if self.progress.monitor.verdict is not None or self.session.schedule.is_over(self.spent):
+        if self.session.monitor.verdict is not None or self.session.schedule.is_over(self.spent):
             return
         self.trainer.add_callback(self)
         checkpoint = self.session.start.checkpoint
@@ -119,7 +114,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         Raises StoppedError where the run is not to begin.
         """
         self._leave_if_asked()
-        self.progress.ledger.took("startup", time.monotonic() - self.session.began)
+        self.trainer.ledger.took("startup", time.monotonic() - self.session.began)
         self._decide(state.global_step)
         # No decision is asked for before the first step has ended.
         self._leave_if_asked()
@@ -129,7 +124,7 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step's wall seconds; whether to save, and whether to stop."""
         self.trainer.queue.settle()
-        self.progress.ledger.took("device", time.perf_counter() - self._began)
+        self.trainer.ledger.took("device", time.perf_counter() - self._began)
         control.should_save, control.should_training_stop = self._decide(state.global_step)
         self._began = time.perf_counter()
 
@@ -155,10 +150,15 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
         checkpoint = checkpoint_directory(args, state)
         sync_all_nodes(checkpoint)
         if state.is_world_process_zero:
-            self._saver.complete(checkpoint, self.progress.to_json())
+            progress = {
+                "compute": asdict(self.spent),
+                "stream": self.trainer.stream.to_json(),
+                "health": self.session.monitor.to_json(),
+            }
+            self._saver.complete(checkpoint, progress)
         # Every step is logged, and saved right after that; neither is a part of the next.
         seconds = time.perf_counter() - self._logged
-        self.progress.ledger.took("checkpoint", seconds)
+        self.trainer.ledger.took("checkpoint", seconds)
         self.session.reporter.progress()
         self._began += seconds
 
@@ -200,9 +200,9 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
 
     def _judge(self, step: int, values: dict[str, float]) -> HealthWarning | None:
         """Hand the health rules a step's metrics; the warning that ends the run, if one does."""
-        for warning in self.progress.monitor.observe(step, values):
+        for warning in self.session.monitor.observe(step, values):
             self.session.reporter.warning(warning)
-        return self.session.rank.agree(self.progress.monitor.verdict)
+        return self.session.rank.agree(self.session.monitor.verdict)
 
     def _ended_by_its_logits(self) -> bool:
         """Whether nothing can be sampled any more, and a rule ends the run for that."""
