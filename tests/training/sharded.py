@@ -1,6 +1,11 @@
-"""Runs of two processes that share a model by FSDP2, on a CPU, and the same run by DDP."""
+"""Runs of two processes that share a model by FSDP2, on a CPU, and the same run by DDP.
 
+As a program it is a process of test_sharded.py.
+"""
+
+import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +18,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from tests.conftest import missing
 from tests.runs import reproducible
-from tests.training.builders import attempted, metrics, prepared, spec_of
+from tests.training.builders import attempted, metrics, prepared, spec_of, train, trainer_of
 
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 # What a plan may add to sharded weights: how the model is trained, and in which precision.
@@ -91,7 +96,41 @@ def as_replicated(layout: str, root: Path, *more: str) -> tuple[RunPaths, RunPat
     return ours, theirs
 
 
-def last_checkpoint(run: RunPaths) -> Any:
-    """The directory of the only checkpoint that a run that is over has."""
-    (only,) = run.checkpoints.glob("*/checkpoint-*")
-    return only
+def held(tensors: Any) -> int:
+    """Bytes of this process's parts of them."""
+    parts = [each.to_local() if hasattr(each, "to_local") else each for each in tensors]
+    return sum(part.numel() * part.element_size() for part in parts)
+
+
+def report(spec: RunSpec, directory: Path) -> dict[str, Any]:
+    """What this process holds of a model, and how gradients are summed."""
+    from accelerate.state import AcceleratorState
+    from torch.distributed.fsdp import fully_shard
+
+    # The run before may have had another precision.
+    AcceleratorState._reset_state()
+    trainer = trainer_of(spec, directory)
+    found: dict[str, Any] = {}
+    step = trainer.training_step
+
+    def training_step(*given: Any) -> Any:
+        made = step(*given)
+        # Before the first update: the gradients of a micro-batch that others follow.
+        gradients = [each.grad for each in trainer.model.parameters() if each.grad is not None]
+        found.setdefault("gradients", held(gradients))
+        return made
+
+    trainer.training_step = training_step
+    train(trainer, 2)
+    states = [state for each in trainer.optimizer.state.values() for state in each.values()]
+    reference = trainer.ref_model
+    found |= {"weights": held(trainer.model.parameters()), "optimizer": held(states)}
+    found["reference"] = 0 if reference is None else held(reference.parameters())
+    return {**found, "summed in": str(fully_shard.state(trainer.model)._mp_policy.reduce_dtype)}
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    specs = [RunSpec.from_json(json.loads(Path(file).read_text())) for file in sys.argv[2:]]
+    made = [report(spec, out / "checkpoints") for spec in specs]
+    (out / f"{os.environ['RANK']}.json").write_text(json.dumps(made))

@@ -11,14 +11,7 @@ from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.training.distributed import run_ranks
 from tests.conftest import in_ci, make_config
-from tests.training.sharded import (
-    LAYOUTS,
-    TWO,
-    as_replicated,
-    last_checkpoint,
-    let_in,
-    sharded,
-)
+from tests.training.sharded import LAYOUTS, TWO, as_replicated, let_in, sharded
 
 pytestmark = [pytest.mark.train, pytest.mark.slow]
 
@@ -38,7 +31,8 @@ def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> Non
     if "bfloat16" in layout:
         return
     loaded = []
-    for each in map(last_checkpoint, runs):
+    for run in runs:
+        (each,) = run.checkpoints.glob("*/checkpoint-*")
         assert not (each / "pytorch_model_fsdp_0").exists()
         if layout == "lora":
             model = AutoModelForCausalLM.from_pretrained(weights(sharded(layout).model))
@@ -55,7 +49,7 @@ def test_each_process_holds_what_is_planned_and_sums_gradients_in_float32(tmp_pa
     files = [tmp_path / f"spec-{number}.json" for number in range(len(layouts))]
     for file, layout in zip(files, layouts, strict=True):
         write_json(file, sharded(layout).to_json())
-    words = ["-m", "tests.training.sharded_states", str(tmp_path), *map(str, files)]
+    words = ["-m", "tests.training.sharded", str(tmp_path), *map(str, files)]
     assert run_ranks(2, words, []) == [0, 0]
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     for layout, *found in zip(layouts, *ranks, strict=True):
