@@ -88,22 +88,26 @@ def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:
 
 
 def _records(run: ForeignRun, unit: BudgetUnit, now: float) -> Iterator[Record]:
-    every = zip(run.steps.tolist(), run.compute.tolist(), run.rewards.tolist(), strict=True)
     completions = run.num_generations * run.problems_per_batch
-    for k, (step, spent, reward) in enumerate(every):
-        told: dict[str, Any] = {"mean_reward": reward}
-        if run.successes:
-            told = {"successes": run.successes[k], "samples_per_problem": run.samples}
-        elif run.errors is not None:
-            told["standard_error"] = float(run.errors[k])
-        sets = {name: float(of[k]) for name, of in run.sets.items()}
-        yield Record(
-            step=step,
-            compute=_spent(unit, spent, step, step * completions),
-            unix_time=now,
-            sets={n: Evaluation(mean_reward=r) for n, r in sets.items() if r == r},
-            **told,
-        )
+    for k, (step, spent) in enumerate(zip(run.steps.tolist(), run.compute.tolist(), strict=True)):
+        yield record_of(run, k, _spent(unit, spent, step, step * completions), now)
+
+
+def record_of(run: ForeignRun, k: int, compute: Compute, unix_time: float) -> Record:
+    """The record of a run's evaluation `k`, with `compute` behind it."""
+    told: dict[str, Any] = {"mean_reward": float(run.rewards[k])}
+    if run.successes:
+        told = {"successes": run.successes[k], "samples_per_problem": run.samples}
+    elif run.errors is not None:
+        told["standard_error"] = float(run.errors[k])
+    sets = {name: float(of[k]) for name, of in run.sets.items()}
+    return Record(
+        step=int(run.steps[k]),
+        compute=compute,
+        unix_time=unix_time,
+        sets={n: Evaluation(mean_reward=r) for n, r in sets.items() if r == r},
+        **told,
+    )
 
 
 def _spent(unit: BudgetUnit, spent: float, step: int, rollouts: int) -> Compute:

@@ -99,9 +99,9 @@ class ResumePoint:
     missed: tuple[str, ...] = ()
 
     @property
-    def losses(self) -> list[str]:
+    def losses(self) -> tuple[str, ...]:
         """What was missed, in a sentence each."""
-        return [f"{what}; training goes on from step {self.step}" for what in self.missed]
+        return tuple(f"{what}; training goes on from step {self.step}" for what in self.missed)
 
     @property
     def progress(self) -> JsonObject:

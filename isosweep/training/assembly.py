@@ -66,11 +66,9 @@ def make_loop(session: Session, directory: str, beside: Generator | None = None)
         require_same_inputs(spec, directory, further)
     _, tokenizer = policy
     # None where transformers samples, in this process.
-    sampler: VllmSampler | Generator | None = beside
-    if beside is None:
-        sampler = make_sampler(spec, trainer)
-    elif spec.generation.name != "vllm":
-        sampler = None
+    sampler: VllmSampler | Generator | None = None
+    if spec.generation.name == "vllm":
+        sampler = make_sampler(spec, trainer) if beside is None else beside
 
     def evaluator(name: str, on: RunSpec, problems: Sequence[Problem] | None = None) -> Evaluator:
         return Evaluator(

@@ -71,14 +71,14 @@ class Saver:
     def __init__(self, config: CheckpointConfig, attempt: Attempt) -> None:
         self._config, self._attempt = config, attempt
         self._began = time.monotonic()
-        self._seconds: float | None = None
+        # What the last one took.
+        self._seconds = 0.0
 
     @property
     def interval_s(self) -> float:
         """Seconds from one checkpoint to the next, by what the last one took."""
         least, most = self._config.min_interval_s, self._config.max_interval_s
-        wanted = least if self._seconds is None else self._seconds / self._config.share
-        return min(max(wanted, least), most)
+        return min(max(self._seconds / self._config.share, least), most)
 
     @property
     def due(self) -> bool:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,11 @@ from isosweep.errors import SettingError, TrainerError
 from isosweep.importing.columns import USUAL_COMPUTE, find_columns, first_of, guess_column
 from isosweep.importing.readers import read_sources
 from isosweep.importing.runs import ForeignRun, read_runs, valid_rows
+from isosweep.importing.store import record_of
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.store.attempts import BEGINNING, OvertakenError, Status
 from isosweep.store.checkpoints import complete
-from isosweep.store.records import Evaluation, Record
 from isosweep.training import tied
 from isosweep.training.session import Session
 
@@ -187,15 +187,8 @@ class CommandTrainer:
         for k, step in enumerate(run.steps.tolist()):
             if step in self._recorded or 0 < step < resumed:
                 continue
-            sets = {name: float(rewards[k]) for name, rewards in run.sets.items()}
-            record = Record(
-                **_evaluation(run, k),
-                step=step,
-                compute=self._spent(step) if step else Compute(),
-                unix_time=time.time(),
-                sets={n: Evaluation(mean_reward=r) for n, r in sets.items() if not math.isnan(r)},
-            )
-            self._session.reporter.record(record)
+            spent = self._spent(step) if step else Compute()
+            self._session.reporter.record(record_of(run, k, spent, time.time()))
             self._recorded.add(step)
 
     def _require_plausible(self, log: "Log") -> None:
@@ -264,14 +257,6 @@ class CommandTrainer:
             f"the command {how}: its last evaluation is of step {last}, at {share}% of it. It is "
             "to evaluate after its last step too; the first update is step 1"
         )
-
-
-def _evaluation(run: ForeignRun, k: int) -> dict[str, Any]:
-    """The fields of a record that say what evaluation `k` has measured."""
-    if run.successes:
-        return {"successes": run.successes[k], "samples_per_problem": run.samples}
-    measured: dict[str, Any] = {"mean_reward": float(run.rewards[k])}
-    return measured if run.errors is None else measured | {"standard_error": float(run.errors[k])}
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
