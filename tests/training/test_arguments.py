@@ -8,10 +8,10 @@ import pytest
 
 from isosweep.config.trl import grpo_config_fields, require_known
 from isosweep.errors import SettingError
-from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.training.arguments import engine_arguments, trl_arguments
 from isosweep.training.vllm import prepare_vllm
 from tests.conftest import make_config
+from tests.training.builders import spec_of
 
 # Settings of a recipe that TRL knows under the same name and must not be given as they are: the
 # rate is resolved for n x B, and the loss may be a function.
@@ -20,13 +20,13 @@ GPU = ("model=qwen-0.5b", "budget=1e18")
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10", "budget=1e18")
 FSDP = ("hardware.sharding=fsdp", *TWO)
 
-# Of a run with n = B = 4 and micro-batches of 8; None: it is not given.
+# Of a run with n = B = 4 and micro-batches of 4; None: it is not given.
 TRL = [
     (("recipe=tis",), "vllm_importance_sampling_mode", "token_truncate"),
     (("recipe.loss_type=tests.training.own_losses:dapo",), "loss_type", "grpo"),
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
     (GPU, "bf16", True),
-    (("recipe.mini_batches=2",), "gradient_accumulation_steps", 1),
+    (("recipe.mini_batches=2",), "gradient_accumulation_steps", 2),
     (("++recipe.trl={delta:4.0}",), "delta", 4.0),
     (("recipe=sapo",), "sapo_temperature_neg", 1.05),
     ((), "use_vllm", None),
@@ -50,19 +50,8 @@ VLLM = [
 ]
 
 
-def spec_of(*overrides: str) -> RunSpec:
-    config = make_config(*overrides)
-    return run_spec(
-        config,
-        num_generations=4,
-        problems_per_batch=4,
-        seed=3,
-        micro_batch=8 // config.hardware.devices_per_run,
-    )
-
-
 def given(overrides: tuple[str, ...], of_trl: bool) -> dict[str, Any]:
-    spec = spec_of(*overrides)
+    spec = spec_of(*overrides, micro=4)
     return trl_arguments(spec, 64) if of_trl else engine_arguments(spec)
 
 
