@@ -17,7 +17,7 @@ SYSTEM := slurm or browser or disk or package or slow
 # Modules with such a marker: every process reads 27 of them, and not all.
 MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include='test_*.py'
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
-VLLM_TESTS := $$(grep -rl 'mark\.vllm' --include='test_*.py' tests)
+VLLM_TESTS := $$(grep -rl 'tests.training.engines' --include='test_*.py' tests)
 
 .PHONY: sweep laptop docs test test-system test-vllm test-ray test-long test-all lint
 .PHONY: coverage mutants bench bench-quick bench-gpu studies clean help
