@@ -86,7 +86,6 @@ def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: Status)
         updated=now,
         progressed=now - 2,
         activity="training",
-        checkpoint_bytes=10**6,
     ).write(sync=False)
     _write(files.spec, {"version": 1, "run_id": run.run_id, "spec": {}})
     _write_logs(files, run, share)

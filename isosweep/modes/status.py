@@ -270,11 +270,8 @@ def _driver(driver: Driver) -> JsonObject:
 
 
 def _checkpoint_bytes(sight: Sight) -> int:
-    """What its checkpoints take on the disk: as its worker has recorded it, until it has ended."""
-    if sight.attempt is None:
-        return 0
-    known = None if sight.standing.ended else sight.attempt.checkpoint_bytes
-    return complete_bytes(sight.paths) if known is None else known
+    """What its checkpoints take on the disk."""
+    return 0 if sight.attempt is None else complete_bytes(sight.paths)
 
 
 def device_hours(sight: Sight) -> float:

@@ -111,10 +111,9 @@ class Attempt:
 
     Written by its worker: `worker`, `job_id` as the scheduler calls its job, `step`, `compute` and
     `reward` (held-out avg@k), `finished` (compute at which the run last ended as it should),
-    `activity`, `warnings` (health rules that the run breaks at present), `diverged_by` (the rule
-    that ended it) and `checkpoint_bytes`; what an earlier attempt has done counts until then.
-    `updated` is when it was written, `progressed` when the run last came forward, both by the
-    worker's clock.
+    `activity`, `warnings` (health rules that the run breaks at present) and `diverged_by` (the
+    rule that ended it); what an earlier attempt has done counts until then. `updated` is when it
+    was written, `progressed` when the run last came forward, both by the worker's clock.
 
     `cancel`: who asked for it to stop.
     """
@@ -141,7 +140,6 @@ class Attempt:
     reason: str = ""
     warnings: tuple[str, ...] = ()
     diverged_by: str | None = None
-    checkpoint_bytes: int | None = None
     updated: float = 0.0
     progressed: float = 0.0
     cancel: str | None = None
@@ -328,5 +326,5 @@ def _begun(attempt: Attempt) -> Attempt:
 
 def _known(before: Attempt | None) -> dict[str, Any]:
     """What an attempt knows of a run before its own worker has said anything."""
-    known = ("step", "compute", "finished", "reward", "checkpoint_bytes")
+    known = ("step", "compute", "finished", "reward")
     return {} if before is None else {name: getattr(before, name) for name in known}

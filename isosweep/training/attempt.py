@@ -182,7 +182,6 @@ def train(attempt: Attempt, stop: StopRequest, rank: Rank = _ALONE) -> Status | 
         reporter.state(status, reason)
         if loop is not None and status in (Status.FINISHED, Status.DIVERGED):
             loop.tidy()
-            reporter.tidied()
     except BaseException as error:
         with suppress(OSError):
             if (later := highest(attempt.run)) > attempt.number:

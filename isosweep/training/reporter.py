@@ -11,7 +11,7 @@ from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.store.attempts import HEARTBEAT_S, STARTING, Attempt, Status
-from isosweep.store.checkpoints import ResumePoint, complete_bytes
+from isosweep.store.checkpoints import ResumePoint
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -40,8 +40,7 @@ class Reporter:
         self._lost: tuple[str, ...] = ()
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
-        self._ended: Attempt | None = None
-        self._checkpoint_bytes = 0
+        self._ended = False
         self._activity, self._progressed = STARTING, time.time()
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
@@ -67,16 +66,9 @@ class Reporter:
             return
         self.check()
         with self._writing:
-            if self._ended is None:
-                self._checkpoint_bytes = complete_bytes(self._run)
-                state = self._state(status, reason)
-                self._ended = None if status is Status.RUNNING else state
-                state.write()
-
-    def tidied(self) -> None:
-        """Write the end of the attempt again, now that fewer checkpoints are left."""
-        if self._ended is not None:
-            replace(self._ended, checkpoint_bytes=complete_bytes(self._run)).write()
+            if not self._ended:
+                self._ended = status is not Status.RUNNING
+                self._state(status, reason).write()
 
     @contextmanager
     def beating(self, stop: StopRequest) -> Iterator[None]:
@@ -90,7 +82,7 @@ class Reporter:
                 with suppress(OSError):
                     stop.read_requests(self._attempt)
                 with suppress(OSError), self._writing:
-                    if self._ended is None and not over.is_set():
+                    if not self._ended and not over.is_set():
                         self._state(Status.RUNNING, "").write(sync=False)
 
         if self._rank.leads:
@@ -116,7 +108,6 @@ class Reporter:
             activity=self._activity if status is Status.RUNNING else "",
             warnings=(*self._lost, *self._monitor.active),
             diverged_by=ended.rule if ended else None,
-            checkpoint_bytes=self._checkpoint_bytes,
         )
 
     def started(self, start: ResumePoint) -> set[int]:
