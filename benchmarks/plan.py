@@ -18,6 +18,8 @@ from pathlib import Path
 
 from frame import Goal, benchmark
 
+from isosweep.config.hydra import declared_nodes
+
 GOALS = {
     "seconds": Goal("seconds for 1e6 candidates", "at most", 1.0),
     "memory": Goal("peak MB with 1e6 candidates", "at most", 500.0),
@@ -58,7 +60,8 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-ConfigStore.instance().store(name="declared_defaults", node={{}})
+for group, name, node in {nodes!r}:
+    ConfigStore.instance().store(group=group, name=name, node=node)
 
 @hydra.main(version_base="1.3", config_path={conf!r}, config_name="config")
 def main(config):
@@ -104,7 +107,7 @@ def command_line(repeats: int) -> dict[str, float]:
     """Print the wall time of `mode=plan`, of the bare app, and their ratio, which it returns."""
     with tempfile.TemporaryDirectory() as directory:
         bare = Path(directory) / "bare.py"
-        bare.write_text(BARE.format(conf=str(ROOT / "conf")))
+        bare.write_text(BARE.format(conf=str(ROOT / "conf"), nodes=[*declared_nodes()]))
         overrides = ["mode=plan", "budget=1e20", "model=qwen-1.5b"]
         commands = {
             "bare": [sys.executable, str(bare), *overrides],

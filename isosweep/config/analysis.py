@@ -26,7 +26,7 @@ def _range(value: Any) -> tuple[float, float] | None:
 class AnalysisConfig:
     """Which records are analysed, and which difference counts."""
 
-    name: str
+    name: str = "default"
     """Name of this choice of settings."""
     confidence: Annotated[float, Gt(0.5), Lt(1)] = 0.9
     """Probability that each interval is meant to have."""

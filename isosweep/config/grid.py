@@ -1,5 +1,6 @@
 """The candidates of a sweep."""
 
+from dataclasses import field
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
@@ -29,17 +30,17 @@ class GridConfig:
     problem."""
     problems_per_batch: Distinct[PositiveInt]
     """Values of B, problems per batch."""
-    seeds: Seeds[NonNegativeInt]
+    seeds: Seeds[NonNegativeInt] = field(default_factory=lambda: [0, 1])
     """Random seeds, as a list: `[0,1,2]` trains every n x B three times."""
-    tolerance: Annotated[float, Gt(0), Lt(0.5)]
+    tolerance: Annotated[float, Gt(0), Lt(0.5)] = 0.01
     """Largest difference between a cell's compute and its budget, as a fraction of the budget."""
-    min_steps: PositiveInt
+    min_steps: PositiveInt = 10
     """Fewest update steps T of a cell."""
-    max_steps: PositiveInt
+    max_steps: PositiveInt = 100_000
     """Most update steps T of a cell."""
-    max_completions_per_step: PositiveInt
+    max_completions_per_step: PositiveInt = 65_536
     """Largest n x B."""
-    max_epochs: Positive
+    max_epochs: Positive = 100.0
     """Most passes of a run over the training problems."""
     completions_per_step: Listed[Whole] | None = None
     """Only pairs whose n x B is in this list; null: all pairs."""

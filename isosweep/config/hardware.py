@@ -50,13 +50,13 @@ class HardwareConfig:
 
     name: str
     """Name of the device."""
-    device: Device
+    device: Device = "cuda"
     """torch's name for it."""
-    dtype: Precision
+    dtype: Precision = "bfloat16"
     """Precision of the computation."""
-    weights_dtype: Precision
+    weights_dtype: Precision = "float32"
     """Precision of the weights that the optimiser updates."""
-    gradient_checkpointing: bool
+    gradient_checkpointing: bool = True
     """Compute activations again in the backward pass, to save memory."""
     memory_gb: Positive
     """Memory of one device, in 1e9 bytes."""

@@ -27,8 +27,9 @@ from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.model_files import read_model
 from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
-from isosweep.config.settings import NO_SUCH, settings_in, typed_name
+from isosweep.config.settings import NO_SUCH, group_in, settings_in, typed_name
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
+from isosweep.config.task import KINDS, TaskConfig
 from isosweep.config.trust import add_command
 from isosweep.config.values import seed_lists
 from isosweep.config.variants import AXIS_GROUPS, Combination, combine, flattened
@@ -406,32 +407,44 @@ def setting_names() -> Iterator[str]:
     yield from flattened(plain)
 
 
-def _declared_defaults() -> dict[str, Any]:
-    """Defaults that the settings' fields declare, by group: what no file of `conf/` has to repeat.
-
-    Not of model and task, whose groups hold others of which some are not there.
-    """
-    groups: dict[str, Any] = {}
-    for group in fields(SweepConfig):
-        kind: Any = group.type
-        if group.name not in ("model", "task") and hasattr(kind, "__settings_group__"):
-            groups[typed_name(group.name)] = _declared(kind)
-    return groups
+# Filled in when the settings are read, or brought by a choice: not there to be typed.
+_NOT_DECLARED = (
+    *("given", "loss_sources", "task", "model.directory", "model.converted", "model.architecture"),
+    *("task.selection_sha256", *(f"task.{kind}" for kind in KINDS)),
+)
 
 
-def _declared(kind: Any) -> dict[str, Any]:
-    """Defaults of a group's settings, and of all that a group inside it has.
+def _declared(kind: Any, group: str = "") -> dict[str, Any]:
+    """Defaults that the fields of a settings class declare: what no file of `conf/` has to repeat.
 
     An empty dictionary is null: Hydra would refuse names that are not in it already.
     """
-    known = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
+    known: dict[str, Any] = {}
     for item in fields(kind):
-        inner: Any = item.default_factory
-        if hasattr(inner, "__settings_group__"):
-            values = {other.name: getattr(inner(), other.name) for other in fields(inner)}
-            known[item.name] = {k: None if value == {} else value for k, value in values.items()}
+        name = f"{group}.{item.name}".lstrip(".")
+        value: Any = item.default
+        if name in _NOT_DECLARED:
+            continue
+        if hasattr(item.type, "__settings_group__"):
+            value = _declared(item.type, name)
+        elif callable(item.default_factory) and group != "trainer":
+            # Without trainer=command nothing reads a command: only that choice has one.
+            value = item.default_factory()
+        if value is not MISSING:
+            value = list(value) if isinstance(value, tuple) else value
+            known[typed_name(item.name)] = None if value == {} else value
     return known
 
 
-# Named first in conf/config.yaml, so that files and overrides come after it.
-ConfigStore.instance().store(name="declared_defaults", node=_declared_defaults())
+def declared_nodes() -> Iterator[tuple[str | None, str, dict[str, Any]]]:
+    """Group, name and values of what files of `conf/` are based on: all that is declared, and each
+    kind of task."""
+    yield None, "declared_defaults", _declared(SweepConfig)
+    task = _declared(TaskConfig, "task")
+    for item in fields(TaskConfig):
+        if (name := item.name) in KINDS:
+            yield "task", f"_{name}", {**task, "kind": name, name: _declared(group_in(item.type))}
+
+
+for _group, _name, _node in declared_nodes():
+    ConfigStore.instance().store(group=_group, name=_name, node=_node)

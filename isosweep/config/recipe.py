@@ -73,21 +73,21 @@ class RecipeConfig:
 
     name: Annotated[str, OUTSIDE]
     """Name of the recipe, in tables."""
-    loss_type: Annotated[str, AfterValidator(_loss)]
+    loss_type: Annotated[str, AfterValidator(_loss)] = "grpo"
     """TRL's loss: grpo, dr_grpo, dapo, cispo, sapo, vespo or luspo; or your loss function,
     package.module:function (docs/loss.md)."""
-    beta: Annotated[NonNegative, _TRL]
+    beta: Annotated[NonNegative, _TRL] = 0.0
     """Weight of the KL term; 0: no reference model."""
     use_bias_correction_kl: Annotated[bool, _TRL, _PENALISED] = False
     """Multiply the KL term by the probability ratio (arXiv 2512.02556)."""
     entropy_coef: Annotated[NonNegative, _TRL] = 0.0
     """Weight of the entropy bonus."""
-    epsilon: Annotated[NonNegative, _TRL]
+    epsilon: Annotated[NonNegative, _TRL] = 0.2
     """Probability ratios are clipped below 1 - `epsilon`."""
-    epsilon_high: Annotated[NonNegative, _TRL]
+    epsilon_high: Annotated[NonNegative, _TRL] = 0.2
     """Probability ratios are clipped above 1 + `epsilon_high`; with `loss_type=cispo`,
     `epsilon_high` is the cap."""
-    scale_rewards: Annotated[Literal["group", "batch", "none"], _TRL]
+    scale_rewards: Annotated[Literal["group", "batch", "none"], _TRL] = "group"
     """Advantages are divided by the rewards' standard deviation over this: each problem's group,
     the whole batch, or not at all."""
     scale_advantages: bool = False
@@ -133,36 +133,36 @@ class RecipeConfig:
     """Tokens for an answer to finish after the interruption."""
     cast_lm_head_to_fp32: Annotated[bool, _TRL] = False
     """Compute logits in float32."""
-    learning_rate: Annotated[Positive, OUTSIDE]
+    learning_rate: Annotated[Positive, OUTSIDE] = 1e-6
     """Learning rate of an update with `reference_completions` completions."""
-    learning_rate_rule: Annotated[LearningRateRule, OUTSIDE]
+    learning_rate_rule: Annotated[LearningRateRule, OUTSIDE] = "constant"
     """How the rate changes with the completions of an update, n x B / `mini_batches`: with the root
     (`sqrt`; IsoCompute Playbook, arXiv 2603.12151), not at all, or in proportion."""
-    reference_completions: Annotated[PositiveInt, OUTSIDE]
+    reference_completions: Annotated[PositiveInt, OUTSIDE] = 1024
     """Completions of an update for which `learning_rate` is meant."""
     max_completions_per_step: Annotated[PositiveInt, OUTSIDE] = 65536
     """Largest n x B for which the recipe was studied; the limit of `grid=joint`."""
-    warmup_steps: Annotated[NonNegativeInt, _TRL]
+    warmup_steps: Annotated[NonNegativeInt, _TRL] = 10
     """Updates of warm-up: update k uses k / `warmup_steps` of the learning rate."""
-    temperature: Annotated[Positive, _TRL]
+    temperature: Annotated[Positive, _TRL] = 1.0
     """Sampling temperature of rollouts."""
-    top_p: Annotated[Share, _TRL]
+    top_p: Annotated[Share, _TRL] = 1.0
     """Rollouts are sampled from the most probable tokens with this total probability. Below 1,
     `generation.importance_sampling_correction` is refused, because its ratio would be biased."""
-    max_grad_norm: Annotated[Positive, _TRL]
+    max_grad_norm: Annotated[Positive, _TRL] = 1.0
     """Gradients are clipped to this norm."""
-    weight_decay: Annotated[NonNegative, _TRL]
+    weight_decay: Annotated[NonNegative, _TRL] = 0.0
     """AdamW's weight decay."""
     adam_beta1: Annotated[Decay, _TRL] = 0.9
     """AdamW's decay of the mean gradient."""
-    adam_beta2: Annotated[Decay, _TRL]
+    adam_beta2: Annotated[Decay, _TRL] = 0.999
     """AdamW's decay of the mean squared gradient."""
     adam_epsilon: Annotated[Positive, _TRL] = 1e-8
     """AdamW's epsilon, added to the root of the mean squared gradient."""
-    micro_batch: Annotated[PositiveInt | None, OUTSIDE]
+    micro_batch: Annotated[PositiveInt | None, OUTSIDE] = None
     """Completions in one forward pass of a device; null: the largest that divides n x B / devices,
     fits the memory, and is at most `max_micro_batch`."""
-    max_micro_batch: Annotated[PositiveInt, OUTSIDE]
+    max_micro_batch: Annotated[PositiveInt, OUTSIDE] = 16
     """Largest micro-batch that is chosen automatically."""
     num_iterations: Annotated[PositiveInt, _TRL] = 1
     """Number of updates that use each rollout."""

@@ -75,7 +75,7 @@ _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 # What no command line has: it follows from others, or has another name there.
 _NOT_TYPED = ("given", "loss_sources", "from_sweep", "composed")
 # What Python lets no field be called, by the field's name.
-_TYPED = {"importing": "import"}
+_TYPED = {"importing": "import", "from_sweep": "from"}
 
 
 def typed_name(field_name: str) -> str:
@@ -139,11 +139,11 @@ def settings_in(kind: Any, groups: Sequence[object]) -> list[str]:
     for name in groups:
         declared = next((item.type for item in fields(kind) if typed_name(item.name) == name), None)
         # Of sets of settings by name, the name is any.
-        kind = _group_in(declared) or kind
+        kind = group_in(declared) or kind
     return [typed_name(item.name) for item in fields(kind) if item.name not in _NOT_TYPED]
 
 
-def _group_in(declared: Any) -> Any:
+def group_in(declared: Any) -> Any:
     """The settings class in a declared type, such as `SortConfig | None`."""
-    inner = (_group_in(option) for option in get_args(declared))
+    inner = (group_in(option) for option in get_args(declared))
     return declared if is_dataclass(declared) else next(filter(None, inner), None)

@@ -97,19 +97,19 @@ def _number(value: Any) -> float:
 class SweepConfig:
     """Settings of the command and of the sweep."""
 
-    mode: Mode
+    mode: Mode = "run"
     """What the command does; docs/commands.md explains each mode."""
     budget: Annotated[tuple[float, ...], BeforeValidator(_parse_budgets)]
     """Compute that one cell may spend, in `budget_unit`: a number, a list (`[1e18,1e19]`) or a
     range (`logspace:1e18:1e20:3`)."""
-    budget_unit: BudgetUnit
+    budget_unit: BudgetUnit = "flops"
     """Unit of the budgets."""
-    sweeps_dir: str
+    sweeps_dir: str = "sweeps"
     """Directory of all sweeps, of their shared runs (`runs/`) and of MLflow's database."""
     name: DirectoryName | None = None
     """Name of this sweep, and of its directory in `sweeps_dir`; null: `<model>-<task>-<hash of the
     plan>`. For an existing sweep, the beginning of its name is enough."""
-    sweep_dir: str | None
+    sweep_dir: str | None = None
     """Directory of this sweep, anywhere; null: that of `name`. For an existing sweep, the beginning
     of its name in `sweeps_dir` is enough."""
     confirm: bool = False

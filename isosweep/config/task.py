@@ -152,7 +152,7 @@ class TaskConfig:
     """Number of distinct problems to train on."""
     num_eval_problems: PositiveInt
     """Number of distinct held-out problems."""
-    data_seed: Whole
+    data_seed: Whole = 0
     """Random seed that chooses the problems."""
     success_at: ScoreShare = 1.0
     """Lowest score that counts as a success in evaluation."""
