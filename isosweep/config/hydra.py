@@ -304,7 +304,7 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     if isinstance(error, OverrideParseException):
         return _unread(error.override)
     if isinstance(error, MissingConfigException) and error.options:
-        # A choice may lie in a folder of its group, where Hydra lists none: tiny/mixture.
+        # A choice may lie in a folder of its group, where Hydra lists none: study/smollm2.
         group, _, choice = str(error.missing_cfg_file).partition("/")
         options = sorted({*error.options, *choices_of(config_directory(), group)})
         sign = given[group]["sign"] if group in given else ""

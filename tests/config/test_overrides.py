@@ -24,7 +24,7 @@ from isosweep.config.overrides import as_typed
         ({"grid.tolerance": np.float64(0.5)}, ("grid.tolerance=0.5",)),
         ({"confirm": True, "sweep_dir": None}, ("confirm=true", "sweep_dir=null")),
         ({"task.math.path": Path("a/b.jsonl")}, ("task.math.path=a/b.jsonl",)),
-        ({"+experiment": "tiny/group_size"}, ("+experiment=tiny/group_size",)),
+        ({"+experiment": "tiny/playbook_fix_B"}, ("+experiment=tiny/playbook_fix_B",)),
         ({"~evaluation.sets.aime": None}, ("~evaluation.sets.aime",)),
         (
             {"grid.axes": {"recipe": ["dapo", "scalerl"], "recipe.num_iterations": (1, 2)}},

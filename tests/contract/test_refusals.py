@@ -31,7 +31,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("model=qwen-0.5b,qwen-1.5b budget=1e19", "model", LIST_OF_MODELS),
     ("evaluation=[small,default]", "evaluation", {"grid.axes.evaluation": ["small", "default"]}),
     (QWEN + "hardware=[h100,a100]", "hardware", {}),
-    ("+experiment=[tiny/group_size,tiny/mixture]", "+experiment", {"mode": "plan"}),
+    ("+experiment=[group_size,data_reuse]", "+experiment", {"mode": "plan"}),
     ("tracking=[mlflow,none]", "tracking", {}),
     ("recipe=[]", "recipe", {}),
     # Several values of a setting.

@@ -201,7 +201,12 @@ CASES = [
     Case(planned, "mode=analyse name=s grid.seeds=[7]", 2, (r"seeds=\[7\]: s has grid.seeds=\[0",)),
     Case(planned, "mode=analyse name=s budget_unit=tokens", 2, ("analysis.compute_axis=tokens",)),
     Case(planned, "mode=resume name=s analysis.margin=0.1", 2, ("s has analysis.margin=0.02",)),
-    Case(planned, "mode=next from=s +experiment=tiny/mixture", 2, ("=.*: s has .*=.*mode=next",)),
+    Case(
+        planned,
+        "mode=next from=s +experiment=tiny/playbook_fix_B",
+        2,
+        ("=.*: s has .*=.*mode=next",),
+    ),
     Case(elsewhere, "mode=next from=other/s", 2, ("mode=resume sweep_dir=/.*/other/s first",)),
 ]
 

@@ -54,7 +54,7 @@ def test_without_a_name_it_is_the_sweep_of_these_settings_or_the_newest(
     )
     assert f"never launched; the newest that was is {newer.paths.root}" in capsys.readouterr().err
     # All that was typed for it may be typed again.
-    mine = ("name=mine", "+experiment=tiny/mixture", "budget_unit=flops")
+    mine = ("name=mine", "+experiment=tiny/playbook_fix_B", "budget_unit=flops")
     sweep_in(tmp_path, *mine)
     assert stored_sweep(make_config(where, *PLAN, *mine)).name == "mine"
     with pytest.raises(SettingError, match="holds no sweep"):
