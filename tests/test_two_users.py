@@ -21,7 +21,7 @@ from isosweep.errors import SettingError
 from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.directory import StoredSweep, read_sweep
-from isosweep.modes.display_search import search_fault, stored_course, stored_search
+from isosweep.modes.display_search import stored_course, stored_search
 from isosweep.modes.stored import store_runs
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
@@ -129,8 +129,8 @@ def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket
     sweep, mark = shared_sweep(lab), lab.parent / "asked.db"
     search = {"name": "frontier", "kind": "frontier", "storage": f"sqlite:///{mark}"}
     again = settings_changed(sweep, "search", **search)
-    assert stored_search(again) is None
-    assert re.search("search.storage=sqlite.*in your name", str(search_fault(again)))
+    assert stored_search(again, console := terminal()) is None
+    assert re.search("search.storage=sqlite.*in your name", printed(console))
     assert stored_course(again) is None
     assert not mark.exists()
 

@@ -167,7 +167,7 @@ class SweepConfig:
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add
     runs; words of different kinds must all match."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status`, `mode=next` and `mode=recommend` print."""
+    """What `mode=status`, `cancel`, `clean`, `next` and `recommend` print."""
     lines: PositiveInt = 200
     """Last lines of its logs that `mode=status` prints where `runs` chooses one run."""
     retry_failed: bool = False

@@ -39,7 +39,7 @@ _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "runs": (("status", "cancel"), ""),
     "lines": (("status",), ""),
     "retry_failed": (("resume",), "mode=resume retry_failed=true"),
-    "format": (("status", "next", "recommend"), "format=text"),
+    "format": (("status", "cancel", "clean", "next", "recommend"), "format=text"),
 }
 # Files that hold what modes without a document for programs print.
 _DOCUMENTS = {

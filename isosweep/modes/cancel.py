@@ -1,7 +1,7 @@
 """`mode=cancel`: stop the runs of a sweep, wherever they are, and say what has come of it.
 
-A request comes first: it is a file that no driver and no worker undoes. Then the launcher is asked
-to stop the job, and a run counts as cancelled only once its job is seen to be gone.
+Each run gets a request first, a file that no driver and no worker undoes. Then its launcher is
+asked to stop the job, and the run counts as cancelled only once its job is seen to be gone.
 """
 
 import secrets
@@ -11,71 +11,89 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
-from isosweep.modes.choice import choose
+from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.jobs import Jobs
-from isosweep.modes.look import Sight, look
-from isosweep.modes.terminal import say, warn
+from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
+from isosweep.modes.terminal import say, show_json, warn
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Status, create_attempt, newest
 from isosweep.store.drivers import living_driver, user_name
 
-# Seconds between two questions: a controller is asked for a minute or so, and somebody waits.
+# Raised when a field of the document goes or changes its meaning; fields may be added.
+VERSION: Final = 1
+# Seconds between two questions to the scheduler.
 _POLL_S = 2.0
-# Seconds after a job was told to end at once until it counts as one that does not: Slurm's KillWait
-# is 30 by default.
+# Seconds after a job was killed until it counts as one that does not end: Slurm's KillWait is 30 by
+# default.
 _KILL_S = 45.0
 
 
 @dataclass
 class _Cancelling:
-    """What has come of it so far: counts by the words that are printed, what is open, what went
-    wrong, and how many runs nobody would start anyway."""
+    """What has come of each run. `open`: attempts whose jobs are to go, with what the run was.
+    `ended`: what each run was that is over now, by run id, "finished" if it ended by itself."""
 
-    counts: Counter[str] = field(default_factory=Counter)
     open: list[tuple[Attempt, str]] = field(default_factory=list)
+    ended: dict[str, str] = field(default_factory=dict)
+    not_started: int = 0
     faults: list[str] = field(default_factory=list)
-    unfollowed: int = 0
+
+    def count(self, attempt: Attempt, was: str) -> None:
+        """Note that a run is over, by what its last attempt says."""
+        finished = attempt.status in (Status.FINISHED, Status.DIVERGED)
+        self.ended[attempt.run.run_id] = "finished" if finished else was
 
 
 def cancel_sweep(config: SweepConfig, console: Console) -> int:
     """Stop the runs that `runs` chooses; 0 once all of them are gone, 1 if that is not certain."""
     sweep = stored_sweep(config)
-    return cancel_runs(sweep, config.runs, Jobs(sweep.config), console)
+    document = cancel_runs(sweep, config.runs, Jobs(sweep.config))
+    if config.format == "json":
+        show_json(console, document)
+    else:
+        _show(document, console)
+    return 1 if document["unconfirmed"] or document["faults"] else 0
 
 
-def cancel_runs(sweep: StoredSweep, words: Sequence[str], jobs: Jobs, console: Console) -> int:
-    """`cancel_sweep` of the runs of `sweep` that `words` choose."""
-    choice = choose(words, sweep.plan)
-    sights = [s for s in look(sweep, jobs, choice.runs) if choice.holds(s.standing)]
+def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonObject:
+    """Stop the runs of `sweep` that the words `chosen` choose, and return what came of them."""
     by = f"mode=cancel ({user_name()} on {socket.gethostname()})"
-    doing = _Cancelling()
-    batch, followed = f"cancel-{secrets.token_hex(4)}", _is_followed(sweep.paths.drivers)
-    for sight in sights:
-        attempt = sight.attempt
+    doing, followed = _Cancelling(), _is_followed(sweep.paths.drivers)
+    for seen in choose_runs(chosen, observe_runs(sweep, jobs)):
+        attempt = seen.attempt
         if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
             # Its file cannot be read: a worker may be at it.
-            doing.faults.append(f"{sight.run.run_id}: not confirmed: {attempt.reason}")
+            doing.faults.append(f"{seen.run.run_id}: not confirmed: {attempt.reason}")
             continue
         if attempt is None or not attempt.live:
-            if sight.standing.ended or sight.standing is Standing.CANCELLED:
+            if seen.standing.ended or seen.standing is Standing.CANCELLED:
                 continue
-            if not followed:
-                doing.unfollowed += 1
-                continue
-            attempt = _held_back(sight, sweep, batch, by, doing)
+            doing.not_started += not followed
+            attempt = _hold_back(seen, sweep, by, doing) if followed else None
         if attempt is not None:
             attempt.request_cancel(by)
-            told = sight.standing if sight.standing is Standing.RUNNING else "pending"
-            doing.open.append((attempt, str(told)))
+            running = seen.standing is Standing.RUNNING
+            doing.open.append((attempt, "running" if running else "pending"))
     _stop(doing, jobs, sweep.config.launcher.stop_grace_s)
-    _report(doing, console)
-    return 1 if doing.open or doing.faults else 0
+    return {
+        "version": VERSION,
+        "sweep": sweep.name,
+        "sweep_dir": str(sweep.paths.root),
+        "cancelled": {run: was for run, was in doing.ended.items() if was != "finished"},
+        "finished": [run for run, was in doing.ended.items() if was == "finished"],
+        "not_started": doing.not_started,
+        "unconfirmed": {
+            each.run.run_id: {"was": was, "job_id": each.job_id, "launcher": each.launcher}
+            for each, was in doing.open
+        },
+        "faults": doing.faults,
+    }
 
 
 def _is_followed(drivers: Path) -> bool:
@@ -86,90 +104,77 @@ def _is_followed(drivers: Path) -> bool:
         return True
 
 
-def _held_back(
-    sight: Sight, sweep: StoredSweep, batch: str, by: str, doing: _Cancelling
+def _hold_back(
+    seen: ObservedRun, sweep: StoredSweep, by: str, doing: _Cancelling
 ) -> Attempt | None:
-    """Take the run's next attempt, so that no driver does; the driver's, where it was faster."""
-    sight.paths.root.mkdir(exist_ok=True)
-    own = create_attempt(sight.paths, "none", str(sweep.paths.root), {}, batch)
-    if own is None:
-        faster = newest(sight.paths)
+    """Take the run's next attempt so that no driver does; return the driver's if it was faster."""
+    seen.paths.root.mkdir(exist_ok=True)
+    batch = f"cancel-{secrets.token_hex(4)}"
+    held = create_attempt(seen.paths, "none", str(sweep.paths.root), {}, batch)
+    if held is None:
+        faster = newest(seen.paths)
         return faster if faster and faster.live else None
-    own.request_cancel(by)
-    own.end(Status.CANCELLED, f"mode=cancel (it was {sight.standing}{_because(sight.note)})")
-    doing.counts[str(sight.standing)] += 1
+    held.request_cancel(by)
+    held.end(Status.CANCELLED, f"mode=cancel (it was {seen.standing})")
+    doing.count(held, str(seen.standing))
     return None
 
 
-def _because(reason: str) -> str:
-    return f": {reason}" if reason else ""
-
-
 def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
-    """Stop what is open, and watch it until it is gone, or `grace_s` and a kill have not helped."""
-    said = jobs.stop([attempt for attempt, _ in doing.open]) if doing.open else None
+    """Stop what is open, and wait until it is gone, or `grace_s` and a kill have not helped."""
     began, killed = time.monotonic(), None
-    while True:
-        _settle(doing, jobs)
-        if not doing.open:
-            return
+    fault = jobs.stop([attempt for attempt, _ in doing.open]) if doing.open else None
+    while _settle(doing, jobs):
         now = time.monotonic()
         if killed is None and now - began >= grace_s:
-            said = jobs.stop([attempt for attempt, _ in doing.open], kill=True)
-            killed = now
+            fault, killed = jobs.stop([attempt for attempt, _ in doing.open], kill=True), now
         elif killed is not None and now - killed >= min(_KILL_S, grace_s):
-            doing.faults += [said] if said else []
+            doing.faults += [fault] if fault else []
             return
         time.sleep(min(_POLL_S, grace_s / 10))
 
 
-def _settle(doing: _Cancelling, jobs: Jobs) -> None:
-    """Count those that are over: by their own word, or gone by the scheduler's."""
+def _settle(doing: _Cancelling, jobs: Jobs) -> bool:
+    """Count those that are over, by their own files or by the scheduler; whether any is left."""
     still = []
-    for asked, told in doing.open:
-        attempt = newest(asked.run) or asked
-        if attempt.number > asked.number and attempt.batch == asked.batch:
+    for requested, was in doing.open:
+        attempt = newest(requested.run) or requested
+        if attempt.number > requested.number and attempt.batch != requested.batch:
+            # Somebody has submitted the run anew, which was not asked about.
+            attempt = requested
+        elif attempt.number > requested.number:
             # Its job has started again meanwhile.
-            attempt.request_cancel(asked.cancel or "mode=cancel")
-        elif attempt.number > asked.number:
-            attempt = asked
-        still.append((attempt, told)) if attempt.live else _count(doing, attempt, told)
+            attempt.request_cancel(requested.cancel or "mode=cancel")
+        if attempt.live:
+            still.append((attempt, was))
+        else:
+            doing.count(attempt, was)
     doing.open = []
     answers = jobs.observe([attempt for attempt, _ in still]) if still else []
-    for (attempt, told), answer in zip(still, answers, strict=True):
-        if answer.status != "gone":
-            doing.open.append((attempt, told))
-            continue
-        attempt.end(Status.CANCELLED, f"mode=cancel{_because(answer.reason)}")
-        _count(doing, newest(attempt.run) or attempt, told)
+    for (attempt, was), answer in zip(still, answers, strict=True):
+        if answer.status == "gone":
+            reason = f": {answer.reason}" if answer.reason else ""
+            attempt.end(Status.CANCELLED, f"mode=cancel{reason}")
+            doing.count(newest(attempt.run) or attempt, was)
+        else:
+            doing.open.append((attempt, was))
+    return bool(doing.open)
 
 
-def _count(doing: _Cancelling, attempt: Attempt, told: str) -> None:
-    ended = attempt.status in (Status.FINISHED, Status.DIVERGED)
-    doing.counts["finished" if ended else told] += 1
-
-
-def _report(doing: _Cancelling, console: Console) -> None:
-    """Say what is so: how many are gone, and of which that is not certain, with what was said."""
-    finished = doing.counts.pop("finished", 0)
-    kinds = ", ".join(f"{count} {told}" for told, count in doing.counts.items())
-    line = f"{doing.counts.total()} cancelled{f': {kinds}' if kinds else ''}"
-    if finished:
-        line += f"; {finished} had finished"
-    if doing.open:
-        line += f"; {len(doing.open)} not confirmed"
-    say(console, line)
-    if doing.unfollowed:
-        are = "is" if doing.unfollowed == 1 else "are"
-        line = (
-            f"{doing.unfollowed} {are} not started, and no process follows the sweep to start them"
-        )
-        say(console, line)
-    warn(console, *doing.faults)
-    for attempt, told in doing.open:
-        job = attempt.job_id or "not known"
-        say(
-            console,
-            f"{attempt.run.run_id}: was {told}, job {job} of {attempt.launcher}; the request "
-            "stands: its worker leaves when it sees it",
-        )
+def _show(document: JsonObject, console: Console) -> None:
+    """Print how many runs are cancelled, and of which that is not certain."""
+    counts, unconfirmed = Counter(document["cancelled"].values()), document["unconfirmed"]
+    kinds = ", ".join(f"{count} {was}" for was, count in counts.items())
+    parts = [f"{counts.total()} cancelled{f': {kinds}' if kinds else ''}"]
+    if document["finished"]:
+        parts.append(f"{len(document['finished'])} had finished")
+    if unconfirmed:
+        parts.append(f"{len(unconfirmed)} not confirmed")
+    say(console, "; ".join(parts))
+    if count := document["not_started"]:
+        say(console, f"{count} not started, and no process follows the sweep to start them")
+    warn(console, *document["faults"])
+    for run, job in unconfirmed.items():
+        where = f"job {job['job_id'] or 'not known'} of {job['launcher']}"
+        rule = "the request stands: its worker leaves when it sees it"
+        say(console, f"{run}: was {job['was']}, {where}; {rule}")

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from isosweep import words
-from isosweep.modes.look import of_planned
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.plan.scheduling import makespan
@@ -18,7 +17,7 @@ from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
-from isosweep.words.numbers import amount, duration
+from isosweep.words.numbers import amount, duration, of_planned
 
 # Runs that a picture shows; the others are counted.
 _SHOWN = 20

@@ -6,31 +6,25 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
+from isosweep.modes.terminal import warn
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.tally import Standing
 from isosweep.words.numbers import short
 
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
-    from isosweep.modes.look import Sight
+    from isosweep.modes.observed import ObservedRun
     from isosweep.search.steps import Step
 
 # Steps that were not chosen, of those that the newest decision considered.
 _SHOWN = 3
-
-
-def search_fault(sweep: StoredSweep) -> str | None:
-    """Why the sweep's search cannot be read; None where it can, or there is none."""
-    try:
-        _read(sweep)
-    except SettingError as error:
-        return str(error)
-    return None
 
 
 def stored_course(sweep: StoredSweep) -> "Course | None":
@@ -44,21 +38,19 @@ def stored_course(sweep: StoredSweep) -> "Course | None":
     return read_course(list(document["trials"].items()), over=over)
 
 
-def stored_search(sweep: StoredSweep) -> JsonObject | None:
-    """What the sweep's search has written down, as `read_search` has it; None without one, and
-    where it cannot be read."""
-    try:
-        return _read(sweep)
-    except SettingError:
-        return None
-
-
-def _read(sweep: StoredSweep) -> JsonObject | None:
+def stored_search(sweep: StoredSweep, console: Console | None = None) -> JsonObject | None:
+    """Return what the sweep's search has written down, as `read_search` does; None without a search
+    and where it cannot be read, which `console` is told."""
     if not sweep.config.search.searches:
         return None
     from isosweep.search.study import read_search
 
-    return read_search(sweep.plan, sweep.paths, sweep.config.search)
+    try:
+        return read_search(sweep.plan, sweep.paths, sweep.config.search)
+    except SettingError as error:
+        if console is not None:
+            warn(console, f"the runs that the search chose are not known: {error}")
+        return None
 
 
 def stopped_runs(document: JsonObject | None) -> frozenset[str] | None:
@@ -148,15 +140,13 @@ def described_step(step: "Step | JsonObject", plan: Plan) -> str:
     return words.line("status", "step", step, labels, plan.budget_unit)
 
 
-def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
-    """A run at rest, with a note on what a search has asked of it; `document`: as `read_search`
-    has it, None without a search."""
-    if document is None or sight.note:
-        return sight
-    asked = document["asked"].get(sight.run.run_id)
-    if sight.standing is Standing.NOT_BEGUN and asked is None:
-        return replace(sight, note="not chosen")
+def as_asked(seen: "ObservedRun", document: JsonObject | None) -> "ObservedRun":
+    """Return a run at rest with a note on what the search has asked of it; `document`: as
+    `stored_search` returns it."""
+    if document is None or seen.note:
+        return seen
+    asked = document["asked"].get(seen.run.run_id)
     note = "" if asked is None else f"chosen up to {short(asked)}"
-    if sight.standing is Standing.TO_EXTEND:
-        return replace(sight, standing=as_searched(sight.standing, document), note=note)
-    return sight
+    if asked is None and seen.standing is Standing.NOT_BEGUN:
+        note = "not chosen"
+    return replace(seen, standing=as_searched(seen.standing, document), note=note)

@@ -50,6 +50,12 @@ def duration(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
+def of_planned(step: int, planned: int) -> str:
+    """Steps done of those planned: 40/63; or 64 (63 planned) of a run that took more, which may be:
+    runs end by measured compute."""
+    return f"{step:,}/{planned:,}" if step <= planned else f"{step:,} ({planned:,} planned)"
+
+
 def moment(unix_time: float) -> str:
     """A date and time, local: 2026-11-25 13:20:00."""
     return f"{datetime.fromtimestamp(unix_time):%Y-%m-%d %H:%M:%S}"

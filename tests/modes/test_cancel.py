@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,17 +11,15 @@ import pytest
 from isosweep.launchers.launcher import JobState
 from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.jobs import Jobs
+from isosweep.modes.observed import Jobs
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Process, Status, newest
 from isosweep.store.paths import RunPaths
 from tests.modes.looked_after import (
     Scheduled,
-    printed,
     reported,
     submitted,
     sweep_in,
-    terminal,
 )
 from tests.runs import wait_for
 
@@ -41,13 +39,6 @@ def runs_of(sweep: StoredSweep) -> list[RunPaths]:
 
 def standings(sweep: StoredSweep) -> list[Standing]:
     return [*sweep.standing().runs.values()]
-
-
-def cancelled(sweep: StoredSweep, jobs: Jobs | None = None, words: Sequence[str] = ()) -> str:
-    """What is said of cancelling runs, its status first."""
-    console = terminal()
-    status = cancel_runs(sweep, words, jobs or Jobs(sweep.config), console)
-    return f"{status}: {printed(console)}"
 
 
 @pytest.fixture
@@ -80,7 +71,8 @@ def test_processes_of_this_machine_are_asked_and_then_killed(
     for run, planned, process in zip(runs_of(sweep), sweep.plan.runs, processes, strict=False):
         attempt = reported(submitted(run, "local"), Status.RUNNING, 0.5, planned)
         replace(attempt, worker=Process.of(process.pid), job_id=str(process.pid)).write()
-    assert cancelled(sweep).startswith("0: 2 cancelled: 2 running")
+    found = cancel_runs(sweep, [], Jobs(sweep.config))
+    assert [*found["cancelled"].values()] == ["running", "running"]
     wait_for(lambda: all(process.poll() is not None for process in processes))
     assert [process.returncode for process in processes] == [-15, -9]
     assert standings(sweep)[:2] == [Standing.CANCELLED] * 2
@@ -94,10 +86,11 @@ def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
     run = runs_of(sweep)[0]
     submitted(run)
     jobs = Scheduled({run.run_id: JobState(status="unknown", reason="no answer")}, obeys=False)
-    said = cancelled(sweep, jobs)
-    assert said.startswith("1: 0 cancelled; 1 not confirmed")
-    assert "Unable to contact slurm controller" in said
-    assert f"{run.run_id}: was pending, job not known of slurm" in said
+    found = cancel_runs(sweep, [], jobs)
+    assert found["cancelled"] == {}
+    job = {"was": "pending", "job_id": None, "launcher": "slurm"}
+    assert found["unconfirmed"] == {run.run_id: job}
+    assert found["faults"] == ["Unable to contact slurm controller"]
     # The request stays; nobody says that the job is over.
     left = newest(run)
     assert left is not None
@@ -116,4 +109,5 @@ def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -
             attempt.end(Status.FINISHED, "")
 
     jobs = Finishing({run.run_id: JobState(status="running")})
-    assert cancelled(sweep, jobs).startswith("0: 0 cancelled; 1 had finished")
+    found = cancel_runs(sweep, [], jobs)
+    assert (found["cancelled"], found["finished"]) == ({}, [run.run_id])

@@ -1,8 +1,6 @@
-"""`mode=clean` takes nothing that somebody takes up meanwhile, or keeps elsewhere."""
+"""`mode=clean` takes nothing that is kept elsewhere; a run without checkpoints begins again."""
 
 from pathlib import Path
-
-import pytest
 
 from isosweep.modes.clean import clean_sweeps
 from isosweep.modes.directory import sweep_paths
@@ -23,34 +21,13 @@ def made(run: RunPaths) -> RunPaths:
     return run
 
 
-def cleaned(directory: Path) -> tuple[int, str]:
-    console = terminal()
-    config = make_config("mode=clean", f"sweeps_dir={directory}", "confirm=true")
-    return clean_sweeps(config, console), printed(console)
-
-
-def test_a_run_that_is_taken_up_while_it_is_moved_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = made(RunPaths(sweep_in(tmp_path).paths.runs / "of-no-sweep"))
-    rename = Path.rename
-
-    def taken_up(path: Path, target: Path) -> Path:
-        if path == gone.root:
-            submitted(gone)
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", taken_up)
-    status, said = cleaned(tmp_path)
-    assert (status, gone.spec.exists()) == (1, True)
-    assert f"{gone.root} stays: somebody is, or may be, at it" in said
-
-
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_links_stay(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
     outside = made(RunPaths(tmp_path / "elsewhere" / "mine"))
     (sweep.paths.runs / "mine").symlink_to(outside.root)
-    assert cleaned(tmp_path / "sweeps")[0] == 0
+    config = make_config("mode=clean", f"sweeps_dir={tmp_path / 'sweeps'}", "confirm=true")
+    assert clean_sweeps(config, console := terminal()) == 1
+    assert "stays: it is a link" in printed(console)
     assert outside.spec.exists()
     assert (sweep.paths.runs / "mine").is_symlink()
 

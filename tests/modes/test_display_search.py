@@ -13,8 +13,7 @@ from isosweep.modes.display_search import (
     stored_search,
     trial_tags,
 )
-from isosweep.modes.jobs import Jobs
-from isosweep.modes.look import look
+from isosweep.modes.observed import Jobs, observe_runs
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.status import listed_sweep, sweep_status
@@ -56,10 +55,8 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(tmp_path: Pa
         "search/share_of_grid": "0.000",
         "search/decisions": "1",
     }
-    sights = [as_asked(sight, document) for sight in look(sweep, Jobs(sweep.config))]
-    assert {sight.run.run_id: sight.note for sight in sights}[second.run_id] == "not chosen"
-    listed = listed_sweep(sweep.paths.root)
-    assert (listed["asked_for"], listed["as_far_as_asked"]) == (1, 0)
+    seen = [as_asked(each, document) for each in observe_runs(sweep, Jobs(sweep.config))]
+    assert {each.run.run_id: each.note for each in seen}[second.run_id] == "not chosen"
 
 
 def standings_of(sweep: StoredSweep) -> tuple[str, dict[str, int]]:

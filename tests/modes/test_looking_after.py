@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,12 +109,9 @@ def no_sweeps_run(sweep: StoredSweep) -> None:
         submitted(run).end(Status.INTERRUPTED, "")
 
 
-def old_plan(sweep: StoredSweep) -> None:
-    """Planned an hour ago, as was one that was launched then."""
-    launched = sweep_in(sweep.paths.runs.parent, "name=launched", "grid.seeds=[7]")
-    followed(launched)
-    for each in (sweep, launched):
-        os.utime(each.paths.plan, (time.time() - 4000,) * 2)
+def taken_up(sweep: StoredSweep) -> None:
+    no_sweeps_run(sweep)
+    submitted(RunPaths(sweep.paths.runs / "of-no-sweep"))
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,7 @@ CASES = [
         (
             r"newer  1e11 FLOPs: 2 runs: 2 not begun; followed by .*\n",
             r"s  1e11 FLOPs: (\d) runs: \d not begun, 1 done; verdict: flat\n",
-            r"never launched \(mode=clean removes those older than an hour\): mere\n",
+            r"only planned, never launched: mere\n",
         ),
     ),
     Case(broken, "mode=status", 1, ("s: cannot be read: .*config.json: not JSON",)),
@@ -149,7 +145,7 @@ CASES = [
         *(failed_and_running, "mode=status name=s", 1),
         (
             "1 running, 1 failed",
-            "job 1: to be cancelled",
+            "job 1; to be cancelled",
             "  line 499\n  module: command not found\n$",
         ),
     ),
@@ -163,11 +159,11 @@ CASES = [
     ),
     Case(many, "mode=status name=s", 0, (r"60 runs: 59 not begun, 1 queued.*\n.*\n.*Priority\n$",)),
     Case(many, "mode=status name=s runs=not_begun", 0, (r"\n(n=.* not begun .*\n){59}$",)),
-    Case(planned, "mode=status runs=[n:2,seed:0]", 0, ("has no log yet: ",)),
+    Case(planned, "mode=status runs=[n:2,seed:0]", 0, ("has no log yet\n",)),
     Case(of_another_version, "mode=resume name=s", 2, ("this version of isosweep would make",)),
     Case(
         *(planned, "mode=cancel", 0),
-        ("^0 cancelled\n[0-9]+ are not started, and no process follows",),
+        ("^0 cancelled\n[0-9]+ not started, and no process follows",),
         (NOT_BEGUN, NOT_BEGUN),
     ),
     Case(
@@ -188,13 +184,11 @@ CASES = [
         STAYS,
     ),
     Case(no_sweeps_run, CLEAN, 0, ("1 of 1 moved\n", r"rm -r \S+/trash/"), MOVED),
-    Case(broken, CLEAN, 1, ("config.json: not JSON", "nothing is moved"), STAYS),
-    Case(
-        *(old_plan, CLEAN, 0),
-        (r"/s  \(never launched\)\n", "1 of 1 moved"),
-        {"sweeps/s": False, "sweeps/trash/*/s/plan.json": True, "sweeps/launched": True},
-    ),
+    Case(broken, CLEAN, 2, ("config.json: not JSON",), STAYS),
+    Case(taken_up, CLEAN, 1, ("of-no-sweep stays: somebody is, or may be, at it",), STAYS),
     Case(planned, CLEAN, 0, ("nothing to move",), {"sweeps/s": True}),
+    Case(no_sweeps_run, f"{CLEAN} format=json", 0, ('"bytes": ', '"moved_to": "/.*/trash/'), MOVED),
+    Case(at_work, "mode=cancel format=json", 0, ('"version": 1', ': "running"', '"faults"')),
     # What a command types, and neither the sweep has nor the mode uses.
     Case(planned, "mode=status name=s model=tiny budget=1e11", 0, ("not begun",)),
     Case(planned, "mode=cancel name=s budget=5e11", 2, (r"=\[5e11\]: s has budget=\[1e11\]",)),

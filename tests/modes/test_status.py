@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 
 from isosweep.door.frames import run_rows, sweep_rows
+from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.launcher import JobState
-from isosweep.modes.look import look
+from isosweep.modes.observed import choose_runs, observe_runs
 from isosweep.modes.run import plan_sweep
-from isosweep.modes.status import list_sweeps, listed_sweep, show_status, status_document
+from isosweep.modes.status import (
+    last_lines,
+    list_sweeps,
+    listed_sweep,
+    show_status,
+    status_document,
+)
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Status
 from tests.commands import in_process
@@ -63,10 +70,10 @@ def test_a_live_attempt_stands_as_its_scheduler_says(
     if said is not None:
         reported(attempt, said, share, planned)
     jobs = Scheduled({run.run_id: answer})
-    sights = look(sweep, jobs)
-    assert sights[0].standing is standing
-    assert told in sights[0].note
-    assert [sight.standing for sight in sights[1:]] == [Standing.NOT_BEGUN] * (len(sights) - 1)
+    first, *others = observe_runs(sweep, jobs)
+    assert first.standing is standing
+    assert told in first.note
+    assert {each.standing for each in others} == {Standing.NOT_BEGUN}
     assert jobs.asked == 1
 
 
@@ -82,8 +89,8 @@ def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
             attempt.end(Status.FAILED, "ValueError: said at the end")
             return [LOST]
 
-    sight = look(sweep, Ending())[0]
-    assert (sight.standing, sight.note) == (Standing.FAILED, "ValueError: said at the end")
+    seen = observe_runs(sweep, Ending())[0]
+    assert (seen.standing, seen.note) == (Standing.FAILED, "ValueError: said at the end")
 
 
 def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
@@ -94,7 +101,7 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     done = in_process(("mode=status", "runs=seed:0", "format=json"), tmp_path)
     assert done.returncode == 1
     document = json.loads(done.stdout)
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert document["sweep"] == sweep.name
     assert document["counts"]["failed"] == 1
     first = next(entry for entry in document["runs"] if entry["run_id"] == planned.run_id)
@@ -119,8 +126,7 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     jobs, console = Scheduled({}), terminal()
     assert show_status(sweep, make_config(), jobs, console) == 1
     assert f"{len(sweep.plan.runs)} runs: {words}" in printed(console)
-    sights = look(sweep, jobs)
-    document = status_document(sweep, sights, None, fallen)
+    document = status_document(sweep, observe_runs(sweep, jobs), None)
     assert (document["counts"]["done"], document["collapsed"]) == (len(others) + 1, 1)
     console = terminal()
     list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
@@ -133,3 +139,35 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     assert (row["done"], row["collapsed"]) == (len(others) + 1, 1)
     assert sum(run["standing"] == "done" for run in runs) == row["done"]
     assert [run["run_id"] for run in runs if run["collapsed"]] == [first.run_id]
+
+
+def test_the_last_lines_of_a_log_are_found_and_a_progress_bar_is_its_last_state(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    lines = ["x" * 5000, "y" * 90000, "\u00e9" * 4000, "last"]
+    path.write_text("\n".join(lines))
+    for count in (1, 2, 3, 4, 9):
+        assert last_lines(path, count) == lines[-count:]
+    path.write_bytes(b"\xff torn \xe2")
+    assert len(last_lines(path, 2)) == 1
+    path.write_text("begun\n\rsteps:  50%|# | 4/9\rsteps: 100%|##| 9/9\nended\r\n", newline="")
+    assert last_lines(path, 9) == ["begun", "steps: 100%|##| 9/9", "ended"]
+
+
+def test_words_of_one_kind_widen_the_choice_and_several_kinds_narrow_it(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path, "grid.seeds=[0,1]")
+    runs = observe_runs(sweep, Scheduled({}))
+
+    def chosen(*words: str) -> list[tuple[int, int]]:
+        found = choose_runs(words, runs)
+        return sorted((each.run.num_generations, each.run.seed) for each in found)
+
+    everything = [(2, 0), (2, 1), (4, 0), (4, 1)]
+    assert chosen() == chosen("n:2", "n:4") == chosen("running", "not_begun") == everything
+    assert chosen("n:2", "seed:1") == [(2, 1)]
+    assert chosen("*-n4-*") == chosen("n4-B4") == [(4, 0), (4, 1)]
+    assert chosen("running", "n:2") == []
+    for word in ("n:3", "m:2", "n9", "nearly_done"):
+        with pytest.raises(SettingError, match="fits none of the plan's 4 runs"):
+            choose_runs([word], runs)

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from isosweep.files import write_json
-from isosweep.modes.jobs import Jobs
+from isosweep.modes.observed import Jobs
 from isosweep.modes.status import show_status
 from isosweep.modes.terminal import Terminal, printable, typed
 from isosweep.store.attempts import Status

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from isosweep.modes.directory import stored_sweep
-from isosweep.modes.jobs import Jobs
-from isosweep.modes.look import look
+from isosweep.modes.observed import Jobs, observe_runs
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Status, highest, newest, read
 from isosweep.store.paths import RunPaths
@@ -165,7 +164,7 @@ class SlurmSweep:
     def standings(self) -> set[Standing]:
         """How its runs stand, as `mode=status` finds it."""
         sweep = stored_sweep(make_config(f"sweep_dir={self.root}"))
-        return {sight.standing for sight in look(sweep, Jobs(sweep.config))}
+        return {run.standing for run in observe_runs(sweep, Jobs(sweep.config))}
 
     def wait_for_jobs(self) -> None:
         """Return once every run has a job that runs."""

@@ -331,7 +331,6 @@ _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
 STATUS = {
     "sweep": "mine",
     "device_hours": 41.5,
-    "evaluation_device_hours": 12.0,
     "pricing": asdict(PRICING),
     "counts": {"not begun": 2, "running": 0, "done": 28},
     "collapsed": 3,

@@ -1,0 +1,224 @@
+"""The runs of a sweep as they are at this moment: by their files, and by their schedulers."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import IsosweepError, SettingError
+from isosweep.launchers.launcher import JobState, Launcher, Observed
+from isosweep.launchers.liveness import Liveness
+from isosweep.machine import garbage_collection_paused
+from isosweep.modes.directory import StoredSweep
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
+from isosweep.store.attempts import Attempt, Status, newest
+from isosweep.store.paths import RunPaths
+from isosweep.words.numbers import duration
+
+# Seconds without a heartbeat after which a worker is called silent: several of
+# store.attempts.HEARTBEAT_S.
+_SILENT_S = 30.0
+# How a run stands whose job is gone while its files say that it waits or runs.
+_GONE = {
+    Status.CANCELLED: Standing.CANCELLED,
+    Status.FAILED: Standing.FAILED,
+    Status.LOST: Standing.INTERRUPTED,
+    Status.INTERRUPTED: Standing.INTERRUPTED,
+}
+_STANDINGS = {standing.replace(" ", "_"): standing for standing in Standing}
+
+
+class Jobs:
+    """The jobs of attempts: each is asked of the launcher that started it."""
+
+    def __init__(self, config: SweepConfig) -> None:
+        self._config, self._liveness = config, Liveness()
+        self._launcher = cache(self._make)
+
+    def observe(self, attempts: Sequence[Attempt]) -> list[JobState]:
+        """Return the state of each attempt's job, by one question to each scheduler."""
+        found: dict[RunPaths, Observed] = {}
+        for name, own in _by_launcher(attempts).items():
+            if name == "none":
+                answers = [Observed(status="ended", reason="it never had a job")] * len(own)
+            elif isinstance(launcher := self._launcher(name), str):
+                answers = [Observed(status="unknown", reason=launcher)] * len(own)
+            else:
+                answers = launcher.observe(own)
+            found.update(zip((each.run for each in own), answers, strict=True))
+        return self._liveness.judge(attempts, [found[each.run] for each in attempts])
+
+    def stop(self, attempts: Sequence[Attempt], *, kill: bool = False) -> str | None:
+        """Ask the jobs to leave, or end them (`kill`); return what went wrong, None if nothing."""
+        errors = []
+        for name, own in _by_launcher(attempts).items():
+            if name != "none":
+                made = self._launcher(name)
+                errors.append(made if isinstance(made, str) else made.stop(own, kill=kill))
+        return "; ".join(filter(None, errors)) or None
+
+    def _make(self, name: Any) -> Launcher | str:
+        """The launcher called `name`, or why there is none on this machine."""
+        from isosweep.launchers.make import make_launcher
+
+        config = self._config
+        try:
+            if name != config.launcher.name:
+                config = replace(config, launcher=replace(config.launcher, name=name))
+            return make_launcher(config)
+        except IsosweepError as error:
+            return str(error)
+
+
+def _by_launcher(attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
+    grouped: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        grouped[attempt.launcher].append(attempt)
+    return grouped
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedRun:
+    """A planned run, its newest attempt, and the state of that attempt's job.
+
+    `standing` agrees with the scheduler wherever that has answered; `note` says why the run stands
+    so, or what it does. `job` is None where the attempt is over. `heartbeat_s` is the time since
+    its worker last wrote and `progress_s` since it last came forward, in seconds; None where no
+    worker is at it.
+    """
+
+    run: PlannedRun
+    paths: RunPaths
+    attempt: Attempt | None
+    standing: Standing
+    note: str = ""
+    job: JobState | None = None
+    heartbeat_s: float | None = None
+    progress_s: float | None = None
+
+    @property
+    def job_id(self) -> str | None:
+        """The scheduler's id of the newest attempt's job, where it is known."""
+        own = self.attempt.job_id if self.attempt else None
+        return own or (self.job.job_id if self.job else None)
+
+
+@garbage_collection_paused()
+def observe_runs(sweep: StoredSweep, jobs: Jobs) -> list[ObservedRun]:
+    """Return every run of the sweep: its files, then the jobs of live attempts, asked for once."""
+    attempts = [newest(sweep.paths.run(run.run_id)) for run in sweep.plan.runs]
+    live = [attempt for attempt in attempts if attempt is not None and attempt.live]
+    answers = jobs.observe(live) if live else []
+    found = dict(zip((attempt.run for attempt in live), answers, strict=True))
+    return [
+        _observed(sweep, run, attempt, found.get(attempt.run) if attempt else None)
+        for run, attempt in zip(sweep.plan.runs, attempts, strict=True)
+    ]
+
+
+def _observed(
+    sweep: StoredSweep, run: PlannedRun, attempt: Attempt | None, job: JobState | None
+) -> ObservedRun:
+    paths = sweep.paths.run(run.run_id)
+    if job is not None and job.status == "gone":
+        # Its worker may have written its end since the files were read.
+        attempt = newest(paths)
+    standing = run_standing(run, attempt, sweep.plan.budget_unit, sweep.config.health.stop)
+    seen = ObservedRun(run=run, paths=paths, attempt=attempt, standing=standing)
+    if attempt is None:
+        return seen
+    if job is None or not attempt.live:
+        note = attempt.reason or ", ".join(attempt.warnings)
+        if standing is Standing.INTERRUPTED and not attempt.reason:
+            note = "its process ended without a word"
+        return replace(seen, note=note)
+    ages = {}
+    if attempt.status is Status.RUNNING and job.status in ("running", "unknown"):
+        ages = _ages(attempt)
+    if job.status == "gone":
+        waits = standing in (Standing.QUEUED, Standing.RUNNING)
+        standing = _GONE[job.outcome] if waits else standing
+        note = _with_reason("its job is gone", job.reason)
+    elif job.status == "pending":
+        standing = Standing.QUEUED
+        note = _with_reason("requeued", job.reason) if attempt.worker else job.reason
+    elif job.status == "running":
+        standing, note = Standing.RUNNING, _activity(attempt, ages)
+    else:
+        note = f"{_activity(attempt, ages) if ages else standing} by its files"
+    if attempt.cancel and job.status != "gone":
+        note = f"to be cancelled; {note}"
+    heartbeat, progress = ages.get("heartbeat_s"), ages.get("progress_s")
+    seen = replace(seen, standing=standing, note=note, job=job)
+    return replace(seen, heartbeat_s=heartbeat, progress_s=progress)
+
+
+def _with_reason(text: str, reason: str) -> str:
+    return f"{text}: {reason}" if reason else text
+
+
+def _ages(attempt: Attempt) -> dict[str, float]:
+    """Seconds since the worker wrote its file, and since the run came forward."""
+    try:
+        heartbeat = max(0.0, time.time() - attempt.path.stat().st_mtime)
+    except OSError:
+        return {}
+    progress = heartbeat + max(0.0, attempt.updated - attempt.progressed)
+    return {"heartbeat_s": heartbeat, "progress_s": progress}
+
+
+def _activity(attempt: Attempt, ages: dict[str, float]) -> str:
+    """What a running job's worker does, for how long, and what health warns of."""
+    if attempt.worker is None:
+        return "starting"
+    parts = [attempt.activity or "training"]
+    if ages:
+        parts[0] += f" for {duration(ages['progress_s'])}"
+        if ages["heartbeat_s"] > _SILENT_S:
+            parts.append(f"silent for {duration(ages['heartbeat_s'])}")
+    return "; ".join([*parts, *attempt.warnings])
+
+
+def choose_runs(words: Sequence[str], runs: Sequence[ObservedRun]) -> list[ObservedRun]:
+    """Return the runs that the setting `runs` chooses; all of them where it is empty.
+
+        runs=n8-B4               ids that contain this; runs=*-n8-* a pattern of ids
+        runs=[running,queued]    standings; of two words, with _ between them
+        runs=[n:8,n:16,seed:0]   values of n, B, seed and grid.axes
+
+    Words of one kind widen the choice and kinds narrow it: `[running,n:8,n:16]` are the running
+    ones with n = 8 or 16. Raises SettingError for an id or a value that no run has.
+    """
+    chosen: dict[str, set[str]] = defaultdict(set)
+    for word in words:
+        name, colon, value = word.partition(":")
+        standing = _STANDINGS.get(word.replace(" ", "_"))
+        pattern = word if set(word) & set("*?[") else f"*{word}*"
+        fitting = {
+            each.run.run_id
+            for each in runs
+            if (standing is not None and each.standing is standing)
+            or (standing is None and colon and _values(each.run).get(name) == value)
+            or (standing is None and not colon and fnmatchcase(each.run.run_id, pattern))
+        }
+        if standing is None and not fitting:
+            rule = (
+                f"{word} fits none of the plan's {len(runs)} runs: neither an id nor a value "
+                f"(n:{runs[0].run.num_generations}) nor a standing ({', '.join(_STANDINGS)})"
+            )
+            raise SettingError("runs", list(words), rule, f"runs={runs[0].run.run_id}")
+        chosen["standing" if standing else name if colon else "id"] |= fitting
+    return [each for each in runs if all(each.run.run_id in ids for ids in chosen.values())]
+
+
+def _values(run: PlannedRun) -> dict[str, str]:
+    """The run's settings as `runs` names them."""
+    axes = {axis.rpartition(".")[2]: value for axis, value in run.axes.items()} | run.axes
+    known = {"n": run.num_generations, "B": run.problems_per_batch, "seed": run.seed} | axes
+    return {name: str(value) for name, value in known.items()}
