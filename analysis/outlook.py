@@ -1,7 +1,7 @@
 """What a plan could find, from the shipped table, and what more held-out problems would take."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative
@@ -16,6 +16,7 @@ from isosweep.analysis.simulation.findable import (
     read_budgets,
     sweeps_of_an_entry,
 )
+from isosweep.config.base import replaced
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
@@ -122,7 +123,7 @@ def more_problems(config: SweepConfig, problems: int) -> str | None:
     """The setting of so many held-out problems; None where the task has not as many, as far as its
     settings say."""
     try:
-        replace(config.task, num_eval_problems=problems)
+        replaced(config.task, num_eval_problems=problems)
     except SettingError:
         return None
     return f"task.num_eval_problems={problems}"

@@ -1,7 +1,7 @@
 """Analyses a sweep and writes what came of it: answer, tables, figures and the report."""
 
 import platform
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def analyse(
     findings = find(data, config, new_problems=True)
     figures = describe_figures(data, findings)
     drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
-    numbers = {k: v for k, v in asdict(config).items() if k not in ("formats", "figure_width")}
+    numbers = {k: v for k, v in config.model_dump().items() if k not in ("formats", "figure_width")}
     answer = replace(conclude(data, findings, advice), settings=numbers, versions=_versions())
     write_json(paths.answer, answer.document())
     tables = all_tables(data, findings)
@@ -76,4 +76,4 @@ def _settings(data: SweepData, config: AnalysisConfig) -> dict[str, object]:
     used."""
     axes = data.plan.runs[0].axes if data.plan.runs else {}
     settings = stored_settings(data.config_document, axes)
-    return settings | flattened(asdict(config), "analysis.")
+    return settings | flattened(config.model_dump(), "analysis.")

@@ -40,6 +40,7 @@ from isosweep.analysis.simulation.findable import Odds, design_of, findable
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, wide_config
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 
@@ -131,7 +132,7 @@ def power_of(world: str, design: str, sweeps: int, counts: bool) -> Measured:
     plan = make_plan(chosen)
     generations = [cell.num_generations for cell in plan.cells]
     least, most = min(generations), max(generations)
-    config = replace(CONFIG, decades=chosen.decades)
+    config = replaced(CONFIG, decades=chosen.decades)
     power = measure_power(
         plan,
         presets_of(read_plan(plan, config))[world],
@@ -338,7 +339,7 @@ OPTIONS = {
 def sweeps_of_case(name: str, design: str, sweeps: int) -> list[Judged]:
     """So many sweeps of one case of a kind, named "kind case"."""
     chosen = DESIGNS[design]
-    plan, config = make_plan(chosen), replace(CONFIG, decades=chosen.decades)
+    plan, config = make_plan(chosen), replaced(CONFIG, decades=chosen.decades)
     kind, _, case = name.partition(" ")
     return [judged(case, kind, plan, config, k, chosen.problems) for k in range(sweeps)]
 

@@ -92,7 +92,7 @@ def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: Status)
 
 
 def _job(run: PlannedRun, study: Study) -> dict[str, Any]:
-    health, saving = asdict(study.config.health), asdict(study.config.checkpoint)
+    health, saving = study.config.health.model_dump(), study.config.checkpoint.model_dump()
     unit = study.plan.budget_unit
     return {"milestones": run.milestones, "unit": unit, "health": health, "saving": saving}
 

@@ -31,6 +31,7 @@ from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.config.analysis import AnalysisConfig, Quantity
+from isosweep.config.base import replaced
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
@@ -155,7 +156,7 @@ def judged(
     verdicts: dict[Quantity, tuple[str, bool]] = {}
     intervals: dict[Quantity, tuple[bool, ...]] = {}
     for quantity in QUANTITIES:
-        asked = replace(config, quantity=quantity)
+        asked = replaced(config, quantity=quantity)
         truth = find_truth(world, whole, asked)
         found = find_saturation(frontier, surface, asked)
         intervals[quantity] = _held(found, truth, quantity, whole)

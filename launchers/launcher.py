@@ -1,7 +1,7 @@
 """What a queue is given, what it asks of a launcher, and what it is answered."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -40,8 +40,8 @@ class QueueItem:
         return {
             "milestones": list(self.run.milestones),
             "unit": self.unit,
-            "health": asdict(self.health),
-            "saving": asdict(self.saving),
+            "health": self.health.model_dump(),
+            "saving": self.saving.model_dump(),
             "requeue": self.requeue,
             "trust": self.trust,
             "stuck_after_s": self.stuck_after_s,

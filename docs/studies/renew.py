@@ -11,10 +11,11 @@ import json
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.base import Settings
 from isosweep.config.hydra import config_of
 from isosweep.files import to_json
 from isosweep.modes.directory import read_sweep
@@ -25,10 +26,10 @@ PLACE = Path(__file__).parent
 
 def known(stored: Any, template: object) -> Any:
     """What of `stored` is a setting in `template`, the same group with its default values."""
-    if not is_dataclass(template) or not isinstance(stored, Mapping):
+    if not isinstance(template, Settings) or not isinstance(stored, Mapping):
         return stored
-    groups = {field.name: getattr(template, field.name) for field in fields(template)}
-    return {name: known(stored[name], groups[name]) for name in groups if name in stored}
+    names = type(template).model_fields
+    return {name: known(stored[name], getattr(template, name)) for name in names if name in stored}
 
 
 def renewed(root: Path) -> dict[str, bytes]:
@@ -46,7 +47,7 @@ def renewed(root: Path) -> dict[str, bytes]:
     return _write(
         root,
         {
-            "config.json": asdict(sweep.config) | {"given": []} | where,
+            "config.json": sweep.config.model_dump() | {"given": []} | where,
             "plan.json": plan | heading | asdict(sweep.plan),
         },
     )

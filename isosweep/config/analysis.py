@@ -1,14 +1,13 @@
 """What is asked of the records."""
 
-from dataclasses import field
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Gt, Lt
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from isosweep.compute import BudgetUnit
+from isosweep.config.base import Settings
 from isosweep.config.difficulty import parse_difficulty
-from isosweep.config.settings import settings
 from isosweep.config.values import Listed, NonNegativeInt, Positive
 from isosweep.metrics import MetricName
 
@@ -22,8 +21,7 @@ def _range(value: Any) -> tuple[float, float] | None:
     return None if value is None else parse_difficulty(value)
 
 
-@settings("analysis")
-class AnalysisConfig:
+class AnalysisConfig(Settings, group="analysis"):
     """Which records are analysed, and which difference counts."""
 
     name: str = "default"
@@ -56,7 +54,7 @@ class AnalysisConfig:
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Only held-out problems with these success rates before training: a name (`hard`) or [low,
     high]; null: all."""
-    formats: Listed[Format] = field(default_factory=lambda: list(get_args(Format)))
+    formats: Listed[Format] = Field(default_factory=lambda: list(get_args(Format)))
     """Files of every figure: NAME.png and so on; `dark_png` is NAME-dark.png. Empty: none. The
     report has its figures in any case."""
 

@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
+from isosweep.config.base import Settings
 from isosweep.config.identity import OUTSIDE
-from isosweep.config.settings import settings
 from isosweep.config.values import NonNegativeInt, PositiveInt
 from isosweep.errors import SettingError
 
 
-@settings("model.architecture")
-class Architecture:
+class Architecture(Settings, group="model.architecture"):
     """A decoder-only transformer with gated MLP and RMS norms: Qwen, Llama, Gemma and their kin."""
 
     hidden_size: PositiveInt
@@ -61,7 +60,7 @@ class Architecture:
     max_position_embeddings: Annotated[PositiveInt | None, OUTSIDE] = None
     """Longest sequence of the model, in tokens; null: unknown."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         group = "model.architecture"
         if self.num_heads % self.num_kv_heads:
             rule = f"must divide num_heads={self.num_heads}"

@@ -1,12 +1,12 @@
 """`grid.axes`: every combination of further settings, each with a config of its own."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from isosweep.config.base import settings_in
 from isosweep.config.data_files import NUMBERS, PATHS, find_data
 from isosweep.config.model_files import read_model
-from isosweep.config.settings import settings_in
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine
 from isosweep.errors import SettingError
@@ -42,7 +42,7 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
 
 def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
     """`config` as one combination has it: choices of groups first, then settings in them."""
-    plain = asdict(config)
+    plain = config.model_dump()
     for setting, value in _composed(config, combination.choices).items():
         _set(plain, setting, value, composed=True)
     settings = {name: v for name, v in combination.settings.items() if "." in name}

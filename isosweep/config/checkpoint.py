@@ -2,15 +2,14 @@
 
 from typing import Literal
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import NonNegative, Positive, Share
 from isosweep.errors import SettingError
 
 Keep = Literal["all", "resumable", "weights", "none"]
 
 
-@settings("checkpoint")
-class CheckpointConfig:
+class CheckpointConfig(Settings, group="checkpoint"):
     """When a run is saved, and what is kept (docs/interruption.md). It changes no result. A
     checkpoint is also written at a run's end and when it is stopped."""
 
@@ -29,7 +28,7 @@ class CheckpointConfig:
     budget continues from it), its `weights`, or `none`. During a run, the last complete one and the
     one being written are kept, or `all`."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.min_interval_s > self.max_interval_s:
             rule = f"is more than checkpoint.max_interval_s={self.max_interval_s:g}"
             raise SettingError("checkpoint.min_interval_s", self.min_interval_s, rule)

@@ -3,12 +3,11 @@
 import math
 from typing import Any
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import Positive, PositiveInt, Whole
 
 
-@settings("difficulty")
-class DifficultyConfig:
+class DifficultyConfig(Settings, group="difficulty"):
     """How `mode=difficulty` measures the base model on the task's problems (docs/difficulty.md)."""
 
     samples_per_problem: PositiveInt = 16

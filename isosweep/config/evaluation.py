@@ -5,16 +5,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
+from isosweep.config.base import Settings
 from isosweep.config.identity import OUTSIDE
-from isosweep.config.settings import settings
 from isosweep.config.values import Positive, PositiveInt, Whole
 
 # Names of sets are parts of paths, and of the names of metrics.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@settings("evaluation.sets")
-class EvaluationSet:
+class EvaluationSet(Settings, group="evaluation.sets"):
     """A further set of problems, and how it is sampled; null: as in the main evaluation."""
 
     problems: Literal["heldout", "train"] = "heldout"
@@ -36,8 +35,7 @@ def _named(sets: dict[str, Any] | None) -> dict[str, Any] | None:
     return sets
 
 
-@settings("evaluation")
-class EvaluationConfig:
+class EvaluationConfig(Settings, group="evaluation"):
     """Held-out evaluation: avg@k over the held-out problems, at step 0, at every budget and
     between. `task.num_eval_problems` sets how many problems; some choices of this group set it
     too."""

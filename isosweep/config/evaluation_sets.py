@@ -1,13 +1,12 @@
 """What each set of problems that a run is evaluated on is: the run, with it as its evaluation."""
 
 import re
-from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeVar
 
+from isosweep.config.base import load, replaced
 from isosweep.config.evaluation import EvaluationConfig, EvaluationSet
 from isosweep.config.identity import identity
 from isosweep.config.mixture import of_part
-from isosweep.config.settings import read
 from isosweep.config.task import Kind, TaskConfig
 from isosweep.errors import SettingError
 
@@ -48,8 +47,8 @@ def on_parts(asked: T) -> dict[str, T]:
     for name, task in asked.task.parts.items():
         try:
             changed: Any = asked
-            evaluation = replace(asked.evaluation, sets=None)
-            found[name] = replace(changed, task=task, evaluation=evaluation)
+            evaluation = replaced(asked.evaluation, sets=None)
+            found[name] = replaced(changed, task=task, evaluation=evaluation)
         except SettingError as error:
             raise of_part(name, error) from None
     return found
@@ -74,14 +73,14 @@ def on_sets(asked: T) -> dict[str, T]:
         try:
             task = _set_task(asked.task, own)
             main = asked.evaluation
-            evaluation = replace(
+            evaluation = replaced(
                 main,
                 sets=None,
                 samples_per_problem=own.samples_per_problem or main.samples_per_problem,
                 temperature=own.temperature or main.temperature,
             )
             changed: Any = asked
-            found[name] = replace(changed, task=task, evaluation=evaluation)
+            found[name] = replaced(changed, task=task, evaluation=evaluation)
         except SettingError as error:
             rule = error.rule
             if asked.task.parts:
@@ -112,7 +111,7 @@ def _set_task(task: TaskConfig, own: EvaluationSet) -> TaskConfig:
         rule = "a set is of the sweep's own mixture or of one task"
         raise SettingError("task.mixture", "{...}", rule)
     kind: Kind = changes.get("kind", task.kind)
-    group, plain = changes.get(kind), asdict(task)
+    group, plain = changes.get(kind), task.model_dump()
     if kind != task.kind:
         plain = {name: plain[name] for name in _OF_ANY_KIND}
     elif isinstance(group, dict) and any(group.get(name) for name in _SOURCES.get(kind, ())):
@@ -121,7 +120,7 @@ def _set_task(task: TaskConfig, own: EvaluationSet) -> TaskConfig:
         plain[kind] = {**(plain.get(kind) or {}), **group}
     # The hash of what the sweep's own task has chosen says nothing of these.
     plain["selection_sha256"] = None
-    return read(TaskConfig, plain | {name: v for name, v in changes.items() if name != kind})
+    return load(TaskConfig, plain | {name: v for name, v in changes.items() if name != kind})
 
 
 def _training_task(task: TaskConfig, changes: dict[str, Any]) -> TaskConfig:
@@ -138,7 +137,7 @@ def _training_task(task: TaskConfig, changes: dict[str, Any]) -> TaskConfig:
         rule = f"counts problems that are trained on, and task.num_train_problems={number}"
         raise SettingError("task.num_eval_problems", asked, rule)
     least = min(task.num_eval_problems, number)
-    return read(TaskConfig, {**asdict(task), "num_eval_problems": least, **changes})
+    return load(TaskConfig, {**task.model_dump(), "num_eval_problems": least, **changes})
 
 
 def of_set(name: str, error: SettingError) -> SettingError:

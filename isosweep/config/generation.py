@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.base import Settings
 from isosweep.config.identity import OUTSIDE
-from isosweep.config.settings import settings
 from isosweep.config.values import PositiveInt
 from isosweep.errors import SettingError
 
@@ -23,8 +23,7 @@ def _listed(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-@settings("generation")
-class GenerationConfig:
+class GenerationConfig(Settings, group="generation"):
     """How rollouts and held-out answers are sampled."""
 
     name: Backend
@@ -48,7 +47,7 @@ class GenerationConfig:
     device of `hardware.devices_per_run`, or on a further core of a CPU; needs
     `recipe.rollout_lag` of 1 or more."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if "" in self.stop or len({*self.stop}) < len(self.stop):
             raise self._refused("stop", "has an empty text, or one twice")
         for name in ("importance_sampling_correction", "sleep"):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import (
     Distinct,
     Listed,
@@ -18,8 +18,7 @@ from isosweep.config.values import (
 from isosweep.errors import SettingError
 
 
-@settings("grid")
-class GridConfig:
+class GridConfig(Settings, group="grid"):
     """The candidates: every n x B x seed at every budget, for every value of `axes`. A candidate
     becomes a cell if it satisfies all bounds below."""
 
@@ -52,7 +51,7 @@ class GridConfig:
     """What choices of groups among the axes come to, filled in when the sweep is composed: for each
     combination of them its `choices` and `settings`."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.completions_per_step is not None:
             products = {n * B for n in self.num_generations for B in self.problems_per_batch}
             if not products & set(self.completions_per_step):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Lt
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import NonNegative, Positive, PositiveInt, Share
 from isosweep.errors import SettingError
 
@@ -23,8 +23,7 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 _STARTUP_S: dict[Device, float] = {"cpu": 1.0, "cuda": 120.0}
 
 
-@settings("hardware.calibrated_from")
-class MeasuredTimes:
+class MeasuredTimes(Settings, group="hardware.calibrated_from"):
     """Measured over planned seconds of each phase: medians over runs on this hardware."""
 
     runs: PositiveInt
@@ -43,8 +42,7 @@ class MeasuredTimes:
         return f"{self.runs} runs on this hardware: {factors}"
 
 
-@settings("hardware")
-class HardwareConfig:
+class HardwareConfig(Settings, group="hardware"):
     """The devices of one run. Bandwidths and `peak_flops` are the datasheet's. Utilizations and
     overheads are assumed; times that follow from them are corrected by runs that were measured."""
 
@@ -105,7 +103,7 @@ class HardwareConfig:
     calibrated_from: MeasuredTimes | None = None
     """What they took; filled in automatically."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._check_devices()
         flash = self.attention.startswith("flash")
         if flash and (self.device == "cpu" or self.dtype == "float32"):

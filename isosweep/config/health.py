@@ -1,12 +1,11 @@
 """Thresholds of the rules of health, and which rules end a run."""
 
-from dataclasses import field
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
-from pydantic import AllowInfNan, BeforeValidator
+from pydantic import AllowInfNan, BeforeValidator, Field
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import Listed, Positive, Whole
 from isosweep.errors import SettingError
 from isosweep.health import RULES, HealthRule
@@ -26,8 +25,7 @@ _Part = Annotated[float, Gt(0), Lt(1)]
 _Times = Annotated[float, AllowInfNan(False), Gt(1)]
 
 
-@settings("health")
-class HealthConfig:
+class HealthConfig(Settings, group="health"):
     """Limits of the health rules (docs/health.md); null switches a rule off. Means are over the
     last `window` steps."""
 
@@ -49,7 +47,7 @@ class HealthConfig:
     """Largest mean difference of a token's log-probability between sampler and learner, in nats."""
     gradient_spike: _Times | None = 20.0
     """Largest gradient norm, as a multiple of the window's median."""
-    stop: Listed[Rule] = field(default_factory=lambda: ["non_finite", "collapse"])
+    stop: Listed[Rule] = Field(default_factory=lambda: ["non_finite", "collapse"])
     """Rules that end a run; the others only warn."""
 
     def thresholds(self, rule: HealthRule) -> tuple[float | None, ...] | None:
@@ -61,7 +59,7 @@ class HealthConfig:
         """Whether a run of so many steps with rollouts of their own has a mean to be judged by."""
         return steps >= self.window
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for rule in RULES:
             if rule.name in self.stop and self.thresholds(rule) is None:
                 why = f"{rule.name} is switched off by health.{rule.thresholds[0]}=null"

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,12 +21,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
+from isosweep.config.base import NO_SUCH, Settings, group_in, replaced, settings_in, typed_name
 from isosweep.config.choices import FILE, meant, nearest_choices, nearest_setting
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.model_files import read_model
 from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
-from isosweep.config.settings import NO_SUCH, group_in, settings_in, typed_name
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.task import KINDS, TaskConfig
 from isosweep.config.trust import add_command
@@ -172,7 +171,7 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     losses = [config.recipe.loss_type, *(flattened(s).get("recipe.loss_type") for s in settings)]
     own = {name: own_loss(name) for name in losses if isinstance(name, str)}
     sources = {name: loss.source_sha256() for name, loss in own.items() if loss is not None}
-    return replace(config, loss_sources=sources) if sources else config
+    return replaced(config, loss_sources=sources) if sources else config
 
 
 def _combinations(axes: Any) -> tuple[Combination, ...]:
@@ -414,25 +413,23 @@ _NOT_DECLARED = (
 )
 
 
-def _declared(kind: Any, group: str = "") -> dict[str, Any]:
+def _declared(kind: type[Settings], group: str = "") -> dict[str, Any]:
     """Defaults that the fields of a settings class declare: what no file of `conf/` has to repeat.
 
     An empty dictionary is null: Hydra would refuse names that are not in it already.
     """
     known: dict[str, Any] = {}
-    for item in fields(kind):
-        name = f"{group}.{item.name}".lstrip(".")
-        value: Any = item.default
+    for field, item in kind.model_fields.items():
+        name = f"{group}.{field}".lstrip(".")
         if name in _NOT_DECLARED:
             continue
-        if hasattr(item.type, "__settings_group__"):
-            value = _declared(item.type, name)
-        elif callable(item.default_factory) and group != "trainer":
+        if isinstance(item.annotation, type) and issubclass(item.annotation, Settings):
+            known[typed_name(field)] = _declared(item.annotation, name)
+        elif not item.is_required() and (item.default_factory is None or group != "trainer"):
             # Without trainer=command nothing reads a command: only that choice has one.
-            value = item.default_factory()
-        if value is not MISSING:
+            value = item.get_default(call_default_factory=True)
             value = list(value) if isinstance(value, tuple) else value
-            known[typed_name(item.name)] = None if value == {} else value
+            known[typed_name(field)] = None if value == {} else value
     return known
 
 
@@ -441,9 +438,10 @@ def declared_nodes() -> Iterator[tuple[str | None, str, dict[str, Any]]]:
     kind of task."""
     yield None, "declared_defaults", _declared(SweepConfig)
     task = _declared(TaskConfig, "task")
-    for item in fields(TaskConfig):
-        if (name := item.name) in KINDS:
-            yield "task", f"_{name}", {**task, "kind": name, name: _declared(group_in(item.type))}
+    for name in KINDS:
+        inner = group_in(TaskConfig.model_fields[name])
+        assert inner is not None
+        yield "task", f"_{name}", {**task, "kind": name, name: _declared(inner)}
 
 
 for _group, _name, _node in declared_nodes():

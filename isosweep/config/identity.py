@@ -4,9 +4,11 @@ A field takes part with its value unless it is marked, in `Annotated`, with an `
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from isosweep.config.base import Settings
 
 
 @dataclass(frozen=True)
@@ -25,27 +27,25 @@ class Identity:
 OUTSIDE = Identity(when=lambda run: False)
 
 
-def identity(run: Any) -> dict[str, Any]:
-    """What of `run`, a dataclass of values and nested dataclasses, makes its identity."""
+def identity(run: Settings) -> dict[str, Any]:
+    """What of the settings `run`, and of the groups in them, makes its identity."""
     return _taking_part(run, run)
 
 
-def _taking_part(group: Any, run: Any) -> dict[str, Any]:
+def _taking_part(group: Settings, run: Settings) -> dict[str, Any]:
     part = {}
-    kind: Any = type(group)
-    for name, mark in _marked(kind):
+    for name, mark in _marked(type(group)):
         value = getattr(group, mark.by or name)
         if mark.when(run):
-            part[name] = _taking_part(value, run) if is_dataclass(value) else value
+            part[name] = _taking_part(value, run) if isinstance(value, Settings) else value
     return part
 
 
 @cache
-def _marked(kind: type) -> tuple[tuple[str, Identity], ...]:
-    """Every field of a dataclass with its mark, the plain one where it has none."""
+def _marked(kind: type[Settings]) -> tuple[tuple[str, Identity], ...]:
+    """Every field with its mark, the plain one where it has none."""
     marked = []
-    for item in fields(kind):
-        marks = getattr(item.type, "__metadata__", ())
-        own = [mark for mark in marks if isinstance(mark, Identity)]
-        marked.append((item.name, own[-1] if own else Identity()))
+    for name, field in kind.model_fields.items():
+        own = [mark for mark in field.metadata if isinstance(mark, Identity)]
+        marked.append((name, own[-1] if own else Identity()))
     return tuple(marked)

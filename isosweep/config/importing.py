@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from isosweep.config.base import Settings
 from isosweep.config.overrides import typed
-from isosweep.config.settings import settings
 
 
 def _column(value: Any) -> Any:
@@ -32,8 +32,7 @@ QUANTITIES = (
 )
 
 
-@settings("import")
-class ImportConfig:
+class ImportConfig(Settings, group="import"):
     """What a table of runs that were trained elsewhere has in its columns (docs/import.md)."""
 
     columns: dict[Literal[QUANTITIES], Column] | None = None  # type: ignore[valid-type]

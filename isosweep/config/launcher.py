@@ -1,16 +1,16 @@
 """Where runs execute."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, field
 from typing import Any, Literal
 
-from isosweep.config.settings import read, settings
+from pydantic import Field
+
+from isosweep.config.base import Settings, load
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
 
 
-@settings("launcher.ray")
-class RayConfig:
+class RayConfig(Settings, group="launcher.ray"):
     """Resources of a job on its node. GPUs are those of a run."""
 
     cpus: PositiveInt = 8
@@ -19,8 +19,7 @@ class RayConfig:
     """Host memory of a job, in GB."""
 
 
-@settings("launcher")
-class LauncherConfig:
+class LauncherConfig(Settings, group="launcher"):
     """Where runs execute, and how many at once."""
 
     name: Literal["local", "slurm", "ray", "inline"]
@@ -44,9 +43,9 @@ class LauncherConfig:
     on_finish: str | None = None
     """Shell command that is run when a followed sweep ends, fails or is interrupted, with
     `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}` filled in."""
-    slurm: SlurmConfig = field(default_factory=SlurmConfig)
+    slurm: SlurmConfig = Field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
-    ray: RayConfig = field(default_factory=RayConfig)
+    ray: RayConfig = Field(default_factory=RayConfig)
     """What each job asks for, with `launcher=ray`."""
 
 
@@ -59,7 +58,7 @@ def overridden(
     """
     if "launcher" in given:
         return asked
-    plain, wanted = asdict(stored), asdict(asked)
+    plain, wanted = stored.model_dump(), asked.model_dump()
     for name in given:
         if not name.startswith("launcher."):
             continue
@@ -73,4 +72,4 @@ def overridden(
         else:
             # Taken away, as by `~launcher.slurm.additional.exclusive`.
             target.pop(last, None)
-    return read(LauncherConfig, plain)
+    return load(LauncherConfig, plain)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.errors import SettingError
 
 # Names of parts are names of evaluation sets too: parts of paths, and of the names of metrics.
@@ -15,8 +15,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NO_TEXT = ("true", "false", "null", "nan", "inf")
 
 
-@settings("task.mixture")
-class MixtureConfig:
+class MixtureConfig(Settings, group="task.mixture"):
     """Several tasks (parts) in one run."""
 
     parts: dict[str, Any]
@@ -24,7 +23,7 @@ class MixtureConfig:
     shares: Any = None
     """Share of each part in the problems drawn, by name; null: equal shares."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._check_names()
         if self.shares is not None:
             self._check_shares(self.shares)

@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.base import Settings
 from isosweep.config.identity import OUTSIDE
-from isosweep.config.settings import settings
 
 BUILTIN_MODEL = "builtin"
 
 
-@settings("model")
-class ModelConfig:
+class ModelConfig(Settings, group="model"):
     """The model that is trained."""
 
     name: Annotated[str, OUTSIDE]

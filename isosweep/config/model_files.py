@@ -4,7 +4,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def read_model(model: dict[str, Any]) -> None:
     place = Path(model.get("directory") or "", model["path"])
     if place.suffix == ".gguf":
         model["converted"] = str(convert(place))
-    model["architecture"] = asdict(_architecture_at(Path(model["converted"] or place)))
+    model["architecture"] = _architecture_at(Path(model["converted"] or place)).model_dump()
     model["name"] = model["name"] or place.name.removesuffix(".gguf")
     model["source"] = model["source"] or str(model["path"])
 

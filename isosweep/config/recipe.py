@@ -1,14 +1,14 @@
 """How a GRPO step is taken."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from isosweep.config.base import Settings
 from isosweep.config.identity import OUTSIDE, Identity
 from isosweep.config.own_function import OwnFunction, import_path
-from isosweep.config.settings import settings
 from isosweep.config.trl import require_free
 from isosweep.config.values import (
     NonNegative,
@@ -63,8 +63,7 @@ _RETIRING = Identity(when=lambda run: run.recipe.retire_at is not None)
 _FURTHER = Identity(when=lambda run: bool(run.recipe.trl))
 
 
-@settings("recipe")
-class RecipeConfig:
+class RecipeConfig(Settings, group="recipe"):
     """How one GRPO step is trained, with TRL's names. The learning rate is constant after warm-up.
 
     Rules for the learning rate and the micro-batch are outside a run's identity; the values that
@@ -172,7 +171,7 @@ class RecipeConfig:
     """Generations that rollouts wait before training uses them; 0: on-policy."""
     lora_rank: PositiveInt | None = None
     """Rank of LoRA adapters on all linear maps; null: all weights are trained."""
-    trl: Annotated[dict[str, Any], BeforeValidator(or_empty), _FURTHER] = field(
+    trl: Annotated[dict[str, Any], BeforeValidator(or_empty), _FURTHER] = Field(
         default_factory=dict
     )
     """Further fields of TRL's GRPOConfig, such as `{delta: 4.0}`."""
@@ -192,7 +191,7 @@ class RecipeConfig:
         """The settings that TRL takes as they are, by TRL's names."""
         return {theirs: getattr(self, name) for theirs, name in _names_for_trl(type(self)).items()}
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_free(
             self.trl, {k: f"recipe.{name}" for k, name in _names_for_trl(type(self)).items()}
         )
@@ -220,8 +219,8 @@ class RecipeConfig:
 def _names_for_trl(kind: Any) -> dict[str, str]:
     """The settings of a recipe that TRL takes as they are, by TRL's names."""
     return {
-        mark.name or item.name: item.name
-        for item in fields(kind)
-        for mark in getattr(item.type, "__metadata__", ())
+        mark.name or name: name
+        for name, item in kind.model_fields.items()
+        for mark in item.metadata
         if isinstance(mark, ForTRL)
     }

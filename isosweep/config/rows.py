@@ -1,13 +1,12 @@
 """Settings of tasks that have rows of a dataset or of a file."""
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from annotated_types import Ge, Le
 from pydantic import AfterValidator
 
+from isosweep.config.base import Settings
 from isosweep.config.identity import OUTSIDE
-from isosweep.config.settings import settings
 from isosweep.config.values import Positive, Whole
 from isosweep.errors import SettingError
 
@@ -18,12 +17,8 @@ def _data_file(path: str) -> str:
     return path
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowsConfig:
+class RowsConfig(Settings):
     """Rows of a Hugging Face dataset or of a file; the `*_column` settings name what a row has."""
-
-    group: ClassVar[str]
-    """The group's own name on the command line."""
 
     dataset: str | None = None
     """Name of a Hugging Face dataset; null with a `path`."""
@@ -46,7 +41,7 @@ class RowsConfig:
     level_column: str | None = None
     """Column of the problem's level; null: no levels."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if (self.dataset is None) == (self.path is None):
             rule = f"beside {self.group}.dataset={self.dataset}: one of them is null, and one only"
             if self.path is None:
@@ -54,12 +49,8 @@ class RowsConfig:
             raise SettingError(f"{self.group}.path", self.path, rule)
 
 
-@settings("task.math")
-class MathConfig(RowsConfig):
+class MathConfig(RowsConfig, group="task.math"):
     """Rows whose answers math-verify checks."""
-
-    group: ClassVar[str] = "task.math"
-    """Its own name on the command line."""
 
     answer_column: str | None = "answer"
     """Column of the answer; null together with `problem_column`."""
@@ -70,19 +61,15 @@ class MathConfig(RowsConfig):
     """Leave out rows whose answer math-verify cannot read, or reads as something else; otherwise
     they are an error."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if (self.problem_column is None) != (self.answer_column is None):
             rule = f"beside task.math.problem_column={self.problem_column}: null is both or none"
             raise SettingError("task.math.answer_column", self.answer_column, rule)
 
 
-@settings("task.code")
-class CodeConfig(RowsConfig):
+class CodeConfig(RowsConfig, group="task.code"):
     """Rows with tests for Python programs, which run in a sandbox."""
-
-    group: ClassVar[str] = "task.code"
-    """Its own name on the command line."""
 
     tests_column: str = "tests"
     """Column of the tests: inputs and outputs, or assert statements."""

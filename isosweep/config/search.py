@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 from pydantic import AfterValidator
 
+from isosweep.config.base import Settings
 from isosweep.config.secrets import hidden
-from isosweep.config.settings import settings
 from isosweep.config.values import Positive, Whole
 from isosweep.errors import SettingError
 
@@ -17,8 +17,7 @@ def _url(value: str) -> str:
     return value
 
 
-@settings("search")
-class SearchConfig:
+class SearchConfig(Settings, group="search"):
     """Which runs of the plan are trained, and how far. It changes no result of a run."""
 
     name: str = "grid"
@@ -45,7 +44,7 @@ class SearchConfig:
     pruner_options: dict[str, Any] | None = None
     """The pruner's arguments, by name; its resources are 1 to the last step."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._check_classes()
         if not self.searches and self.storage is not None:
             rule = "is a search's, and search=grid trains the whole plan"

@@ -1,12 +1,11 @@
 """What each Slurm job asks for, and how Slurm is asked."""
 
 import re
-from dataclasses import field
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, or_empty
 from isosweep.errors import SettingError
 
@@ -29,8 +28,7 @@ _OWN_OPTIONS = {
 )
 
 
-@settings("launcher.slurm")
-class SlurmConfig:
+class SlurmConfig(Settings, group="launcher.slurm"):
     """Options of each Slurm job; most have sbatch's names."""
 
     partition: Listed[str] | None = None
@@ -53,16 +51,16 @@ class SlurmConfig:
     gpus_per_node: NonNegativeInt | None = None
     """GPUs of a job on each of its nodes; null: those of a run, unless `additional` asks for
     GPUs."""
-    setup: Listed[str] = field(default_factory=list)
+    setup: Listed[str] = Field(default_factory=list)
     """Shell lines that run before the worker."""
     python: str | None = None
     """Command that starts Python on a node, such as `apptainer exec --nv image.sif python`; null:
     the interpreter that submits."""
-    additional: Annotated[dict[str, Any], BeforeValidator(or_empty)] = field(default_factory=dict)
+    additional: Annotated[dict[str, Any], BeforeValidator(or_empty)] = Field(default_factory=dict)
     """Further options of sbatch, such as `{constraint: h100, mail-type: END}`; null: an option
     without a value; false: an option to leave out."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         asked = self.gpu_options
         if asked and self.gpus_per_node is not None:
             rule = f"{asked[0].partition('=')[0]} asks for GPUs too: {', '.join(asked)}"

@@ -2,13 +2,13 @@
 
 import math
 import re
-from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import Settings, load, replaced
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.difficulty import DifficultyConfig
 from isosweep.config.evaluation import EvaluationConfig
@@ -22,7 +22,6 @@ from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.search import SearchConfig
-from isosweep.config.settings import read, settings
 from isosweep.config.task import TaskConfig
 from isosweep.config.together import broken_rules
 from isosweep.config.tracking import TrackingConfig
@@ -93,8 +92,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-@settings("")
-class SweepConfig:
+class SweepConfig(Settings):
     """Settings of the command and of the sweep."""
 
     mode: Mode = "run"
@@ -140,29 +138,29 @@ class SweepConfig:
     """Where runs are tracked."""
     analysis: AnalysisConfig
     """What is asked of the records."""
-    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    trainer: TrainerConfig = Field(default_factory=TrainerConfig)
     """Who trains the runs."""
-    health: HealthConfig = field(default_factory=HealthConfig)
+    health: HealthConfig = Field(default_factory=HealthConfig)
     """Rules by which a run is judged to go wrong."""
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     """When a run is checkpointed, and what is kept."""
-    search: SearchConfig = field(default_factory=SearchConfig)
+    search: SearchConfig = Field(default_factory=SearchConfig)
     """Which runs of the plan are trained."""
-    difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
+    difficulty: DifficultyConfig = Field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
-    importing: ImportConfig = field(default_factory=ImportConfig)
+    importing: ImportConfig = Field(default_factory=ImportConfig)
     """`import` on the command line: which columns of a table are what, for `mode=import`."""
-    given: Listed[str] = field(default_factory=list)
+    given: Listed[str] = Field(default_factory=list)
     """Settings that the command names. A sweep that is stored has settings of its own: those of the
     launcher count at `mode=resume`, and others that differ are refused where they would be ignored
     in silence."""
-    loss_sources: dict[str, str] = field(default_factory=dict)
+    loss_sources: dict[str, str] = Field(default_factory=dict)
     """Sha256 of the modules of the losses of your own that the sweep names, by import path."""
     from_sweep: Listed[str] | None = None
     """`from` on the command line: sweeps, by directory or by name in `sweeps_dir`. `mode=recommend`
     and `mode=next` take one, `mode=compare` two or more. `mode=import` takes files and directories
     of logs."""
-    runs: Listed[str] = field(default_factory=list)
+    runs: Listed[str] = Field(default_factory=list)
     """Which runs `mode=status` and `mode=cancel` are about; empty: all. Give run ids or parts of
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add
     runs; words of different kinds must all match."""
@@ -173,7 +171,7 @@ class SweepConfig:
     retry_failed: bool = False
     """Let `mode=resume` try failed runs again."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for refusal in broken_rules(self):
             raise refusal
         # Each set is held to the rules of a main evaluation.
@@ -184,7 +182,7 @@ class SweepConfig:
         """The devices that train one run: one that does nothing but sample is left out."""
         hardware = self.hardware
         if self.generation.overlap and hardware.device != "cpu":
-            return replace(hardware, devices_per_run=hardware.devices_per_run - 1)
+            return replaced(hardware, devices_per_run=hardware.devices_per_run - 1)
         return hardware
 
     @property
@@ -211,4 +209,4 @@ def sweep_config(plain: Any) -> SweepConfig:
     Raises SettingError for an unknown key, a missing one, a value of the wrong type, or a broken
     rule.
     """
-    return read(SweepConfig, plain)
+    return load(SweepConfig, plain)

@@ -1,19 +1,19 @@
 """The settings of a task: what every kind has, and one nested group for each kind."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge
 from pydantic import AfterValidator
 
+from isosweep.config.base import Settings, load, replaced
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.identity import OUTSIDE, Identity, identity
 from isosweep.config.mixture import MixtureConfig, apportioned, of_part
 from isosweep.config.own_function import import_path
 from isosweep.config.rows import CodeConfig, MathConfig, RowsConfig
-from isosweep.config.settings import read, settings
 from isosweep.config.values import Distinct, Positive, PositiveInt, Whole
 from isosweep.config.values import Share as ScoreShare
 from isosweep.errors import SettingError
@@ -32,8 +32,7 @@ class Lengths:
     longest: float
 
 
-@settings("task.sort")
-class SortConfig:
+class SortConfig(Settings, group="task.sort"):
     """Digits to sort."""
 
     levels: Distinct[Annotated[Whole, Ge(2)]]
@@ -65,8 +64,7 @@ def _parameters(values: dict[str, Any]) -> dict[str, Any]:
 _Parameters = Annotated[dict[str, Any], AfterValidator(_parameters)]
 
 
-@settings("task.reasoning_gym")
-class ReasoningGymConfig:
+class ReasoningGymConfig(Settings, group="task.reasoning_gym"):
     """A generator of the package reasoning_gym."""
 
     generator: str
@@ -74,7 +72,7 @@ class ReasoningGymConfig:
     parameters: _Parameters | None = None
     """The generator's parameters, except seed and size."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for name, by in (("seed", "task.data_seed"), ("size", "task.num_train_problems")):
             if name in (self.parameters or {}):
                 setting = f"task.reasoning_gym.parameters.{name}"
@@ -82,8 +80,7 @@ class ReasoningGymConfig:
                 raise SettingError(setting, value, f"is set by isosweep, from {by}")
 
 
-@settings("task.custom")
-class CustomConfig:
+class CustomConfig(Settings, group="task.custom"):
     """Problems and scores from your function; docs/tasks.md has an example."""
 
     function: Annotated[str, AfterValidator(import_path)]
@@ -133,8 +130,7 @@ def _difficulty(value: Any) -> Any:
     return value
 
 
-@settings("task")
-class TaskConfig:
+class TaskConfig(Settings, group="task"):
     """Problems whose answers can be checked.
 
     `sort` alone may leave token counts null: one token a character, which is exact for the built-in
@@ -181,7 +177,7 @@ class TaskConfig:
     mixture: Annotated[MixtureConfig | None, Identity(by="mixture_identity")] = None
     """Of `kind=mixture`."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for kind in KINDS:
             present = getattr(self, kind) is not None
             if present != (kind == self.kind):
@@ -219,7 +215,7 @@ class TaskConfig:
         found = {}
         for name, part in own.items():
             try:
-                found[name] = replace(
+                found[name] = replaced(
                     part,
                     num_train_problems=training[name],
                     num_eval_problems=heldout[name],
@@ -326,7 +322,7 @@ def _own_part(name: str, settings: dict[str, Any]) -> TaskConfig:
         rule = "a part of a mixture is no mixture itself"
         raise SettingError(f"task.mixture.parts.{name}.kind", "mixture", rule)
     try:
-        return read(TaskConfig, settings)
+        return load(TaskConfig, settings)
     except SettingError as error:
         raise of_part(name, error) from None
 

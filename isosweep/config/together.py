@@ -6,7 +6,6 @@ makes no sense once an earlier one is broken comes after it.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from isosweep.config.generation import splits
@@ -51,14 +50,14 @@ _DOCUMENTS = {
 
 def _command_line(c: "SweepConfig") -> Refusals:
     """Settings that the mode would ignore; and the sweep's one directory."""
-    for setting in fields(c):
-        modes, nearest = _OF_MODES.get(setting.name, ((c.mode,), ""))
-        value = getattr(c, setting.name)
-        if c.mode in modes or not value or value == setting.default:
+    for setting, field in type(c).model_fields.items():
+        modes, nearest = _OF_MODES.get(setting, ((c.mode,), ""))
+        value = getattr(c, setting)
+        if c.mode in modes or not value or value == field.default:
             continue
-        if setting.name == "format" and c.mode in _DOCUMENTS:
+        if setting == "format" and c.mode in _DOCUMENTS:
             nearest = f"{nearest}, and {_DOCUMENTS[c.mode]}"
-        name = setting.name.removesuffix("_sweep")
+        name = setting.removesuffix("_sweep")
         rule = f"is for mode={', '.join(modes)}; mode={c.mode} makes no use of it"
         yield SettingError(name, typed(value), rule, nearest)
     if c.name is not None and c.sweep_dir is not None:

@@ -2,13 +2,12 @@
 
 from typing import Literal
 
-from isosweep.config.settings import settings
+from isosweep.config.base import Settings
 from isosweep.config.values import Positive, PositiveInt
 from isosweep.errors import SettingError
 
 
-@settings("tracking")
-class TrackingConfig:
+class TrackingConfig(Settings, group="tracking"):
     """Where results are shown: MLflow or Weights & Biases."""
 
     name: Literal["mlflow", "wandb", "none"]
@@ -28,7 +27,7 @@ class TrackingConfig:
     max_points: PositiveInt = 200
     """Most steps of a run's training metrics that are sent; all held-out records are sent."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for name in ("entity", "offline"):
             value = getattr(self, name)
             if self.name != "wandb" and value is not None:

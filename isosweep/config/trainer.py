@@ -4,15 +4,14 @@ import shlex
 import signal
 import string
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
+from isosweep.config.base import Settings
 from isosweep.config.choices import close
 from isosweep.config.identity import OUTSIDE
 from isosweep.config.importing import ImportConfig
-from isosweep.config.settings import settings
 from isosweep.config.values import Listed, Positive
 from isosweep.errors import SettingError
 
@@ -35,19 +34,18 @@ def _texts(value: Any) -> Any:
     return {k: str(v) if type(v) in (int, float) else v for k, v in value.items()}
 
 
-@settings("trainer")
-class TrainerConfig:
+class TrainerConfig(Settings, group="trainer"):
     """Who trains the runs. A command may contain `{n}`, `{B}`, `{completions}` (n x B), `{T}`,
     `{every}` (a tenth of T), `{seed}`, `{learning_rate}`, `{model}` (directory of weights),
     `{directory}` (of this attempt) and `{python}`; see docs/trainers.md."""
 
     name: Literal["trl", "command"] = "trl"
     """`trl`: TRL, in isosweep's worker. `command`: your command."""
-    command: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
+    command: Annotated[Listed[str], BeforeValidator(_words)] = Field(default_factory=list)
     """The command: its words, or one line. No shell reads it."""
-    more: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
+    more: Annotated[Listed[str], BeforeValidator(_words)] = Field(default_factory=list)
     """Further words at its end, for what a packaged command leaves open."""
-    resume: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
+    resume: Annotated[Listed[str], BeforeValidator(_words)] = Field(default_factory=list)
     """Further words to continue from the checkpoint `{resume_from}`."""
     environment: Annotated[dict[str, str] | None, BeforeValidator(_texts)] = None
     """Further environment variables: {NAME: value}."""
@@ -65,7 +63,7 @@ class TrainerConfig:
     poll_s: Annotated[Positive, OUTSIDE] = 5.0
     """Seconds between two looks at its log."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.name != "command":
             return
         if not self.command:

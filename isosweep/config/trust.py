@@ -12,7 +12,7 @@ import pwd
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -158,12 +158,12 @@ def executed_by_run(asked: Evaluated) -> Iterator[Executed]:
     tasks = [asked.task, *asked.task.parts.values(), *(on.task for on in on_sets(asked).values())]
     for task in tasks:
         if task.custom is not None:
-            yield Executed.of("task.custom", asdict(task.custom))
+            yield Executed.of("task.custom", task.custom.model_dump())
     run: Any = asked
     if own_loss(run.recipe.loss_type) is not None:
         yield Executed.of("recipe.loss_type", run.recipe.loss_type)
     if run.trainer.name == "command":
-        yield Executed.of("trainer.command", asdict(run.trainer))
+        yield Executed.of("trainer.command", run.trainer.model_dump())
 
 
 def require_unpickled(checkpoint: Path) -> None:

@@ -8,7 +8,7 @@ complete file is all that choosing takes: no package of the task, no model, no n
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from isosweep.config.difficulty import DIFFICULTIES
@@ -53,7 +53,7 @@ class Measurement:
 def measurement_path(config: SweepConfig, sweeps_dir: Path) -> Path:
     """Where the measurement of this model on this task lies: named by all that can change it."""
     model, task, recipe, settings = config.model, config.task, config.recipe, config.difficulty
-    kind = dict(asdict(task)[task.kind])
+    kind = dict(task.model_dump()[task.kind])
     for name in ("path", "directory"):
         kind.pop(name, None)
     inputs = {

@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from isosweep.config.axes import Variant, combinations
+from isosweep.config.base import replaced
 from isosweep.config.evaluation_sets import is_chosen, of_set, on_parts, on_sets
 from isosweep.config.mixture import apportioned, of_part
 from isosweep.config.sweep import SweepConfig
@@ -157,10 +158,10 @@ def _chosen(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
         if beside_training:
             trained = {problem.problem_id for problem in problem_sets(config.task).training}
             # Nothing is trained on a set: one problem is the least that can be asked for.
-            task = replace(task, num_train_problems=1)
+            task = replaced(task, num_train_problems=1)
         selection = select(task, measured, trained)
         selections.append(selection)
-        use_problems(replace(on.task, selection_sha256=selection.sha256), selection.sets)
+        use_problems(replaced(on.task, selection_sha256=selection.sha256), selection.sets)
         return selection.sha256
 
     if config.task.mixture is not None:
@@ -171,18 +172,18 @@ def _chosen(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
                     parts[name] = {**parts[name], "selection_sha256": choose(on)}
             except SettingError as error:
                 raise of_part(name, error) from None
-        task = replace(config.task, mixture=replace(config.task.mixture, parts=parts))
-        config = replace(config, task=task)
+        task = replaced(config.task, mixture=replaced(config.task.mixture, parts=parts))
+        config = replaced(config, task=task)
     elif config.task.difficulty is not None:
-        config = replace(config, task=replace(config.task, selection_sha256=choose(config)))
+        config = replaced(config, task=replaced(config.task, selection_sha256=choose(config)))
     sets = dict(config.evaluation.sets or {})
     for name, on in on_sets(config).items():
         try:
             if is_chosen(sets[name], on.task):
                 sha256 = choose(on, beside_training=True)
                 own = {**(sets[name].task or {}), "selection_sha256": sha256}
-                sets[name] = replace(sets[name], task=own)
-                config = replace(config, evaluation=replace(config.evaluation, sets=dict(sets)))
+                sets[name] = replaced(sets[name], task=own)
+                config = replaced(config, evaluation=replaced(config.evaluation, sets=dict(sets)))
         except SettingError as error:
             raise of_set(name, error) from None
     return ChosenVariant(

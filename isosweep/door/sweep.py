@@ -1,13 +1,14 @@
 """A sweep, read from its directory. Nothing in it is changed."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns, Row
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.config.choices import meant, one_of
 from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
@@ -165,7 +166,7 @@ class Sweep:
         'best'
         """
         _require_known(settings)
-        return replace(self, analysis=replace(self.analysis, **settings))
+        return replace(self, analysis=replaced(self.analysis, **settings))
 
     def refresh(self) -> "Sweep":
         """The same sweep, read and analysed again from its files as they are now."""
@@ -359,7 +360,7 @@ _COLUMNS = {
 
 def _require_known(settings: Mapping[str, object]) -> None:
     """Raise SettingError for an unknown setting or metric, with all that exist and the nearest."""
-    known = [field.name for field in fields(AnalysisConfig)]
+    known = [*AnalysisConfig.model_fields]
     for name, value in settings.items():
         if name not in known:
             rule = f"no such setting; here are {', '.join(known)}"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -117,12 +116,12 @@ def _missing_in(model: ModelConfig, directory: Path) -> Missing:
     if model.asks_for_a_template and not _has_template(directory):
         settings = "model.system_prompt and model.chat_template_kwargs act through it: set null"
         problems.append((f"a chat template in {directory}", settings))
-    for field in fields(saved):
-        value, wanted = getattr(saved, field.name), getattr(model.architecture, field.name)
-        if value != wanted:
-            numbers = f"{field.name} is {value} in the file, {wanted} in the plan"
+    planned = model.architecture.model_dump()
+    for name, value in saved.model_dump().items():
+        if value != planned[name]:
+            numbers = f"{name} is {value} in the file, {planned[name]} in the plan"
             what = f"agreement of {config} with the plan: {numbers}"
-            problems.append((what, f"set model.architecture.{field.name}={value}"))
+            problems.append((what, f"set model.architecture.{name}={value}"))
     return problems
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep import words
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
@@ -28,7 +29,7 @@ def analyse_stored(config: SweepConfig, console: Console) -> int:
     sweep = stored_sweep(config)
     # What is asked of the records is this command's to say, not the sweep's.
     tracking = asked_tracking(config, sweep.config)
-    settings = replace(sweep.config, analysis=config.analysis, tracking=tracking)
+    settings = replaced(sweep.config, analysis=config.analysis, tracking=tracking)
     asked = replace(sweep, config=settings)
     _require_writable(sweep)
     analyse_sweep(asked, console)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from isosweep.config.axes import combinations
+from isosweep.config.base import replaced
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_parts
@@ -66,8 +67,8 @@ def measured_configs(config: SweepConfig) -> list[SweepConfig]:
         parts = on_parts(variant.config)
         alone = {variant.config.task.name: variant.config}
         for name, config in (parts or alone).items():
-            task = replace(config.task, name=name, difficulty=None)
-            single = replace(config, task=task, grid=replace(config.grid, axes=None))
+            task = replaced(config.task, name=name, difficulty=None)
+            single = replaced(config, task=task, grid=replaced(config.grid, axes=None))
             configs.setdefault(_path(single), single)
     return list(configs.values())
 
@@ -163,9 +164,9 @@ def _spec(config: SweepConfig) -> RunSpec:
         seed=settings.seed,
     )
     sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
-    config = replace(config, evaluation=evaluation)
-    spec = replace(run_spec(config, **sizes), evaluation_batch=answers_at_once(config))
-    return replace(spec, weights_dtype=spec.dtype)
+    config = replaced(config, evaluation=evaluation)
+    spec = replaced(run_spec(config, **sizes), evaluation_batch=answers_at_once(config))
+    return replaced(spec, weights_dtype=spec.dtype)
 
 
 def _show(measured: Measurement, console: Console) -> None:

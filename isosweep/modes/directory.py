@@ -4,11 +4,12 @@ import os
 import sys
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from isosweep.config.base import replaced
 from isosweep.config.choices import close
 from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, sweep_config
@@ -166,7 +167,7 @@ def _defaults() -> JsonObject:
     """Every setting as it is by default; of what was trained, no name."""
     from isosweep.config.hydra import config_of
 
-    every = asdict(config_of([]))
+    every = config_of([]).model_dump()
     unknown = {"name": "unknown"}
     return every | {name: every[name] | unknown for name in ("model", "task", "recipe", "hardware")}
 
@@ -338,10 +339,10 @@ def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
     config, plan = sweep.config, sweep.plan
     known, storage = config.search.storage, command.search.storage
     if known is not None and storage is not None and without_password(storage) == known:
-        config = replace(config, search=replace(config.search, storage=storage))
+        config = replaced(config, search=replaced(config.search, storage=storage))
     if "hardware.dollars_per_hour" in command.given:
         price = command.hardware.dollars_per_hour
-        config = replace(config, hardware=replace(config.hardware, dollars_per_hour=price))
+        config = replaced(config, hardware=replaced(config.hardware, dollars_per_hour=price))
         plan = replace(plan, pricing=replace(plan.pricing, dollars_per_hour=price))
     require_settings_of(sweep.name, config, command)
     return replace(sweep, config=config, plan=plan)
@@ -380,7 +381,7 @@ def store_plan(
             return
         paths.runs.mkdir(parents=True, exist_ok=True)
         paths.root.mkdir(parents=True, exist_ok=True)
-        settings = asdict(_stored_form(config)) | {"budget": list(config.budgets)}
+        settings = _stored_form(config).model_dump() | {"budget": list(config.budgets)}
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
@@ -397,9 +398,9 @@ def _stored_form(config: SweepConfig) -> SweepConfig:
     """The settings as a sweep's directory holds them, whatever command has named them."""
     search, tracking, launcher = config.search, config.tracking, config.launcher
     if launcher.on_finish is not None:
-        launcher = replace(launcher, on_finish=without_tokens(launcher.on_finish))
+        launcher = replaced(launcher, on_finish=without_tokens(launcher.on_finish))
     if search.storage is not None:
-        search = replace(search, storage=without_password(search.storage))
+        search = replaced(search, storage=without_password(search.storage))
     if tracking.uri is not None:
-        tracking = replace(tracking, uri=without_password(tracking.uri))
-    return replace(config, search=search, tracking=tracking, launcher=launcher, given=[])
+        tracking = replaced(tracking, uri=without_password(tracking.uri))
+    return replaced(config, search=search, tracking=tracking, launcher=launcher, given=[])

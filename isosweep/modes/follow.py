@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.config.base import replaced
 from isosweep.errors import SettingError, StorageError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import store_plan, sweep_paths
@@ -338,7 +339,7 @@ def _over_all_budgets(sweeps: list[Sweep], console: Console) -> None:
     """
     alike: dict[str, list[Sweep]] = defaultdict(list)
     for sweep in sweeps:
-        question = replace(sweep.study.config, budget=(1.0,), name=None, sweep_dir=None)
+        question = replaced(sweep.study.config, budget=(1.0,), name=None, sweep_dir=None)
         alike[repr(question)].append(sweep)
     for group in alike.values():
         if len(group) > 1:
@@ -349,7 +350,7 @@ def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
     config = sweeps[0].study.config
     budgets = tuple(sorted({budget for s in sweeps for budget in s.study.config.budgets}))
     try:
-        study = resolve_stored(replace(config, budget=budgets, name=None, sweep_dir=None))
+        study = resolve_stored(replaced(config, budget=budgets, name=None, sweep_dir=None))
     except SettingError as error:
         say(console, f"no analysis over all budgets: {error}")
         return

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isosweep.config.axes import combinations
+from isosweep.config.base import replaced
 from isosweep.config.grid import GridConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan.candidates import Candidates, Place
@@ -34,7 +34,7 @@ def _added(plan: Plan, config: SweepConfig, n: int) -> dict[str, Any]:
     """The fields of `AddN`, whose package takes more than a plan does."""
     why = "the grid's rules keep out"
     for grid in _grids(config.grid, n):
-        table = _candidates(replace(config, grid=grid), plan.axes[0])
+        table = _candidates(replaced(config, grid=grid), plan.axes[0])
         added = table.longest >= 0
         for run in plan.runs:
             added[table.pair(run.num_generations, run.problems_per_batch)] = False
@@ -60,12 +60,12 @@ def _added(plan: Plan, config: SweepConfig, n: int) -> dict[str, Any]:
 
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:
     """The grid with `n`, and where its n x B is fixed with the B that go with it."""
-    wider = replace(grid, num_generations=sorted({*grid.num_generations, n}))
+    wider = replaced(grid, num_generations=sorted({*grid.num_generations, n}))
     yield wider
     fixed = grid.completions_per_step or ()
     batches = {product // n for product in fixed if product % n == 0}
     if not batches <= set(grid.problems_per_batch):
-        yield replace(wider, problems_per_batch=sorted({*grid.problems_per_batch, *batches}))
+        yield replaced(wider, problems_per_batch=sorted({*grid.problems_per_batch, *batches}))
 
 
 def _candidates(config: SweepConfig, axes: dict[str, Any]) -> Candidates:

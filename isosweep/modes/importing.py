@@ -112,7 +112,7 @@ def _paths(config: SweepConfig, source: list[str]) -> SweepPaths:
 
 def _settings(config: SweepConfig, paths: SweepPaths) -> JsonObject:
     """What is known of how the runs were trained, and what is asked of them."""
-    every = asdict(config)
+    every = config.model_dump()
     typed_groups = {name.partition(".")[0] for name in config.given}
     kept = (*_ASKED, *(group for group in _KEPT if group in typed_groups))
     return {

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.launchers.launcher import JobState, Launcher, Observed
@@ -70,7 +71,7 @@ class Jobs:
         config = self._config
         try:
             if name != config.launcher.name:
-                config = replace(config, launcher=replace(config.launcher, name=name))
+                config = replaced(config, launcher=replaced(config.launcher, name=name))
             return make_launcher(config)
         except IsosweepError as error:
             return str(error)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from isosweep import words
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
@@ -65,7 +66,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
 
     sweep = one_sweep(config, "a proposal is for")
     # On the sweep's own budgets: steps end at them.
-    asked = replace(sweep.config.analysis, compute_axis=None)
+    asked = replaced(sweep.config.analysis, compute_axis=None)
     views = [load_view(sweep.paths, asked, axes) for axes in sweep.plan.axes]
     spent = _spent(sweep, views)
     most = config.search.max_compute or _SHARE * spent
@@ -129,20 +130,20 @@ def _wide(sweep: StoredSweep, views: "list[SweepData]", first: "list[AddN | None
     from isosweep.search.proposing import widened
 
     # Another plan, which has no directory yet.
-    config, plan = replace(sweep.config, name=None, sweep_dir=None), sweep.plan
+    config, plan = replaced(sweep.config, name=None, sweep_dir=None), sweep.plan
     further = {n for view in views for n in widened(view.plan, view)}
     grid = config.grid
     seeds = [*grid.seeds, *range(max(grid.seeds) + 1, max(grid.seeds) + 1 + _SEEDS)]
     added = [each.settings for each in first if each is not None]
     further.update(n for settings in added for n in settings.get("num_generations", ()))
     batches = {B for settings in added for B in settings.get("problems_per_batch", ())}
-    wider = replace(
+    wider = replaced(
         grid,
         num_generations=sorted({*grid.num_generations, *further}),
         problems_per_batch=sorted({*grid.problems_per_batch, *batches}),
         seeds=seeds,
     )
-    study = resolve_stored(replace(config, grid=wider, search=SearchConfig()))
+    study = resolve_stored(replaced(config, grid=wider, search=SearchConfig()))
     if {run.run_id for run in plan.runs} <= {run.run_id for run in study.plan.runs}:
         return study
     rule = "was planned by another version of isosweep, and this one would not reuse its runs"
@@ -193,10 +194,10 @@ def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent
     limit = spent + math.fsum(step.compute for step in steps)
     # Rounded up, so that what is proposed keeps to it.
     unit = 10.0 ** (math.floor(math.log10(limit)) - 3)
-    asked = replace(
+    asked = replaced(
         config,
         mode="run",
-        grid=replace(
+        grid=replaced(
             grid,
             num_generations=sorted({*grid.num_generations, *(r.num_generations for r in runs)}),
             problems_per_batch=sorted(
@@ -214,13 +215,13 @@ def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent
     study = resolve_stored(asked)
     if study.plan.plan_id == sweep.plan.plan_id:
         # What is left of its own plan.
-        study = replace(study, config=replace(asked, sweep_dir=f"{sweep.paths.root}-next"))
+        study = replace(study, config=replaced(asked, sweep_dir=f"{sweep.paths.root}-next"))
     paths = first = sweep_paths(study)
     for number in count(2):
         # One that was launched keeps its settings.
         if not paths.plan.exists() or never_launched(paths.root):
             break
-        study = replace(study, config=replace(asked, sweep_dir=f"{first.root}-{number}"))
+        study = replace(study, config=replaced(asked, sweep_dir=f"{first.root}-{number}"))
         paths = sweep_paths(study)
     store_plan(study, paths)
     return paths.root

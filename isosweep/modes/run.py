@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.errors import SettingError
@@ -176,7 +177,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
 
     sweep = stored_sweep(config)
     launcher = overridden(sweep.config.launcher, config.launcher, config.given)
-    asked = replace(
+    asked = replaced(
         sweep.config,
         launcher=launcher,
         tracking=asked_tracking(config, sweep.config),

@@ -1,7 +1,6 @@
 """Further evaluation sets of runs that exist: a run has each of them at every record, or not."""
 
-from dataclasses import replace
-
+from isosweep.config.base import replaced
 from isosweep.config.evaluation_sets import set_identities
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.files import read_json
@@ -57,4 +56,4 @@ def with_stored_sets(spec: RunSpec, files: RunPaths) -> RunSpec:
     """The spec with the sets that its run has already, which other sweeps may have asked for."""
     stored = _stored_spec(files)
     sets = {**((stored and stored.evaluation.sets) or {}), **(spec.evaluation.sets or {})}
-    return replace(spec, evaluation=replace(spec.evaluation, sets=sets or None))
+    return replaced(spec, evaluation=replaced(spec.evaluation, sets=sets or None))

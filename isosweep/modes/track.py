@@ -1,11 +1,11 @@
 """The tracker of a sweep: while it is followed, and to bring its store up to date afterwards."""
 
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.directory import StoredSweep
@@ -106,4 +106,4 @@ def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:
     elsewhere = other.name == "none" or other.uri is not None
     if elsewhere or ("tracking" in asked.given and other.name != own.name):
         return other
-    return replace(own, offline=other.offline) if "tracking.offline" in asked.given else own
+    return replaced(own, offline=other.offline) if "tracking.offline" in asked.given else own

@@ -1,6 +1,5 @@
 """Settings that a command types for a sweep that is stored: most of them are the sweep's own."""
 
-from dataclasses import asdict
 from typing import Any
 
 from isosweep.config.overrides import typed
@@ -33,7 +32,7 @@ def require_settings_of(sweep: str, stored: SweepConfig, command: SweepConfig) -
     """Raise SettingError for a setting of `command` that differs from the `stored` one of `sweep`,
     and that its mode would ignore."""
     left = _OF_COMMANDS | _USED.get(command.mode, set())
-    asked, own = asdict(command), asdict(stored)
+    asked, own = command.model_dump(), stored.model_dump()
     names = list(command.given)
     if _EXPERIMENT in names:
         left = left | _DERIVED

@@ -11,10 +11,10 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
+from isosweep.config.base import replaced
 from isosweep.config.hardware import PHASES, MeasuredTimes, Phase
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject, names, read_json
@@ -46,7 +46,7 @@ def calibrated(config: SweepConfig) -> SweepConfig:
     of_phase = {phase: [run[phase] for run in found if phase in run] for phase in PHASES}
     factors = {phase: median(ratios) for phase, ratios in of_phase.items() if ratios}
     measured = MeasuredTimes(runs=len(found), **factors)
-    return replace(config, hardware=replace(config.hardware, calibrated_from=measured))
+    return replaced(config, hardware=replaced(config.hardware, calibrated_from=measured))
 
 
 def planned_times(table: Candidates, plan: Plan) -> dict[str, JsonObject]:
@@ -79,7 +79,7 @@ _OF_A_KIND = ("model", "generation", "trainer")
 
 def _kind(config: SweepConfig) -> str:
     """Runs of one kind have this in common."""
-    settings = asdict(replace(config.run_hardware, **_NO_TIME))  # type: ignore[arg-type]
+    settings = replaced(config.run_hardware, **_NO_TIME).model_dump()
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
     groups = (getattr(config, group).name for group in _OF_A_KIND)
     return ", ".join((config.hardware.name, *groups, digest))

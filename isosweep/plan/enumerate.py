@@ -7,6 +7,7 @@ from typing import assert_never
 import numpy as np
 
 from isosweep.config.axes import Variant
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.fit import MemoryFit, Sampled, fit_memory, quickest
@@ -116,7 +117,7 @@ def planned_memory(
     """How n x B = `completions` fit, in micro-batches of so many: arrays of their shape."""
     recipe = config.recipe
     if micro_batch is not None:
-        recipe = replace(recipe, micro_batch=micro_batch)
+        recipe = replaced(recipe, micro_batch=micro_batch)
     task, hardware = config.task, config.run_hardware
     return fit_memory(
         config.model.architecture,

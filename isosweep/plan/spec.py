@@ -3,11 +3,12 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, assert_never
 
 from isosweep.config.architecture import Architecture, adapter_weights
+from isosweep.config.base import Settings, load
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig
@@ -15,7 +16,6 @@ from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sh
 from isosweep.config.identity import OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.config.settings import read, settings
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.trainer import TrainerConfig
@@ -32,8 +32,7 @@ NUMERICS_VERSION = 5
 _MOST_AT_ONCE = 2048
 
 
-@settings("spec")
-class RunSpec:
+class RunSpec(Settings, group="spec"):
     """One training run, resolved: what a worker needs, and what its identity is made of.
 
     Budgets are absent on purpose: a larger budget extends the same run.
@@ -113,12 +112,12 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Plain nested dictionaries."""
-        return asdict(self)
+        return self.model_dump()
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> "RunSpec":
         """The spec that `to_json` gave; SettingError where it is none."""
-        return read(RunSpec, document)
+        return load(RunSpec, document)
 
     @cached_property
     def run_id(self) -> str:

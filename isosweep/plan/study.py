@@ -154,12 +154,12 @@ def _cost_model(variant: Variant) -> dict[str, Any]:
     return {
         "axes": variant.axes,
         "model": config.model.name,
-        "architecture": asdict(config.model.architecture),
+        "architecture": config.model.architecture.model_dump(),
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "passes": asdict(passes),
         "flops_per_rollout": {name: float(value) for name, value in asdict(phases).items()},
-        "hardware": asdict(config.run_hardware),
-        "generation": asdict(config.generation),
+        "hardware": config.run_hardware.model_dump(),
+        "generation": config.generation.model_dump(),
         "nodes": config.hardware.nodes,
     }

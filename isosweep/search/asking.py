@@ -8,6 +8,7 @@ from dataclasses import replace
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.load import load_view
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
@@ -141,7 +142,7 @@ class Search:
     @property
     def _analysis(self) -> AnalysisConfig:
         """As the sweep's, on the plan's own budgets: steps end at them."""
-        return replace(self._config.analysis, compute_axis=None)
+        return replaced(self._config.analysis, compute_axis=None)
 
     # -- what is decided ------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Search:
                 plan=plan,
                 data=data,
                 at=standings(plan, data, mine),
-                config=replace(config, max_compute=share),
+                config=replaced(config, max_compute=share),
                 analysis=self._analysis,
                 # Those that are barred may be among what is asked for.
                 count=free + len(barred),

@@ -7,7 +7,7 @@ rewarded with the score; evaluation counts successes.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -62,7 +62,7 @@ def use_problems(task: TaskConfig, sets: ProblemSets) -> None:
 
 
 def _key(task: TaskConfig) -> str:
-    return json.dumps(asdict(task), sort_keys=True)
+    return json.dumps(task.model_dump(), sort_keys=True)
 
 
 def _draw(task: TaskConfig) -> ProblemSets:

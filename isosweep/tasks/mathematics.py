@@ -3,11 +3,11 @@
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
+from isosweep.config.base import replaced
 from isosweep.config.rows import MathConfig
 from isosweep.config.task import TaskConfig
 from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
@@ -178,7 +178,7 @@ def _laid_out(config: MathConfig) -> MathConfig:
         f"{source(config)} is laid out as {name}: task.math.problem_column={problem} "
         f"task.math.answer_column={answer} task.math.answer_after={after or 'null'}\n"
     )
-    return replace(config, problem_column=problem, answer_column=answer, answer_after=after)
+    return replaced(config, problem_column=problem, answer_column=answer, answer_after=after)
 
 
 def _fits(row: Row, problem: str, answer: str, after: str | None) -> bool:

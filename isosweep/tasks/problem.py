@@ -147,7 +147,7 @@ def not_among(
     the same problem in both; rows of two sources may share a number."""
     known = set[str]()
     for other, theirs in others:
-        same_source = asdict(task)[task.kind] == asdict(other)[other.kind]
+        same_source = task.model_dump()[task.kind] == other.model_dump()[other.kind]
         known |= set(map(_text_key, theirs))
         if same_source or task.kind == other.kind in ("sort", "reasoning_gym"):
             known |= set(map(_id_key, theirs))

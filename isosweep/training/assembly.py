@@ -6,7 +6,6 @@ Importing this module imports the training stack.
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from isosweep.compute import Compute
+from isosweep.config.base import replaced
 from isosweep.config.evaluation_sets import on_all, on_sets
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError, SettingError
@@ -92,7 +92,7 @@ def make_generator(
 ) -> tuple[SweepTrainer, VllmSampler | None]:
     """A trainer that samples for others, with the policy in `directory`, and vLLM's sampler of
     held-out answers where that samples."""
-    spec = replace(spec, devices=1)
+    spec = replaced(spec, devices=1)
     further = _prepared(spec, run)
     torch.manual_seed(spec.seed)
     policy = load_policy(spec, directory)

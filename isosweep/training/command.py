@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isosweep.compute import Compute
+from isosweep.config.base import replaced
 from isosweep.config.importing import ImportConfig, columns_of
 from isosweep.config.trainer import RESUME_FROM, STEP
 from isosweep.costs.flops import rollout_flops
@@ -330,7 +331,7 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int, *, ended: b
     sizes = {"n": spec.num_generations, "B": spec.problems_per_batch, "seed": spec.seed}
     config = spec.trainer.columns or ImportConfig()
     shared = {name: float(size) for name, size in sizes.items()}
-    config = replace(config, columns={**(config.columns or {}), **shared})
+    config = replaced(config, columns={**(config.columns or {}), **shared})
     try:
         torn = _unended(log)
         frame = read_sources([log], config, [])

@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 
 from isosweep.compute import BudgetUnit, Compute
+from isosweep.config.base import load
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
-from isosweep.config.settings import read
 from isosweep.config.trust import executed_by_run, read_checked
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
@@ -54,9 +54,8 @@ class TrainRun:
 
     def to_json(self) -> JsonObject:
         """The job, as an attempt's file has it."""
-        document = asdict(self)
-        del document["run_dir"]
-        return document
+        groups = {"health": self.health.model_dump(), "saving": self.saving.model_dump()}
+        return {k: v for k, v in {**vars(self), **groups}.items() if k != "run_dir"}
 
     @staticmethod
     def from_json(run_dir: str, document: JsonObject) -> "TrainRun":
@@ -65,8 +64,8 @@ class TrainRun:
             run_dir,
             tuple(document["milestones"]),
             document["unit"],
-            read(HealthConfig, document["health"]),
-            read(CheckpointConfig, document["saving"]),
+            load(HealthConfig, document["health"]),
+            load(CheckpointConfig, document["saving"]),
             document.get("stuck_after_s"),
             document.get("trust", False),
         )

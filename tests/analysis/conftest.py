@@ -1,6 +1,6 @@
 """Sweeps analysed once for all tests that only read them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import REWARD, SMALL, make_plan, write_sweep
 
@@ -54,4 +55,4 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     plan = make_plan(generations=(2, 4, 8, 16), batches=(4, 8))
     where = tmp_path_factory.mktemp("reported")
     paths = write_sweep(where, REWARD, plan=plan, model="<script>alert(1)</script>")
-    return Reported(paths=paths, analysis=analyse(paths, replace(CONFIG, formats=[])))
+    return Reported(paths=paths, analysis=analyse(paths, replaced(CONFIG, formats=[])))

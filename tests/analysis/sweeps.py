@@ -109,7 +109,7 @@ def make_plan(
 
 def write_plan(paths: SweepPaths, plan: Plan, model: str = "tiny") -> None:
     paths.root.mkdir(parents=True, exist_ok=True)
-    architecture = asdict(make_config().model.architecture)
+    architecture = make_config().model.architecture.model_dump()
     costs = {"model": model, "axes": {}, "architecture": architecture}
     write_json(
         paths.plan, {"version": 2, "plan_id": plan.plan_id, "cost_models": [costs], **asdict(plan)}

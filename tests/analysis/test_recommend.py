@@ -1,6 +1,6 @@
 """What is recommended, and what is refused."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,6 +136,6 @@ def test_settings_that_the_sweep_does_not_have_are_refused(
 ) -> None:
     paths = write_sweep(tmp_path / "sweeps", REWARD, plan=SMALL)
     where = f"sweeps_dir={tmp_path / 'sweeps'}"
-    write_json(paths.config, asdict(make_config(where)))
+    write_json(paths.config, make_config(where).model_dump())
     with pytest.raises(SettingError, match=words):
         recommend_split(make_config("mode=recommend", "from=sweep", where, typed), terminal())

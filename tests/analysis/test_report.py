@@ -16,6 +16,7 @@ from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.errors import RecordError
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection
@@ -172,7 +173,7 @@ def test_another_metric_scores_problems_by_all_their_samples(
             right = [s > 0 if metric == "best" else s == k for s in record["successes"]]
             assert reward == sum(right) / len(right)
     if metric == "best":
-        other = analyse(paths, replace(NO_FIGURES, metric=metric))
+        other = analyse(paths, replaced(NO_FIGURES, metric=metric))
         assert other.answer.reward != reported.analysis.answer.reward
         assert "best@k" in other.report.read_text().partition("</title>")[0]
 
@@ -189,7 +190,7 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(
         return line | {"sets": {"easy": own | {"successes": line["successes"][::2]}}}
 
     rewrite(small, halved)
-    asked = replace(NO_FIGURES, evaluation_set="easy")
+    asked = replaced(NO_FIGURES, evaluation_set="easy")
     view = replace(small, view=asked.view({}))
     easy = checked(analyse(view, asked), view)
     assert easy.answer.evaluation_set == "easy"

@@ -1,7 +1,5 @@
 """`grid.axes`: settings, choices of config groups and named variants, each with its own config."""
 
-from dataclasses import asdict
-
 from hydra.core.global_hydra import GlobalHydra
 
 from isosweep.config.axes import Variant, combinations
@@ -15,7 +13,7 @@ from tests.conftest import make_config
 
 def plain_of(config: SweepConfig) -> JsonObject:
     """The config as a sweep's `config.json` holds it."""
-    return asdict(config) | {"budget": list(config.budgets)}
+    return config.model_dump() | {"budget": list(config.budgets)}
 
 
 def variants(axes: str, *overrides: str) -> tuple[Variant, ...]:

@@ -1,7 +1,6 @@
 """Of a stored sweep's settings those are shown that its author changed."""
 
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from tests.conftest import make_config
 
 
 def changed(*overrides: str) -> dict[str, object] | None:
-    return changed_settings(stored_settings(asdict(make_config(*overrides)), {}))
+    return changed_settings(stored_settings(make_config(*overrides).model_dump(), {}))
 
 
 def test_defaults_are_no_changes() -> None:

@@ -1,7 +1,5 @@
 """The packaged choices of every group, and what they bring along."""
 
-from dataclasses import MISSING, fields
-
 import pytest
 from hydra import compose, initialize_config_dir
 
@@ -49,7 +47,7 @@ def test_a_model_brings_its_grid_and_the_command_line_overrides_it() -> None:
 
 
 def test_a_default_that_is_declared_needs_no_line_in_conf() -> None:
-    declared = {item.name for item in fields(RecipeConfig) if item.default is not MISSING}
+    declared = {name for name, item in RecipeConfig.model_fields.items() if not item.is_required()}
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
         assert declared <= set(compose("config").recipe)
         assert compose("config", overrides=["~recipe"]).recipe.num_iterations == 1

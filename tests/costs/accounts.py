@@ -3,7 +3,6 @@
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.base import replaced
 from isosweep.config.hardware import HardwareConfig, Precision
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.recipe import RecipeConfig
@@ -135,7 +135,7 @@ class Scaled:
         self.arch: Architecture = architecture_from_config(made.to_dict())
         self.recipe: RecipeConfig = config.recipe
         shown = weights if config.recipe.lora_rank is None else "float32"
-        self.hardware: HardwareConfig = replace(
+        self.hardware: HardwareConfig = replaced(
             config.hardware, device="cuda", dtype=computed, weights_dtype=shown
         )
         spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4)

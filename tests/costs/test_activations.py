@@ -1,11 +1,11 @@
 """What a micro-batch holds: the plan against tensors that TRL's loss saves, and live storages."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.hardware import Precision
 from isosweep.costs.activations import (
     autocast_bytes,
@@ -61,7 +61,7 @@ def test_the_most_that_a_step_holds_is_planned(
     family, precisions, overrides = CASES[case]
     scaled = Scaled(tmp_path, family, *overrides, *[ON][: int(checkpointing)], **precisions)
     for rows, completion in ((1, 80), (3, 110)):
-        recipe = replace(scaled.recipe, micro_batch=rows)
+        recipe = replaced(scaled.recipe, micro_batch=rows)
         one = training_bytes(
             scaled.arch, recipe, scaled.hardware, prompt=PROMPT, completion=completion
         )
@@ -90,8 +90,8 @@ def test_tiles_without_triton_are_planned(tmp_path: Path) -> None:
     from tests.costs.accounts import Scaled
 
     scaled, rows, completion = Scaled(tmp_path, "Qwen2", computed="float32"), 2, 60
-    hardware = replace(scaled.hardware, device="cpu")
-    recipe = replace(scaled.recipe, micro_batch=rows)
+    hardware = replaced(scaled.hardware, device="cpu")
+    recipe = replaced(scaled.recipe, micro_batch=rows)
     one = training_bytes(scaled.arch, recipe, hardware, prompt=PROMPT, completion=completion)
     most = scaled.most(rows, completion, triton=False)
     assert 0.95 * most < one.fixed + rows * one.per_completion < 1.2 * most

@@ -1,11 +1,11 @@
 """Bytes of checkpoints, planned, against files of real ones."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.checkpoint import CheckpointConfig, Keep
 from isosweep.costs.checkpoints import (
     CheckpointBytes,
@@ -81,7 +81,7 @@ def test_a_run_writes_by_its_share_of_time_and_keeps_what_is_asked() -> None:
     assert written(ONE, config, seconds=3600, num_steps=3) == 4
     small = CheckpointBytes(weights=1e6, optimizer=2e6)
     assert written(small, config, seconds=3600, num_steps=10_000) == 121
-    left = {keep: run_bytes(ONE, replace(config, keep=keep), 9) for keep in get_args(Keep)}
+    left = {keep: run_bytes(ONE, replaced(config, keep=keep), 9) for keep in get_args(Keep)}
     assert [left[keep].kept for keep in ("all", "resumable", "weights", "none")] == [
         *(162e9, 18e9),
         *(6e9, 0.0),

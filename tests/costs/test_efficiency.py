@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.base import replaced
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.task import Lengths
@@ -44,13 +45,13 @@ def test_more_of_a_device_or_a_model_is_never_less() -> None:
     h100 = hardware("h100")
     attained = []
     for scale in (0.01, 0.1, 0.5, 1, 2, 4, 100):
-        faster = replace(h100, peak_flops=scale * h100.peak_flops)
+        faster = replaced(h100, peak_flops=scale * h100.peak_flops)
         found = efficiency(model("qwen-7b"), faster, VLLM)
         attained.append(found.training_utilization * faster.peak_flops)
     assert attained == sorted(attained)
     narrow = [
         efficiency(
-            replace(model("qwen-7b"), hidden_size=width, intermediate_size=4 * width), h100, VLLM
+            replaced(model("qwen-7b"), hidden_size=width, intermediate_size=4 * width), h100, VLLM
         ).training_utilization
         for width in (16, 64, 256, 1024, 8192)
     ]

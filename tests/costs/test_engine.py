@@ -1,10 +1,9 @@
 """vLLM's part of a device: what is planned for it, asleep, over several devices, on a server."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.activations import training_bytes
@@ -73,7 +72,7 @@ def test_on_a_cpu_the_cache_has_larger_blocks_and_one_that_is_never_used() -> No
 @pytest.mark.parametrize("sleep", [False, True])
 def test_state_engine_and_training_never_take_more_than_there_is(sleep: bool) -> None:
     config = make_config("model=qwen-7b", *EIGHT, "generation.tensor_parallel=2")
-    config = replace(config, generation=replace(config.generation, sleep=sleep))
+    config = replaced(config, generation=replaced(config.generation, sleep=sleep))
     hardware, arch, engine = config.hardware, config.model.architecture, _engine(config)
     room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
     state = state_bytes(arch, config.recipe, hardware).total

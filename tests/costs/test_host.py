@@ -1,10 +1,10 @@
 """What a run asks of its host: memory to load, and bytes moved at every update."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.host import PROCESS_BYTES, host_bytes
 from isosweep.launchers.sbatch import shape_of
@@ -18,8 +18,8 @@ def qwen() -> SweepConfig:
 
 def test_the_first_rank_of_fsdp_reads_the_weights() -> None:
     arch, recipe = qwen().model.architecture, qwen().recipe
-    hardware = replace(qwen().hardware, sharding="fsdp")
-    penalised = replace(recipe, beta=0.1)
+    hardware = replaced(qwen().hardware, sharding="fsdp")
+    penalised = replaced(recipe, beta=0.1)
     assert host_bytes(arch, recipe, hardware).loading == 4 * arch.parameters
     assert host_bytes(arch, penalised, hardware).loading == 2 * 4 * arch.parameters
     assert host_bytes(arch, recipe, hardware).processes == 8 * PROCESS_BYTES

@@ -1,6 +1,5 @@
 """Memory that is held throughout, against what real steps allocate; and how runs fit in it."""
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from isosweep.config.architecture import adapter_weights
+from isosweep.config.base import replaced
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
@@ -39,9 +39,9 @@ def test_weights_gradients_and_states_are_what_a_step_holds() -> None:
 
     model = _model("Qwen2", 2)
     config = make_config()
-    config = replace(
+    config = replaced(
         config,
-        model=replace(config.model, architecture=architecture_from_config(model.config.to_dict())),
+        model=replaced(config.model, architecture=architecture_from_config(model.config.to_dict())),
     )
     optimizer = torch.optim.AdamW(model.parameters())
     model(input_ids=torch.randint(0, 80, (1, 8))).logits.sum().backward()
@@ -74,22 +74,22 @@ def test_the_cache_is_what_generation_keeps() -> None:
 
 def test_precisions_and_references_are_those_that_trl_holds() -> None:
     arch, recipe = h200().model.architecture, h200().recipe
-    lean = replace(h200().hardware, weights_dtype="bfloat16")
-    penalised = replace(recipe, beta=0.01)
+    lean = replaced(h200().hardware, weights_dtype="bfloat16")
+    penalised = replaced(recipe, beta=0.01)
     # 4 weights + 4 gradients + 8 optimiser states, or half of it.
     assert state_bytes(arch, recipe, h200().hardware).total == 16 * arch.parameters
     assert state_bytes(arch, recipe, lean).total == 8 * arch.parameters
     # TRL loads the reference in the policy's precision.
     assert state_bytes(arch, penalised, h200().hardware).reference == 4 * arch.parameters
     assert state_bytes(arch, penalised, lean).reference == 2 * arch.parameters
-    adapters = replace(recipe, lora_rank=16, beta=0.01)
+    adapters = replaced(recipe, lora_rank=16, beta=0.01)
     state = state_bytes(arch, adapters, h200().hardware)
     assert state.total == 2 * arch.parameters + 16 * adapter_weights(arch, 16)
 
 
 def test_eight_bits_shrink_what_a_device_holds() -> None:
     arch, recipe = h200().model.architecture, h200().recipe
-    hardware = replace(h200().hardware, optimizer="adamw_torch_8bit")
+    hardware = replaced(h200().hardware, optimizer="adamw_torch_8bit")
     block = 2 + 8 / 256
     expected = pytest.approx(block * arch.parameters)
     assert state_bytes(arch, recipe, hardware).optimizer == expected
@@ -127,8 +127,8 @@ def test_a_micro_batch_takes_half_of_the_room_at_most_and_a_request_has_to_fit()
     # Beside adapters a micro-batch of short answers fits before one request's decoding does.
     config = make_config("model=qwen-1.5b", "recipe.lora_rank=8")
     for memory in np.linspace(8.5, 10, 16):
-        hardware = replace(config.hardware, memory_gb=float(memory))
-        fit = _fit(replace(config, hardware=hardware), 64, longest=8.0)
+        hardware = replaced(config.hardware, memory_gb=float(memory))
+        fit = _fit(replaced(config, hardware=hardware), 64, longest=8.0)
         fits = fit.needed <= hardware.usable_bytes
         assert (fits == (fit.micro_batch > 0)).all()
         assert (fits == (fit.concurrency > 0)).all()

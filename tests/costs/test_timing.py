@@ -1,7 +1,6 @@
 """Time: the roofline's limits, what scales with what, and schedules."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.padding import longest_of
@@ -94,9 +94,9 @@ def test_devices_exchange_gradients_once_and_gather_weights_for_every_micro_batc
         *("model=qwen-0.5b", "budget=1e20", f"hardware.sharding={sharding}"),
         *("hardware.devices_per_run=4", "hardware.interconnect_bandwidth=1e10"),
     )
-    faster = replace(config.hardware, interconnect_bandwidth=2e10)
+    faster = replaced(config.hardware, interconnect_bandwidth=2e10)
     slow, fast = (
-        candidates_of(each)[0].phases.update for each in (config, replace(config, hardware=faster))
+        candidates_of(each)[0].phases.update for each in (config, replaced(config, hardware=faster))
     )
     # Each sends three quarters of all, in 2 bytes for a parameter: half as long at twice the speed.
     each = 3 / 4 * 2 * config.model.architecture.parameters / 2e10
@@ -124,9 +124,9 @@ def test_nodes_exchange_over_a_card_for_each_device(
         *("hardware.devices_per_run=4", "hardware.nodes_per_run=2"),
         *("hardware.interconnect_bandwidth=1e18", "hardware.node_bandwidth=1e9"),
     )
-    faster = replace(config.hardware, node_bandwidth=2e9)
+    faster = replaced(config.hardware, node_bandwidth=2e9)
     slow, fast = (
-        candidates_of(each)[0].phases.update for each in (config, replace(config, hardware=faster))
+        candidates_of(each)[0].phases.update for each in (config, replaced(config, hardware=faster))
     )
     table, parameters = candidates_of(config)[0], config.model.architecture.parameters
     micro_batches = table.completions / 4 / table.memory.micro_batch
@@ -173,8 +173,8 @@ def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes(draw
     )
 
     def seconds(**overheads: Any) -> float:
-        hardware = replace(plain.hardware, **overheads)
-        (table,) = candidates_of(replace(plain, hardware=hardware))
+        hardware = replaced(plain.hardware, **overheads)
+        (table,) = candidates_of(replaced(plain, hardware=hardware))
         return float(table.phases.total[0, 0])
 
     none: dict[str, float] = dict.fromkeys(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation_sets import on_parts, on_sets
 from isosweep.config.sweep import SweepConfig
@@ -247,7 +248,7 @@ def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> Non
     shutil.copytree(saved, copied)
 
     def identity(path: Path) -> str:
-        return str(content_identity(replace(config, path=str(path))))
+        return str(content_identity(replaced(config, path=str(path))))
 
     known = [identity(saved)]
     assert identity(copied) == known[0]

@@ -20,7 +20,7 @@ SWEEPS: dict[str, RewardAt] = {"rising": REWARD, "flat": peaked(lambda C: 2.0)}
 
 
 def written(config: SweepConfig) -> dict[str, object]:
-    return asdict(config) | {"budget": list(config.budgets)}
+    return config.model_dump() | {"budget": list(config.budgets)}
 
 
 @pytest.fixture(scope="module")

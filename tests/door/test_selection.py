@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ PART = make_plan(generations=(4, 8), batches=(4,), seeds=(0, 2), budgets=BUDGETS
 
 def opened(paths: SweepPaths) -> Sweep:
     settings = make_config("analysis.readings_per_decade=0", "analysis.formats=[]")
-    write_json(paths.config, asdict(settings) | {"budget": list(settings.budgets)})
+    write_json(paths.config, settings.model_dump() | {"budget": list(settings.budgets)})
     return isosweep.open(paths.root)
 
 

@@ -14,6 +14,7 @@ from isosweep import words
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
 from isosweep.analysis.tables import FRONTIER
+from isosweep.config.base import replaced
 from isosweep.door.best_n import NAt
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
@@ -43,7 +44,7 @@ PLAN = make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0, 1))
 def configured(paths: SweepPaths) -> Path:
     """The sweep with the settings that one has that was launched; its directory."""
     settings = make_config("analysis.readings_per_decade=0", "analysis.formats=[]")
-    write_json(paths.config, asdict(settings) | {"budget": list(settings.budgets)})
+    write_json(paths.config, settings.model_dump() | {"budget": list(settings.budgets)})
     return paths.root
 
 
@@ -284,7 +285,7 @@ def test_the_report_and_the_files_of_figures_are_found(sweep: Sweep, tmp_path: P
     write_plan(copy, PLAN)
     own = replace(sweep, stored=replace(sweep.stored, paths=copy))
     assert (own.report_path, any(own.figures.values())) == (None, False)
-    written = analyse(copy, replace(sweep.analysis, formats=["png", "dark_png", "pdf"]))
+    written = analyse(copy, replaced(sweep.analysis, formats=["png", "dark_png", "pdf"]))
     assert own.report_path == written.report
     assert sorted(f for files in own.figures.values() for f in files.values()) == sorted(
         written.figures

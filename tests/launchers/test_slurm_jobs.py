@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isosweep.commands import Answer
+from isosweep.config.base import replaced
 from isosweep.launchers import sbatch, slurm
 from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.sbatch import longest_minutes, site_options
@@ -225,8 +225,8 @@ def test_the_strictest_of_the_partitions_limits_a_job(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sbatch, "call", lambda command: answer)
     settings = make_config(*SETTINGS).launcher.slurm
     assert longest_minutes(settings) == 26 * 60
-    assert longest_minutes(replace(settings, partition=["main", "high"])) == 240
-    assert longest_minutes(replace(settings, partition=["long"])) == math.inf
+    assert longest_minutes(replaced(settings, partition=["main", "high"])) == 240
+    assert longest_minutes(replaced(settings, partition=["long"])) == math.inf
 
 
 def test_what_a_site_exports_is_asked_for_where_no_setting_is(

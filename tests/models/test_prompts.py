@@ -1,12 +1,12 @@
 """What the chat template is given reaches the model, and is part of a run's identity."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.model import ModelConfig
 from isosweep.errors import SettingError
 from isosweep.models.prompts import prompt_tokens, require_prompts
@@ -36,7 +36,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model_at(directory: Path, **more: Any) -> ModelConfig:
-    return replace(
+    return replaced(
         make_config("model=local", f"model.path={directory}", "generation=transformers").model,
         **more,
     )
@@ -78,7 +78,7 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert weights(model) == "someone/small"
-    pinned = replace(model, revision="v1")
+    pinned = replaced(model, revision="v1")
     ((what, remedy),) = missing_weights(pinned)
     assert f"someone/small --revision v1 in the local Hugging Face cache ({tmp_path})" in what
     assert "hf download someone/small --revision v1" in remedy
@@ -89,7 +89,7 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
     for name in ("main", "v1"):
         (repository / "refs").mkdir(exist_ok=True)
         (repository / "refs" / name).write_text("0123abc")
-    for each in (model, pinned, replace(model, revision="0123abc")):
+    for each in (model, pinned, replaced(model, revision="0123abc")):
         assert weights(each) == str(snapshot)
         assert missing_weights(each) == []
 

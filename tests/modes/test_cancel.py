@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.launchers.launcher import JobState
 from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
@@ -29,8 +30,8 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + OBEDIE
 
 
 def patient(sweep: StoredSweep, grace_s: float) -> StoredSweep:
-    launcher = replace(sweep.config.launcher, stop_grace_s=grace_s)
-    return replace(sweep, config=replace(sweep.config, launcher=launcher))
+    launcher = replaced(sweep.config.launcher, stop_grace_s=grace_s)
+    return replace(sweep, config=replaced(sweep.config, launcher=launcher))
 
 
 def runs_of(sweep: StoredSweep) -> list[RunPaths]:

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from isosweep.compute import Compute
+from isosweep.config.base import replaced
 from isosweep.config.hardware import PHASES, MeasuredTimes
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.files import to_json
@@ -117,8 +117,8 @@ def test_what_was_not_recorded_or_cannot_be_read_is_passed_over(tmp_path: Path) 
 def test_factors_are_stored_and_choose_no_micro_batch() -> None:
     config = make_config("model=qwen-1.5b", "budget=1e19", "hardware=h100")
     kept = MeasuredTimes(runs=4, generation=0.1, training=30.0)
-    slower = replace(config, hardware=replace(config.hardware, calibrated_from=kept))
-    assert sweep_config(to_json(asdict(slower))) == slower
+    slower = replaced(config, hardware=replaced(config.hardware, calibrated_from=kept))
+    assert sweep_config(to_json(slower.model_dump())) == slower
     first, second = (resolve_stored(each, measured=False) for each in (config, slower))
     assert [run.run_id for run in second.plan.runs] == [run.run_id for run in first.plan.runs]
     assert second.device_hours > 5 * first.device_hours

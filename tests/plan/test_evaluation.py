@@ -1,13 +1,13 @@
 """What held-out evaluation takes of a plan."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from isosweep.compute import Compute
+from isosweep.config.base import replaced
 from isosweep.costs.flops import decode_flops, prefill_flops
 from isosweep.plan.cells import predicted
 from isosweep.plan.enumerate import planned_memory
@@ -49,8 +49,8 @@ def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> No
 
     def seconds(**hardware: Any) -> float:
         none = {name: 0.0 for name in vars(config.hardware) if name.endswith("_overhead_s")}
-        changed = replace(config.hardware, **(none | hardware))
-        return float(evaluation_seconds(replace(config, hardware=changed))[0])
+        changed = replaced(config.hardware, **(none | hardware))
+        return float(evaluation_seconds(replaced(config, hardware=changed))[0])
 
     least = seconds()
     assert seconds(token_overhead_s=1.0) - least == pytest.approx(800 / 256 * positions)

@@ -1,7 +1,7 @@
 """The plan: every candidate is a cell or a rejection with its numbers."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from isosweep import words
 from isosweep.compute import BudgetUnit
+from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import forward_flops
 from isosweep.errors import RecordError, SettingError
@@ -46,9 +47,9 @@ def drawn(
     base: SweepConfig, grid: dict[str, Any], unit: BudgetUnit, steps: list[float]
 ) -> SweepConfig:
     """`base` with this grid, and budgets of so many steps of its smallest cell."""
-    config = replace(base, grid=replace(base.grid, **grid), budget_unit=unit, budget=(1.0,))
+    config = replaced(base, grid=replaced(base.grid, **grid), budget_unit=unit, budget=(1.0,))
     smallest = float(candidates_of(config)[0].cost.min())
-    return replace(config, budget=tuple(smallest * count for count in steps))
+    return replaced(config, budget=tuple(smallest * count for count in steps))
 
 
 def planned(config: SweepConfig) -> Plan | None:
@@ -66,9 +67,9 @@ def test_the_order_of_lists_changes_nothing(
     config = drawn(tiny(), grid, unit, steps)
     lists = {"num_generations", "problems_per_batch", "seeds"}
     mixed = {k: order.sample(v, len(v)) if k in lists else v for k, v in grid.items()}
-    shuffled = replace(
+    shuffled = replaced(
         config,
-        grid=replace(config.grid, **mixed),
+        grid=replaced(config.grid, **mixed),
         budget=order.sample(list(config.budgets), len(config.budgets)),
     )
     assert planned(shuffled) == planned(config)

@@ -1,9 +1,8 @@
 """What a plan counts of a generator beside its trainer."""
 
-from dataclasses import replace
-
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.errors import SettingError
 from isosweep.launchers.sbatch import gpus_of_node
 from isosweep.plan.study import Study, resolve
@@ -36,7 +35,7 @@ def test_a_run_is_that_of_the_devices_that_train(study: Study) -> None:
     for spec in study.specs.values():
         assert (spec.devices, spec.devices_in_use) == (7, 8)
         # What is not planned alike for memory and time alone.
-        alike = [replace(each, micro_batch=spec.micro_batch) for each in in_turn.specs.values()]
+        alike = [replaced(each, micro_batch=spec.micro_batch) for each in in_turn.specs.values()]
         assert spec.run_id in {each.run_id for each in alike}
 
 
@@ -50,4 +49,4 @@ def test_a_cpu_samples_on_a_core_beside_all_that_train() -> None:
     two = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
     config = make_config(*two, "recipe.rollout_lag=1", "generation.overlap=true")
     assert (config.devices_taken, config.run_hardware.devices_per_run) == (3, 2)
-    assert replace(config, generation=make_config().generation).devices_taken == 2
+    assert replaced(config, generation=make_config().generation).devices_taken == 2

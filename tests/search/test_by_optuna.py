@@ -9,6 +9,7 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 from rich.console import Console
 
+from isosweep.config.base import replaced
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.modes.stored import stored_plan
@@ -64,7 +65,7 @@ def test_halving_trains_few_runs_to_the_end_and_begins_them_all() -> None:
 
 
 def test_without_a_pruner_every_run_goes_to_its_end() -> None:
-    config = replace(TPE, pruner="optuna.pruners.NopPruner")
+    config = replaced(TPE, pruner="optuna.pruners.NopPruner")
     assert set(trained_by(config).values()) == {BUDGETS[-1]}
     reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
     assert "every run of the plan has been begun" in (choose(reached).stop or "")
@@ -74,11 +75,11 @@ def test_tpe_asks_for_n_near_the_best_that_it_has_seen() -> None:
     reached = {run_id(n, seed): BUDGETS[-1] for n in GENERATIONS for seed in (0, 1)}
 
     def near(startup: int) -> int:
-        config = replace(TPE, sampler_options={"n_startup_trials": startup})
+        config = replaced(TPE, sampler_options={"n_startup_trials": startup})
         asked = [
             step.run_id
             for seed in range(20)
-            for step in choose(reached, config=replace(config, seed=seed), count=1).steps
+            for step in choose(reached, config=replaced(config, seed=seed), count=1).steps
         ]
         assert len(asked) == 20
         return sum(name.startswith(("run-n32-", "run-n64-")) for name in asked)
@@ -91,9 +92,9 @@ def test_tpe_asks_for_n_near_the_best_that_it_has_seen() -> None:
 def test_what_is_pending_is_not_asked_for_again_and_the_limit_holds() -> None:
     pending = {run_id(8, 0): BUDGETS[0]}
     assert run_id(8, 0) not in {step.run_id for step in choose({}, pending, count=99).steps}
-    some = choose({}, config=replace(TPE, max_compute=2.5 * BUDGETS[0])).steps
+    some = choose({}, config=replaced(TPE, max_compute=2.5 * BUDGETS[0])).steps
     assert len(some) == 2
-    none = choose({run_id(8, 0): BUDGETS[0]}, config=replace(TPE, max_compute=1.5 * BUDGETS[0]))
+    none = choose({run_id(8, 0): BUDGETS[0]}, config=replaced(TPE, max_compute=1.5 * BUDGETS[0]))
     assert "search.max_compute=1.5e+09 flops is spent" in (none.stop or "")
 
 
@@ -130,11 +131,11 @@ def test_what_cannot_be_used_is_refused_before_anything_is_launched(
     changed: dict[str, object], said: str
 ) -> None:
     with pytest.raises(SettingError, match=said):
-        load(replace(TPE, **changed), PLAN)  # type: ignore[arg-type]
+        load(replaced(TPE, **changed), PLAN)
 
 
 def test_a_sampler_that_fails_in_a_search_is_named() -> None:
-    config = replace(TPE, sampler=f"{OWN}Delayed")
+    config = replaced(TPE, sampler=f"{OWN}Delayed")
     done = {run.run_id: run.milestones[-1] for run in PLAN.runs[:12]}
     with pytest.raises(SettingError, match=r"search\.sampler.*Delayed.*No module named 'cmaes'"):
         choose(done, config=config)

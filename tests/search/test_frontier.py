@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import read_cells
+from isosweep.config.base import replaced
 from isosweep.search.belief import form_belief
 from isosweep.search.candidates import START, open_runs, standings, start
 from isosweep.search.frontier import decide
@@ -34,7 +35,7 @@ def choose(
     world: str = "plateau",
     max_compute: float | None = None,
 ) -> Decision:
-    config = replace(SEARCH, max_compute=max_compute)
+    config = replaced(SEARCH, max_compute=max_compute)
     return decide(replace(question(trained(reached, world), config, pending), count=count))
 
 
@@ -121,7 +122,7 @@ def test_the_smallest_n_that_is_good_enough_is_decided_where_n_star_is_not() -> 
     reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
     asked_of = question(trained(reached, "slow_tail"))
     assert "decided" not in (decide(replace(asked_of, count=8)).stop or "")
-    enough = decide(replace(asked_of, analysis=replace(ANALYSIS, quantity="enough"), count=8))
+    enough = decide(replace(asked_of, analysis=replaced(ANALYSIS, quantity="enough"), count=8))
     assert "the verdict is decided (growing" in (enough.stop or "")
 
 

@@ -7,13 +7,14 @@ import pytest
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.verdict import OpenEnd
+from isosweep.config.base import replaced
 from isosweep.search import proposing
 from isosweep.search.proposing import Proposal, Stop, best_n, first_n, propose, widened
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, recorded, run_id, trained
 
 # The verdict of n*, the best n, and not of the smallest that is good enough.
-OF_BEST = replace(ANALYSIS, quantity="best")
+OF_BEST = replaced(ANALYSIS, quantity="best")
 WIDE = make_plan((*GENERATIONS, 256), seeds=range(5), budgets=(*BUDGETS, 3e11))
 
 
@@ -55,7 +56,7 @@ def test_without_two_seeds_nothing_is_valued() -> None:
 def test_a_sweep_that_is_decided_needs_nothing() -> None:
     whole = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
     # An n that loses nothing anywhere: any margin decides it.
-    config = replace(ANALYSIS, margin=0.5)
+    config = replaced(ANALYSIS, margin=0.5)
     found = propose(trained(whole, "constant"), wide("constant", whole), config, 1e12, 0)
     assert found.steps == ()
     stop = found.stop
@@ -120,7 +121,7 @@ def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict(
     n = first_n(cut, OF_BEST)
     assert n == 64
     # The smallest n that is good enough lies inside the grid.
-    assert first_n(cut, replace(ANALYSIS, quantity="enough")) is None
+    assert first_n(cut, replaced(ANALYSIS, quantity="enough")) is None
     found = propose(cut, wide("slow_tail", {}), OF_BEST, 1e12, 0)
     assert found.stop is None
     assert {step.run.num_generations for step in found.steps} == {n}
@@ -153,6 +154,6 @@ def test_runs_of_the_sweep_itself_come_first() -> None:
 def test_n_below_the_grid_are_proposed_where_the_best_may_lie_there() -> None:
     least = GENERATIONS[-3]
     cut = within(trained(WHOLE, "constant"), least, GENERATIONS[-1])
-    found = propose(cut, wide("constant", {}), replace(OF_BEST, margin=0.001), 1e12, 0)
+    found = propose(cut, wide("constant", {}), replaced(OF_BEST, margin=0.001), 1e12, 0)
     assert {step.run.num_generations for step in found.steps} == {least // 2}
     assert {step.like for step in found.steps} == {least}

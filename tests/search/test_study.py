@@ -1,7 +1,6 @@
 """The search as an Optuna study: what is written is read again, whoever ended in the middle."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -9,6 +8,7 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+from isosweep.config.base import replaced
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
@@ -89,7 +89,7 @@ def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths
 def test_a_database_holds_the_studies_of_several_sweeps(
     plan: Plan, paths: SweepPaths, tmp_path: Path
 ) -> None:
-    config = replace(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
+    config = replaced(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
     SearchStudy(plan, paths, config).ask(by_id(plan), [step(plan, 0, 6.4e9)], {})
     assert not paths.search.exists()
     other = SweepPaths(tmp_path / "elsewhere" / "other", tmp_path / "runs")

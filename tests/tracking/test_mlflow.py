@@ -8,12 +8,12 @@ import subprocess
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.store.records import append_warning
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.points import RunStatus
@@ -242,7 +242,7 @@ def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path:
     assert {path.read_text() for path in reports} == {f"of {sweep.root}", f"of {copied.root}"}
     # The copy's is there anew, beside what was copied, and once.
     assert copied.backend().find()
-    copied.config = replace(copied.config, experiment=f"isosweep in {copied.root}")
+    copied.config = replaced(copied.config, experiment=f"isosweep in {copied.root}")
     assert copied.shown().steps("heldout/avg_at_k") == list(EVAL_STEPS)
 
 
@@ -286,7 +286,7 @@ def test_a_server_is_used_over_http(sweep: Sweep, address: str) -> None:
     (sweep.root / "mlflow.db").unlink()
     figure = sweep.root / "frontier.png"
     figure.write_bytes(b"content")
-    sweep.config = replace(sweep.config, uri=address)
+    sweep.config = replaced(sweep.config, uri=address)
     tracker = sweep.tracker(Overview(files=((figure, "figures"),)))
     tracker.sync()
     before = sweep.shown().points

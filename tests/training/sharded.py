@@ -6,13 +6,13 @@ As a program it is a process of test_sharded.py.
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trl
 
+from isosweep.config.base import replaced
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -59,7 +59,7 @@ def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sharded(layout: str, *more: str) -> RunSpec:
     """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
-    return replace(replicated(layout, *more), sharding="fsdp")
+    return replaced(replicated(layout, *more), sharding="fsdp")
 
 
 def replicated(layout: str, *more: str) -> RunSpec:
@@ -67,7 +67,7 @@ def replicated(layout: str, *more: str) -> RunSpec:
     # One process has a problem less to answer, which is a batch less.
     spec = spec_of(*TWO, "task.num_eval_problems=7", *LAYOUTS[layout], *more)
     micro_batch = spec.completions_per_step // spec.devices // 2
-    return replace(spec, micro_batch=micro_batch, evaluation_batch=6)
+    return replaced(spec, micro_batch=micro_batch, evaluation_batch=6)
 
 
 def to_both(spec: RunSpec, root: Path) -> RunPaths:

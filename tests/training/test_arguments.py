@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from isosweep.config.recipe import RecipeConfig
 from isosweep.config.trl import grpo_config_fields, require_known
 from isosweep.errors import SettingError
 from isosweep.training.arguments import engine_arguments, trl_arguments
@@ -113,5 +114,5 @@ def test_trl_knows_every_argument_and_no_setting_of_its_name_is_left_unmarked() 
     for name in arguments:
         with pytest.raises(SettingError, match="isosweep sets this field of GRPOConfig itself"):
             make_config(f"++recipe.trl={{{name}:1}}")
-    shared = {item.name for item in fields(recipe)} & known
+    shared = {*RecipeConfig.model_fields} & known
     assert shared - recipe.for_trl().keys() == OURS

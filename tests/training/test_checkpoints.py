@@ -5,13 +5,13 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.config.checkpoint import CheckpointConfig, Keep
 from isosweep.config.health import HealthConfig
 from isosweep.store.attempts import OvertakenError, Status, claim
@@ -133,7 +133,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run at its first budget: of all its checkpoints the last two are left."""
     run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("stopped"))
-    attempted(run, MILESTONES[:1], saving=replace(OFTEN, keep="all"))
+    attempted(run, MILESTONES[:1], saving=replaced(OFTEN, keep="all"))
     checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
     for step in sorted(checkpoints)[:-2]:
         shutil.rmtree(checkpoints[step])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -104,13 +105,13 @@ def test_evaluation_leaves_randomness_mode_and_parameters_alone(policy: tuple[An
         for at in (0, 16)
     ]
     assert halves[0].successes + halves[1].successes == first.successes
-    assert Evaluator(replace(SPEC, evaluation_batch=3), tokenizer)(model) == first
-    other = replace(SPEC, evaluation=replace(SPEC.evaluation, seed=1))
+    assert Evaluator(replaced(SPEC, evaluation_batch=3), tokenizer)(model) == first
+    other = replaced(SPEC, evaluation=replaced(SPEC.evaluation, seed=1))
     assert Evaluator(other, tokenizer)(model).successes != first.successes
 
 
 def changed(spec: RunSpec, group: str, **values: Any) -> RunSpec:
-    return replace(spec, **{group: replace(getattr(spec, group), **values)})
+    return replaced(spec, **{group: replaced(getattr(spec, group), **values)})
 
 
 def test_what_changes_the_numbers_before_training_and_nothing_else_names_them() -> None:
@@ -118,7 +119,7 @@ def test_what_changes_the_numbers_before_training_and_nothing_else_names_them() 
 
     spec = spec_of()
     same = (
-        *(spec_of(n=8, B=2), replace(spec, seed=3), replace(spec, evaluation_batch=60)),
+        *(spec_of(n=8, B=2), replaced(spec, seed=3), replaced(spec, evaluation_batch=60)),
         *(changed(spec, "recipe", loss_type="grpo", temperature=0.6),),
         *(changed(spec, "model", name="other"), changed(spec, "evaluation", records_per_decade=2)),
     )
@@ -133,13 +134,13 @@ def test_what_changes_the_numbers_before_training_and_nothing_else_names_them() 
         "recipe": ({"lora_rank": 4},),
     }
     others = [changed(spec, group, **each) for group, them in groups.items() for each in them]
-    others += [replace(spec, devices=2), replace(spec, dtype="bfloat16")]
+    others += [replaced(spec, devices=2), replaced(spec, dtype="bfloat16")]
     # Engines that hold as much at once share them, others do not.
     limits: dict[str, Any] = {"vllm_max_num_seqs": 64, "vllm_max_num_batched_tokens": 512}
-    engine = replace(changed(spec, "generation", name="vllm"), **limits)
-    assert base_identity(engine) == base_identity(replace(engine, vllm_share=0.5, seed=3))
-    others += [engine, *(replace(engine, **limits | {limit: 128}) for limit in limits)]
-    others.append(replace(engine, vllm_cache_bytes=128))
+    engine = replaced(changed(spec, "generation", name="vllm"), **limits)
+    assert base_identity(engine) == base_identity(replaced(engine, vllm_share=0.5, seed=3))
+    others += [engine, *(replaced(engine, **limits | {limit: 128}) for limit in limits)]
+    others.append(replaced(engine, vllm_cache_bytes=128))
     assert len({name, *map(base_identity, others)}) == len(others) + 1
 
 

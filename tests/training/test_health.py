@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from isosweep.config.base import replaced
 from isosweep.config.health import HealthConfig
 from isosweep.health import RULES
 from isosweep.store.warnings import HealthWarning
@@ -65,7 +65,7 @@ BROKEN = [
 
 def test_every_rule_is_broken_here_has_its_settings_and_a_row_in_the_docs() -> None:
     assert {rule.name for rule in RULES} == {rule for rule, *_ in BROKEN}
-    settings = {item.name for item in fields(HealthConfig)} - {"name", "window", "stop"}
+    settings = {*HealthConfig.model_fields} - {"name", "window", "stop"}
     assert {name for rule in RULES for name in rule.thresholds} == settings
     assert not [rule.name for rule in RULES if f"\n| `{rule.name}` |" not in PAGE.read_text()]
 
@@ -134,9 +134,9 @@ def test_the_run_ends_by_the_first_rule_of_stop() -> None:
     both = HealthConfig(window=WINDOW, stop=["collapse", "truncation"])
     monitor, (truncation, collapse) = after_health(broken, both)
     assert monitor.verdict == truncation
-    monitor, _ = after_health(broken, replace(both, stop=["collapse"]))
+    monitor, _ = after_health(broken, replaced(both, stop=["collapse"]))
     assert monitor.verdict == collapse
-    monitor, _ = after_health(broken, replace(both, stop=[]))
+    monitor, _ = after_health(broken, replaced(both, stop=[]))
     assert monitor.verdict is None
 
 

@@ -4,13 +4,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -41,7 +41,7 @@ def lagging(lag: int, *overrides: str) -> RunSpec:
 
 def beside(spec: RunSpec) -> RunSpec:
     """The same run, with a generator."""
-    return replace(spec, generation=replace(spec.generation, overlap=True))
+    return replaced(spec, generation=replaced(spec.generation, overlap=True))
 
 
 def work_of(run: RunPaths, budget: float, stuck_after_s: float | None = None) -> Callable[[], Any]:
@@ -161,7 +161,7 @@ def test_seconds_of_a_phase_count_the_devices_that_it_ran_on(
 ) -> None:
     from isosweep.training import ledger
 
-    spec = replace(beside(lagging(1)), devices=3)
+    spec = replaced(beside(lagging(1)), devices=3)
     # Of the generator's block, and of the trainers', which wait from 1 to 4 for the generator.
     clock = iter((0.0, 3.0, 0.0, 1.0, 4.0, 5.0))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))

@@ -4,13 +4,13 @@ Sequences are B groups of n rollouts. `A` are advantages (B x n,), `logp`, `old`
 `entropy` are (B x n, tokens), `mask` says which tokens are the rollout's.
 """
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.plan.spec import RunSpec
 from tests.conftest import in_ci
 from tests.training.builders import spec_of, train, trainer_of
@@ -158,7 +158,7 @@ def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path:
     more = ("recipe.zero_variance=drop", "recipe.max_draws=1", "recipe.planned_draws=1")
     resampled = recipe in ("dapo", "cispo")
     spec = recipe_spec(recipe, "recipe.mini_batches=1", *(more if resampled else ()))
-    spec = replace(spec, micro_batch=N * B // micro_batches)
+    spec = replaced(spec, micro_batch=N * B // micro_batches)
     trainer = trainer_of(spec, tmp_path)
     assert trainer.args.steps_per_generation == micro_batches
     trainer.current_gradient_accumulation_steps = micro_batches
@@ -210,8 +210,8 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     spec = recipe_spec(recipe, *settings, *evaluation, *clip, n=4, problems=8)
     # Of 32 rollouts sixteen mini-batches would be two each, of one problem.
     updates = min(4, spec.recipe.mini_batches)
-    cut = replace(spec.recipe, mini_batches=updates)
-    spec = replace(spec, recipe=cut, micro_batch=32 // updates)
+    cut = replaced(spec.recipe, mini_batches=updates)
+    spec = replaced(spec, recipe=cut, micro_batch=32 // updates)
     trainer = trainer_of(spec, tmp_path)
     evaluate = Evaluator(spec, trainer.processing_class)
     before = sum(evaluate(trainer.model).successes) / 1024

@@ -1,11 +1,11 @@
 """Runs on further evaluation sets, and on mixtures: each set and part is recorded as a main
 evaluation would be, and nothing of training changes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from tests.runs import log_lines, reproducible
@@ -75,7 +75,7 @@ def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
 
     spec = spec_of(SETS)
     assert base_identity(on_sets(spec)["cool"]) == base_identity(spec_of(*COOL))
-    assert base_identity(spec) == base_identity(replace(spec, evaluation=spec_of().evaluation))
+    assert base_identity(spec) == base_identity(replaced(spec, evaluation=spec_of().evaluation))
     stored = (with_sets.root.parent.parent / "evaluations").glob("*.json")
     assert len([*stored]) == 5
 

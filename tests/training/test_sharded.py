@@ -1,11 +1,12 @@
 """FSDP2 on two gloo processes, sampling by transformers: the run that DDP would have been."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.costs.memory import state_bytes
 from isosweep.files import write_json
 from isosweep.models.weights import weights
@@ -54,7 +55,7 @@ def test_each_process_holds_what_is_planned_and_sums_gradients_in_float32(tmp_pa
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     for layout, *found in zip(layouts, *ranks, strict=True):
         config = make_config(*TWO, *LAYOUTS[layout])
-        hardware = replace(config.hardware, device="cuda", sharding="fsdp")
+        hardware = replaced(config.hardware, device="cuda", sharding="fsdp")
         planned = state_bytes(config.model.architecture, config.recipe, hardware)
         for name, most in asdict(planned).items():
             measured = max(rank[name] for rank in found)

@@ -8,11 +8,11 @@ between one and two.
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
@@ -70,12 +70,12 @@ def spec_in(recipe: str, layout: str, generation: str) -> RunSpec:
     if recipe != "mixture":
         small += ("task.num_train_problems=64",)
     spec = spec_of(*devices, *small, *RECIPES[recipe], *more, f"generation={generation}", micro=4)
-    return replace(spec, sharding="fsdp") if layout == "fsdp" else spec
+    return replaced(spec, sharding="fsdp") if layout == "fsdp" else spec
 
 
 def overlapped(run: RunPaths, spec: RunSpec, overlap: bool) -> None:
     """Have the next attempt sample beside the trainer, or in turn."""
-    other = replace(spec, generation=replace(spec.generation, overlap=overlap))
+    other = replaced(spec, generation=replaced(spec.generation, overlap=overlap))
     write_json(run.spec, {"spec": other.to_json()})
 
 

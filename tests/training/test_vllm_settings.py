@@ -1,9 +1,8 @@
 """vLLM's settings and what it needs, as far as they can be checked without vLLM."""
 
-from dataclasses import replace
-
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.costs.flops import head_flops_per_token, prefill_flops
 from isosweep.preflight.machine import missing_vllm
 from isosweep.training.changed import changed
@@ -16,7 +15,7 @@ GPU = ("model=qwen-0.5b", "budget=1e18")
 
 
 def test_seeds_follow_the_step_and_count_calls_within_it() -> None:
-    step, prompts, spec = 5, [[7], [7], [8]], replace(spec_of(), seed=1)
+    step, prompts, spec = 5, [[7], [7], [8]], replaced(spec_of(), seed=1)
     seeds = RunSeeds(spec, 3, lambda: step)
     assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 0, 3), 3)
     assert seeds.of_requests(prompts) == seeds_by_place((0, 1, 5, 1, 3), 3)
@@ -27,7 +26,7 @@ def test_seeds_follow_the_step_and_count_calls_within_it() -> None:
     later = seeds.of_requests(prompts)
     # A process that starts at that step asks for the same.
     assert RunSeeds(spec, 3, lambda: 6).of_requests(prompts) == later
-    assert RunSeeds(replace(spec, seed=2), 3, lambda: 6).of_requests(prompts) != later
+    assert RunSeeds(replaced(spec, seed=2), 3, lambda: 6).of_requests(prompts) != later
 
 
 def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_engines() -> None:
@@ -49,7 +48,7 @@ def test_rollouts_that_wait_and_answers_beside_them_have_seeds_of_any_number_of_
     assert all(0 <= seed < 2**62 for seed in answers)
     # The processes of one engine sample at the places of all of them.
     spec = spec_of("recipe.rollout_lag=1")
-    pairs = replace(spec, generation=replace(spec.generation, name="vllm", tensor_parallel=2))
+    pairs = replaced(spec, generation=replaced(spec.generation, name="vllm", tensor_parallel=2))
     every = [RunSeeds(pairs, process, lambda: 5) for process in range(4)]
     for each in every:
         each.begin(2)
@@ -68,7 +67,7 @@ def test_records_count_a_prompt_n_times_where_no_block_shares_it() -> None:
     spec = spec_of("generation=vllm")
     n, arch = spec.num_generations, spec.model.architecture
     head = head_flops_per_token(arch)
-    for run, length, shared in ((spec, 8, 0), (replace(spec, device="cuda"), 40, 32)):
+    for run, length, shared in ((spec, 8, 0), (replaced(spec, device="cuda"), 40, 32)):
         ledger = Ledger(run)
         ledger.sampled([length] * 16, [7] * 16)
         whole = 16 * float(prefill_flops(arch, length))

@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isosweep.config.base import replaced
 from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
@@ -235,7 +235,7 @@ def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
 
 def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
     attempt = submitted(tmp_path)
-    other = replace(spec(), learning_rate=2 * spec().learning_rate)
+    other = replaced(spec(), learning_rate=2 * spec().learning_rate)
     write_json(attempt.run.spec, {"spec": other.to_json()})
     assert main([str(attempt.path)]) == 1
     status, reason = ended(attempt)

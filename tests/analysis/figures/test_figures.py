@@ -20,6 +20,7 @@ from isosweep.analysis.figures.colors import DARK, SCALE
 from isosweep.analysis.figures.output import page_svg, write_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.config.base import replaced
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import append_record
 from tests.analysis.conftest import CONFIG, Analysed
@@ -218,7 +219,7 @@ def test_a_saturated_sweep_shows_plateau_and_intervals(tmp_path: Path) -> None:
         assert len(bars) == len(LONG)
     assert "n_d, the smallest n that is good enough" in figures["growth"].title
     # Plateau and growth are named for the n that is judged.
-    judged = describe_figures(data, find(data, replace(CONFIG, quantity="best"))).drawn
+    judged = describe_figures(data, find(data, replaced(CONFIG, quantity="best"))).drawn
     labels = lines_by_label(shown(judged["best_n"])[0])
     assert any(label.startswith("plateau of n*") for label in labels)
     assert not any("plateau of n_d" in label for label in labels)

@@ -9,6 +9,7 @@ from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import COURSES, delayed_worlds, planted_worlds
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.simulation.worlds import Batches
+from isosweep.config.base import replaced
 from isosweep.plan.cells import Plan
 from tests.analysis.statistics.planted import BEST
 
@@ -36,7 +37,7 @@ TRUTHS = {
 
 
 def truth(name: str, plan: Plan, margin: float = BEST.margin) -> Truth:
-    return find_truth(PRESETS[name], plan, replace(BEST, margin=margin))
+    return find_truth(PRESETS[name], plan, replaced(BEST, margin=margin))
 
 
 def best_of(world: PlantedWorld) -> Batches:
@@ -66,7 +67,7 @@ def test_verdict_and_rate_follow_from_the_course(nominal: Plan) -> None:
 
 def test_a_bound_or_a_margin_above_the_course_changes_the_verdict(nominal: Plan) -> None:
     tail = PLANTED["slow_tail"]
-    assert find_truth(tail, nominal, replace(BEST, growth_bound=1.2)).verdict == "saturated"
+    assert find_truth(tail, nominal, replaced(BEST, growth_bound=1.2)).verdict == "saturated"
     assert truth("slow_tail", nominal, margin=0.2).verdict == "n does not matter"
 
 

@@ -9,12 +9,13 @@ import numpy as np
 from isosweep.analysis.curves import CellReading, Reading, SweepData
 from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import replaced
 from isosweep.plan.cells import Cell, Plan
 from tests.analysis.sweeps import RewardAt
 
 CONFIG = AnalysisConfig(name="default")
 # Of n*, which most planted courses are of.
-BEST = replace(CONFIG, quantity="best")
+BEST = replaced(CONFIG, quantity="best")
 
 _Value = TypeVar("_Value")
 

@@ -1,6 +1,6 @@
 """Sweeps beside each other, with planted differences."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -47,7 +47,9 @@ def test_a_variant_that_came_less_far_keeps_no_other_from_its_last_budget(slow: 
 
 def test_what_a_reward_is_of_is_said_by_settings_that_change_it(slow: Entry) -> None:
     def differ(value: str, *overrides: str, of_set: str | None = None) -> list[str]:
-        settings = [flattened(asdict(make_config(*overrides, *more))) for more in ((), (value,))]
+        settings = [
+            flattened(make_config(*overrides, *more).model_dump()) for more in ((), (value,))
+        ]
         entries = [replace(slow, settings=each) for each in settings]
         return scored_otherwise(entries, of_set)
 
