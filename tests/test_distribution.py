@@ -68,7 +68,7 @@ def test_every_page_is_in_the_contents_of_the_site() -> None:
     site: Any = OmegaConf.load(ROOT / "mkdocs.yml")
     listed = re.findall(r"\w+\.md", str(site["nav"]))
     assert len(listed) == len(set(listed))
-    made = {"index.md", "settings.md", "contributing.md", "changelog.md"}
+    made = {"index.md", "contributing.md", "changelog.md"}
     assert set(listed) == made | {path.name for path in (ROOT / "docs").glob("*.md")}
 
 
@@ -98,3 +98,14 @@ def test_the_page_of_settings_says_type_default_and_meaning_of_each() -> None:
     assert said["task.kind"] == "`sort`; language model: `math`"
     typed = {"from", "import.columns", "task.custom.directory", "launcher.slurm.partition"}
     assert typed | {"task.code.dataset"} <= said.keys()
+
+
+def test_every_link_leads_to_a_page_of_the_repository() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s#]+)[^)\s]*\)", page.read_text(encoding="utf-8"))
+        if "://" not in link
+    ]
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []

@@ -1,7 +1,6 @@
-"""What of the site is made while it is built: the first page, the settings, the project's files."""
+"""What of the site is made while it is built: the first page, and the project's files."""
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,11 @@ _LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that no file of `docs/` is."""
-    # It lies beside this file, in no package; what is added while hooks are read is taken away.
-    sys.path.insert(0, str(Path(__file__).parent))
-    from settings import settings_page
-
     for source, page in _PAGES.items():
         text = _moved((ROOT / source).read_text())
         # It names every setting and would be found before the page that explains it.
         front = "---\nsearch:\n  exclude: true\n---\n\n" if page == "changelog.md" else ""
         files.append(File.generated(config, page, content=front + text))
-    files.append(File.generated(config, "settings.md", content=settings_page()))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         path = f"notebooks/{notebook.name}"
         files.append(File.generated(config, path, abs_src_path=str(notebook)))

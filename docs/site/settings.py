@@ -1,10 +1,11 @@
-"""The page of all settings, from the dataclasses that check them: name, type, default, meaning."""
+"""The page of all settings, from the classes that check them: `python docs/site/settings.py`."""
 
 import inspect
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -35,6 +36,7 @@ _BOUNDS = {
 }
 _NOT_HERE = object()
 _PAGE = re.compile(r"docs/(\w+)\.md")
+PAGE = Path(__file__).resolve().parent.parent / "settings_reference.md"
 _HEAD = f"""# Settings (reference)
 
 Every setting that a command can name. Type a setting behind the command:
@@ -185,3 +187,7 @@ def _code(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(settings_page(), encoding="utf-8")
