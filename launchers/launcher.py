@@ -1,7 +1,7 @@
 """What a queue is given, what it asks of a launcher, and what it is answered."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -46,26 +46,6 @@ class QueueItem:
             "trust": self.trust,
             "stuck_after_s": self.stuck_after_s,
         }
-
-
-def merged(items: Iterable[QueueItem]) -> list[QueueItem]:
-    """The items, those of one run and equal job settings as one with all their milestones.
-
-    The first of them says which sweep it belongs to.
-    """
-    found: dict[str, QueueItem] = {}
-    for item in items:
-        key = repr((item.run.run_id, item.unit, item.health, item.saving))
-        found[key] = _both(found[key], item) if key in found else item
-    return [*found.values()]
-
-
-def _both(first: QueueItem, second: QueueItem) -> QueueItem:
-    longer = max(first.run, second.run, key=lambda run: run.milestones[-1])
-    milestones = sorted({*first.run.milestones, *second.run.milestones})
-    patience = max(first.stuck_after_s, second.stuck_after_s)
-    run = replace(longer, milestones=tuple(milestones))
-    return replace(first, run=run, stuck_after_s=patience)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from isosweep.files import make_directory
-from isosweep.launchers.launcher import JobState, Launcher, Order, QueueItem, Refused, merged
+from isosweep.launchers.launcher import JobState, Launcher, Order, QueueItem, Refused
 from isosweep.launchers.liveness import Liveness, observe_process
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.patience import LEAST_S
@@ -86,7 +86,7 @@ class _Followed:
 
 
 class RunQueue:
-    """Runs of one or more sweeps that share a launcher. `failed`: runs given up, and why.
+    """Runs of a sweep. `failed`: runs given up, and why.
 
     A run that diverges is done: more tries would end the same way. `notice` is told what a user
     should know, a line each time it changes.
@@ -122,7 +122,7 @@ class RunQueue:
 
         Raises OSError where one cannot be seen; none is added then.
         """
-        for item, attempt in [(item, newest(item.paths)) for item in merged(items)]:
+        for item, attempt in [(item, newest(item.paths)) for item in items]:
             number = attempt.number if attempt else 0
             if self._standing(item, attempt).ended:
                 continue
@@ -239,9 +239,7 @@ class RunQueue:
         """Follow an attempt that this queue did not make; its place here is taken."""
         item = wanted.item
         followed = _Followed(wanted, attempt, attempt.compute.spent(item.unit))
-        # Its place may be taken already, for another item of the same run.
-        taken = any(other.item.run.run_id == item.run.run_id for other in self._active)
-        if self.launcher.places and not (self._is_elsewhere(attempt) or attempt.gone or taken):
+        if self.launcher.places and not (self._is_elsewhere(attempt) or attempt.gone):
             free = self._free_places()
             own = [p for p in free if {*self.launcher.devices(p)} & {*attempt.devices}]
             followed.place = next(iter(own or (() if attempt.devices else free)), None)

@@ -5,7 +5,9 @@ from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
-from isosweep.modes.queues import Queues
+from rich.console import Console
+
+from isosweep.modes.follow import make_queue
 from isosweep.store.attempts import Attempt, begin, newest
 from isosweep.store.paths import RunPaths
 from launching.sweeps import Clock, finish, make_sweep, memory, on_slurm
@@ -93,21 +95,20 @@ def calls_a_minute(live: int, minutes: float) -> Counter[str]:
         slurm = FakeSlurm(directory)
         with patch.dict(os.environ, slurm.environment):
             sweep = make_sweep(directory, live, *on_slurm(Path("none")))
-            cluster = Cluster(slurm, [sweep.paths.run(run_id) for run_id in sweep.run_ids])
-            queues = Queues(print)
-            queues.add([sweep])
-            while any(queue.waiting for queue in queues.all):
-                queues.step()
+            cluster = Cluster(slurm, [sweep.paths.run(run.run_id) for run in sweep.runs])
+            queue = make_queue(sweep, Console())
+            while queue.waiting:
+                queue.step()
             cluster.begin()
             begun, events, before = clock.now, 0, slurm.calls()
             while clock.now < begun + minutes * 60:
-                queues.step()
-                clock.now += queues.pause_s
+                queue.step()
+                clock.now += queue.pause_s
                 if clock.now > begun + (events + 1) * _EVENT_S:
                     events += 1
                     cluster.die() if events % 3 == 0 else cluster.end()
                     cluster.begin()
-            assert len(queues.active) > live - events - 1
+            assert len(queue.active) > live - events - 1
             return slurm.calls() - before
 
 

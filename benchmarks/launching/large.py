@@ -105,10 +105,10 @@ def follow(root: Path, *, drawn: bool) -> str:
     from isosweep.launchers.local import LocalLauncher
     from isosweep.launchers.queue import RunQueue
     from isosweep.modes.display_progress import Progress
-    from isosweep.modes.queues import Sweep
+    from isosweep.modes.follow import DrivenSweep
 
     study, paths = _stored(root)
-    sweep = Sweep(study=study, paths=paths)
+    sweep = DrivenSweep(study=study, paths=paths)
     items = sweep.items()
     live = [item for item in items if _is_live(item.paths)]
     clock = {"now": 0.0}

@@ -10,7 +10,7 @@ from pathlib import Path
 from isosweep.compute import Compute
 from isosweep.config.hydra import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
-from isosweep.modes.queues import Sweep
+from isosweep.modes.follow import DrivenSweep
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Attempt, Status
 
@@ -27,13 +27,13 @@ _SMALL = (
 )
 
 
-def make_sweep(root: Path, runs: int, *overrides: str) -> Sweep:
+def make_sweep(root: Path, runs: int, *overrides: str) -> DrivenSweep:
     """A sweep of `runs` runs, an even number, planned and stored in `root`."""
     seeds = f"grid.seeds={list(range(runs // 2))}"
     study = resolve(config_of([*_SMALL, seeds, f"sweeps_dir={root}", *overrides]))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    return Sweep(study=study, paths=paths)
+    return DrivenSweep(study=study, paths=paths)
 
 
 def on_slurm(worker: Path) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 
 import submitit
+from rich.console import Console
 
-from isosweep.modes.queues import Queues
+from isosweep.modes.follow import make_queue
 from launching.sweeps import KEEP_STATE, ROOT, make_sweep, on_slurm
 from tests.slurm.cluster import SlurmCluster
 
@@ -80,14 +81,13 @@ def compare(
 def _isosweep(worker: Path, jobs: int, directory: Path) -> float:
     sweep = make_sweep(directory, jobs, *on_slurm(worker))
     began = time.perf_counter()
-    queues = Queues(print)
-    queues.add([sweep])
-    while queues.busy:
-        queues.step()
-        time.sleep(queues.pause_s)
+    queue = make_queue(sweep, Console())
+    while queue.busy:
+        queue.step()
+        time.sleep(queue.pause_s)
     seconds = time.perf_counter() - began
-    if queues.failed:
-        raise RuntimeError(next(iter(queues.failed.values())))
+    if queue.failed:
+        raise RuntimeError(next(iter(queue.failed.values())))
     return seconds
 
 

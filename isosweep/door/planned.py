@@ -14,7 +14,7 @@ from isosweep.door.display import markdown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, sweep_paths
-from isosweep.modes.price import described_price, left
+from isosweep.modes.price import described_price, hours_left
 from isosweep.modes.stored import described_cautions, described_findings, places_of
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
@@ -94,16 +94,16 @@ class PlannedSweep:
         study, places = self.study, places_of(self.study)
         plan, evaluation = study.plan, evaluation_of(study)
         seconds = [predicted(run.seconds) for run in plan.runs]
-        hours_left, _ = left([study])
+        left = hours_left(study)
         return Price(
             cells=len(plan.cells),
             rejected=len(plan.rejected),
             runs=len(plan.runs),
             flops=math.fsum(predicted(run.planned_flops) for run in plan.runs),
             device_hours=study.device_hours,
-            device_hours_left=hours_left,
+            device_hours_left=left,
             dollars=plan.pricing.dollars(study.device_hours),
-            dollars_left=plan.pricing.dollars(hours_left),
+            dollars_left=plan.pricing.dollars(left),
             spread=plan.pricing.spread,
             hours=makespan(seconds, places or len(seconds)) / 3600,
             places=places,

@@ -7,6 +7,7 @@ from importlib import import_module
 from rich.console import Console
 
 from isosweep.config.sweep import Mode, SweepConfig
+from isosweep.errors import SettingError
 
 # What is left to do; returns the exit status: 0, 1 if runs failed, 130 after Ctrl-C.
 Action = Callable[[Console], int]
@@ -33,14 +34,30 @@ def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
     """What the jobs of a multirun do, in their order; raises as `prepare` does.
 
     A job that comes after a measurement is made ready when its turn comes, since it is planned
-    with what was measured. The others are agreed to together, before the first one starts.
+    with what was measured.
     """
+    _require_own_names(configs)
     actions: list[Action] = []
     measures = False
     for config in configs:
         actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
         measures |= config.mode == "difficulty"
-    return _launched_together(actions) if len(actions) > 1 else actions
+    return actions
+
+
+def _require_own_names(configs: Sequence[SweepConfig]) -> None:
+    """Raise SettingError where several jobs would make a sweep of one name."""
+    known = set[str]()
+    for config in configs:
+        if config.mode not in ("plan", "run", "launch"):
+            continue
+        for setting in ("name", "sweep_dir"):
+            value = getattr(config, setting)
+            if value in known:
+                rule = "is one directory, and the sweeps of these jobs are several"
+                nearest = f"'{setting}={value}-${{model.name}}', or whatever differs between them"
+                raise SettingError(setting, value, rule, nearest)
+            known |= {value} - {None}
 
 
 def _prepare_and_do(config: SweepConfig, console: Console) -> int:
@@ -70,27 +87,16 @@ def prepare(config: SweepConfig) -> Action:
 
         require_functions(study.variants)
         return partial(plan_sweep, study)
-    from isosweep.modes.run import Launch, show_launch
+    from isosweep.modes.run import launch, show_launch
 
     if config.dry_run:
         return partial(show_launch, study)
+    from isosweep.modes.directory import sweep_paths
     from isosweep.modes.price import require_affordable
     from isosweep.modes.stored import require_room
     from isosweep.preflight.machine import preflight
 
-    require_affordable([study])
+    require_affordable(study)
     preflight(study.config, study.variants)
-    require_room([study])
-    return Launch(studies=(study,), follow=config.mode == "run")
-
-
-def _launched_together(actions: list[Action]) -> list[Action]:
-    """Launches are one, in the place of the first: one question, one queue, one progress."""
-    from isosweep.modes.run import Launch, together
-
-    launches = [action for action in actions if isinstance(action, Launch)]
-    if len(launches) < 2:
-        return actions
-    first = actions.index(launches[0])
-    others = [action for action in actions if not isinstance(action, Launch)]
-    return [*others[:first], together(launches), *others[first:]]
+    require_room(study, sweep_paths(study))
+    return partial(launch, study, follow=config.mode == "run")

@@ -1,9 +1,8 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,7 +10,6 @@ from rich.console import Console
 from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
-from isosweep.errors import SettingError
 from isosweep.launchers.sbatch import site_options
 from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
@@ -39,7 +37,7 @@ from isosweep.words.numbers import duration
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
-    from isosweep.modes.queues import Sweep
+    from isosweep.modes.follow import DrivenSweep
 
 # Runs at once where neither launcher.max_parallel nor this machine says how many: a decision of a
 # search that is made for many runs knows what the ones before have shown.
@@ -107,72 +105,29 @@ def show_launch(study: Study, console: Console) -> int:
     return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Launch:
-    """Sweeps about to be launched together, and followed to their end, or left (`follow`)."""
+def launch(study: Study, console: Console, *, follow: bool) -> int:
+    """Store and show the plan, ask, and launch; returns 0, 1 if runs failed, or INTERRUPTED.
 
-    studies: tuple[Study, ...]
-    follow: bool
-
-    def __call__(self, console: Console) -> int:
-        """Store and show the plans, ask, and launch; returns 0, 1 if runs failed, or INTERRUPTED.
-
-        All of them are shown before it is asked, once. A sweep that was launched before keeps its
-        settings until then, and while another process follows it.
-        """
-        from isosweep.modes.follow import follow_sweeps, launch_sweeps
-
-        sweeps = [_sweep(study, stored_plan(study, console)) for study in self.studies]
-        show_site(self.studies[0].config, console)
-        if confirm(self.studies, console) == INTERRUPTED:
-            return INTERRUPTED
-        for sweep in sweeps:
-            if living_driver(sweep.paths.drivers) is None:
-                store_plan(sweep.study, sweep.paths, places_of(sweep.study), launches=True)
-        return (follow_sweeps if self.follow else launch_sweeps)(sweeps, console)
-
-
-def together(launches: Sequence[Launch]) -> Launch:
-    """One launch of all: their runs share places and devices, and none waits for another's end.
-
-    Raises SettingError where they exceed a limit of device-hours or dollars, or the room on the
-    disk, together, are one sweep whose runs are to be chosen in two ways, or have one name.
+    A sweep that was launched before keeps its settings until then, and while another process
+    follows it.
     """
-    studies = tuple(study for launch in launches for study in launch.studies)
-    _require_one_plan(studies)
-    require_affordable(studies)
-    require_room(studies)
-    return Launch(studies=studies, follow=any(launch.follow for launch in launches))
+    from isosweep.modes.follow import follow_sweep, launch_sweep
 
-
-def _require_one_plan(studies: Sequence[Study]) -> None:
-    """Raise SettingError where one directory has several plans, or ways to choose its runs."""
-    first: dict[Path, Study] = {}
-    for study in studies:
-        root = sweep_paths(study).root
-        known = first.setdefault(root, study)
-        if known.config.search != study.config.search:
-            rule = (
-                f"these jobs are one sweep, {root}, and differ in nothing but how its runs are "
-                "chosen"
-            )
-            names = f"{known.config.search.name},{study.config.search.name}"
-            nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
-            raise SettingError("search", names, rule, nearest)
-        if known.plan.plan_id != study.plan.plan_id:
-            setting = "sweep_dir" if study.config.name is None else "name"
-            given = getattr(study.config, setting)
-            rule = "is one directory, and the sweeps of these jobs are several"
-            nearest = f"'{setting}={given}-${{model.name}}', or whatever differs between them"
-            raise SettingError(setting, given, rule, nearest)
+    sweep = _driven(study, stored_plan(study, console))
+    show_site(study.config, console)
+    if confirm(study, console) == INTERRUPTED:
+        return INTERRUPTED
+    if living_driver(sweep.paths.drivers) is None:
+        store_plan(study, sweep.paths, places_of(study), launches=True)
+    return (follow_sweep if follow else launch_sweep)(sweep, console)
 
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:
-    """Finish a stored sweep with the settings that it holds; returns as `Launch` does.
+    """Finish a stored sweep with the settings that it holds; returns as `launch` does.
 
     Whether it is asked, and settings of the launcher that are given, are this command's to say.
     """
-    from isosweep.modes.follow import follow_sweeps
+    from isosweep.modes.follow import follow_sweep
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)
@@ -188,18 +143,18 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     if (missing := missing_address(launcher.on_finish or "")) is not None:
         warn(console, missing)
     study = replace(sweep.study(), config=asked)
-    require_affordable([study])
+    require_affordable(study)
     preflight(study.config, study.variants)
-    require_room([study], sweep.paths)
+    require_room(study, sweep.paths)
     require_sets(study, sweep.paths)
     show_site(study.config, console)
     warn(console, *described_losses(study, sweep.paths))
-    if confirm([study], console) == INTERRUPTED:
+    if confirm(study, console) == INTERRUPTED:
         return INTERRUPTED
-    left = {} if config.retry_failed else failed_for_good(study, sweep.paths)
-    if left:
-        say(console, f"{len(left)} runs failed for good; retry_failed=true tries them again")
-    return follow_sweeps([_sweep(study, sweep.paths, left)], console)
+    given_up = {} if config.retry_failed else failed_for_good(study, sweep.paths)
+    if given_up:
+        say(console, f"{len(given_up)} runs failed for good; retry_failed=true tries them again")
+    return follow_sweep(_driven(study, sweep.paths, given_up), console)
 
 
 def _require_trusted(config: "SweepConfig", console: Console) -> None:
@@ -232,12 +187,14 @@ def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
     }
 
 
-def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
-    from isosweep.modes.queues import Sweep
+def _driven(
+    study: Study, paths: SweepPaths, given_up: Mapping[str, str] | None = None
+) -> "DrivenSweep":
+    from isosweep.modes.follow import DrivenSweep
 
     search = None
     if study.config.search.searches:
         from isosweep.search.asking import Search
 
         search = Search(study.plan, paths, study.config, places_of(study) or _PLACES)
-    return Sweep(study=study, paths=paths, left=left or {}, search=search)
+    return DrivenSweep(study=study, paths=paths, given_up=given_up or {}, search=search)

@@ -218,17 +218,9 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
             )
 
 
-def require_room(studies: Sequence[Study], paths: SweepPaths | None = None) -> None:
-    """Raise SettingError where the disk has no room for the checkpoints of all the runs to come.
-    `paths`: of a single one, if known."""
-    together: dict[Path, list[tuple[Study, SweepPaths]]] = defaultdict(list)
-    for study in studies:
-        own = paths or sweep_paths(study)
-        together[own.runs].append((study, own))
-    for group in together.values():
-        alike = [study for study, _ in group]
-        every = {run.run_id for study in alike for run in study.plan.runs}
-        require_disk(alike, group[0][1], max(places_of(study) or len(every) for study in alike))
+def require_room(study: Study, paths: SweepPaths) -> None:
+    """Raise SettingError where the disk has no room for the checkpoints of the runs to come."""
+    require_disk(study, paths, places_of(study) or len(study.plan.runs))
 
 
 def store_runs(study: Study, paths: SweepPaths) -> None:

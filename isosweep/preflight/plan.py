@@ -70,40 +70,38 @@ def require_search(study: Study) -> None:
         require_storage(config.storage)
 
 
-def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> None:
-    """Raise SettingError where the checkpoints that are to come of the sweeps, whose runs are in
-    one directory, find no room, with `places` runs at once.
+def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
+    """Raise SettingError where the checkpoints that are to come of the sweep find no room, with
+    `places` runs at once.
 
-    A run counts once, by what it takes beyond what it has there already; one that has ended takes
-    no more.
+    A run counts by what it takes beyond what it has there already; one that has ended takes no
+    more.
     """
-    further: dict[str, RunBytes] = {}
+    further: list[RunBytes] = []
     largest = 0.0
-    for study in studies:
-        unit, stop = study.plan.budget_unit, study.config.health.stop
-        for run in study.plan.runs:
-            files = paths.run(run.run_id)
-            if not run_standing(run, newest(files), unit, stop).ended:
-                there, other = complete_bytes(files), further.get(run.run_id)
-                # The one that it goes on from stays until the next is complete.
-                most = max(
-                    run.checkpoints_peak_bytes,
-                    WHILE_RUNNING * run.checkpoint_bytes if there else 0.0,
-                )
-                running = max(0.0, most - there)
-                kept = max(0.0, run.checkpoints_kept_bytes - there)
-                if other is None or (running, kept) > (other.running, other.kept):
-                    further[run.run_id] = RunBytes(running=running, kept=kept)
-                largest = max(largest, run.checkpoint_bytes)
+    unit, stop = study.plan.budget_unit, study.config.health.stop
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        if run_standing(run, newest(files), unit, stop).ended:
+            continue
+        there = complete_bytes(files)
+        # The one that it goes on from stays until the next is complete.
+        most = max(
+            run.checkpoints_peak_bytes,
+            WHILE_RUNNING * run.checkpoint_bytes if there else 0.0,
+        )
+        kept = max(0.0, run.checkpoints_kept_bytes - there)
+        further.append(RunBytes(running=max(0.0, most - there), kept=kept))
+        largest = max(largest, run.checkpoint_bytes)
     free = free_bytes(paths.runs)
     places = min(places, len(further))
-    peak = peak_bytes(list(further.values()), places)
+    peak = peak_bytes(further, places)
     if peak <= free:
         return
-    keep = "/".join(dict.fromkeys(study.config.checkpoint.keep for study in studies))
     rule = (
         f"has {size(free)} free, and the checkpoints of {len(further)} runs, {places} at once, "
-        f"take up to {size(peak)} more (checkpoint.keep={keep}: {size(largest)} each)"
+        f"take up to {size(peak)} more (checkpoint.keep={study.config.checkpoint.keep}: "
+        f"{size(largest)} each)"
     )
     nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
     raise SettingError("sweeps_dir", paths.runs.parent, rule, nearest)

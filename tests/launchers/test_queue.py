@@ -163,15 +163,6 @@ def test_an_attempt_whose_submitter_died_is_looked_for(known: bool, tmp_path: Pa
     assert launcher.submitted == ([] if known else [run.run_id])
 
 
-def test_a_run_that_sweeps_want_by_other_rules_is_another_job_after_the_first(
-    tmp_path: Path,
-) -> None:
-    first, lenient = items_of(tmp_path), items_of(tmp_path, health=HealthConfig(stop=[]))
-    launcher = FakeLauncher(diverges)
-    follow(queue_of([*first, *lenient], launcher, retries=0))
-    assert sorted(launcher.submitted) == sorted(2 * [item.run.run_id for item in first])
-
-
 def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None:
     # As Slurm, which has cancelled the job, though scancel got no answer.
     cancelled = Observed(

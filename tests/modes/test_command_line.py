@@ -107,7 +107,7 @@ def test_a_multirun_ends_with_the_status_of_its_worst_job(tmp_path: Path) -> Non
 
 
 def test_sweeps_of_a_multirun_cannot_share_a_name(tmp_path: Path) -> None:
-    jobs = ("-m", *SMALL, "grid.seeds=[0],[1]", "name=mine", "confirm=true")
+    jobs = ("-m", *SMALL, "grid.seeds=[0],[1]", "name=mine")
     said = refused(*jobs, cwd=tmp_path)
     assert "name=mine: is one directory, and the sweeps of these jobs are several" in said
     assert not (tmp_path / "sweeps" / "mine").exists()

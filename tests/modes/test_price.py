@@ -14,8 +14,7 @@ import pytest
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
-from isosweep.modes.dispatch import prepare_all
-from isosweep.modes.price import NotConfirmedError, confirm, left, require_affordable
+from isosweep.modes.price import NotConfirmedError, confirm, hours_left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from isosweep.store.attempts import Status
@@ -55,19 +54,14 @@ def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("isosweep.modes.price.is_terminal", lambda stream: True)
     shown = console()
     monkeypatch.setattr(shown, "input", lambda *_, **__: "y")
-    assert confirm([study(*DEAR)], shown) == 0
+    assert confirm(study(*DEAR), shown) == 0
     monkeypatch.setattr(shown, "input", lambda *_, **__: "n")
     with pytest.raises(NotConfirmedError, match="nothing was launched"):
-        confirm([study(*DEAR)], shown)
+        confirm(study(*DEAR), shown)
 
 
 def study(*overrides: str) -> Study:
     return resolve(make_config(*overrides))
-
-
-def hours_left(*studies: Study) -> float:
-    hours, _ = left(studies)
-    return hours
 
 
 def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
@@ -76,7 +70,7 @@ def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
     said = []
     for asked in (dear, (*SMALL, "budget=1e10"), (*dear, "confirm=true"), unlimited):
         shown = console()
-        assert confirm([study(*asked)], shown) == 0
+        assert confirm(study(*asked), shown) == 0
         said.append(printed(shown))
     assert re.fullmatch(
         r"a predicted device time of \d+ h \(\d+ to \d+\), more than launcher.confirm_above=100; "
@@ -103,29 +97,9 @@ LIMIT = "launcher.max_device_hours"
 def test_a_limit_is_refused_with_one_that_would_do() -> None:
     rule = rf"{LIMIT}=0.001: the rest of the plan is predicted to take a device time of "
     with pytest.raises(SettingError, match=rule) as caught:
-        require_affordable([study(*LLM, "budget=1e19", f"{LIMIT}=0.001")])
+        require_affordable(study(*LLM, "budget=1e19", f"{LIMIT}=0.001"))
     offer, *_ = caught.value.nearest.split(", or ")
-    require_affordable([study(*LLM, "budget=1e19", offer)])
-
-
-def test_jobs_of_several_prices_have_hours_and_no_dollars() -> None:
-    cheap = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=1", "grid.seeds=[0]")
-    dear = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=4", "grid.seeds=[1]")
-    hours, pricing = left([cheap, dear])
-    assert hours == pytest.approx(hours_left(cheap) + hours_left(dear))
-    assert pricing.dollars_per_hour is None
-
-
-def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
-    common = (*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}")
-    limit = f"launcher.max_device_hours={hours_left(study(*common)) * 1.5}"
-    jobs = [make_config(*common, f"grid.seeds=[{seed}]", limit) for seed in (0, 1)]
-    for job in jobs:
-        prepare_all([job])
-    with pytest.raises(
-        SettingError, match=r"the 2 jobs is predicted to take a device time of .* or fewer jobs$"
-    ):
-        prepare_all(jobs)
+    require_affordable(study(*LLM, "budget=1e19", offer))
 
 
 def test_a_search_is_priced_by_the_dearest_that_it_may_choose(tmp_path: Path) -> None:

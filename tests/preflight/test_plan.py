@@ -9,7 +9,6 @@ import pytest
 from isosweep.errors import SettingError
 from isosweep.files import read_json, write_json
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.run import Launch, together
 from isosweep.modes.stored import require_room
 from isosweep.plan.study import Study, resolve
 from isosweep.preflight.plan import require_search
@@ -30,13 +29,13 @@ def study_in(root: Path, *overrides: str) -> Study:
     return resolve(make_config(*QWEN, f"sweeps_dir={root / 'sweeps'}", *overrides))
 
 
-def refusal(free: float, root: Path, *jobs: tuple[str, ...]) -> str:
-    """What is said of jobs with so many bytes free; nothing: they find room."""
-    studies = [study_in(root, *job) for job in jobs or ((),)]
+def refusal(free: float, root: Path, *overrides: str) -> str:
+    """What is said of a sweep with so many bytes free; nothing: it finds room."""
+    study = study_in(root, *overrides)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, free))
         try:
-            require_room(studies)
+            require_room(study, sweep_paths(study))
         except SettingError as error:
             return str(error)
     return ""
@@ -51,14 +50,7 @@ def test_the_checkpoints_find_room_or_are_refused_with_how_much_they_take(tmp_pa
     assert rule in refused
     assert refused.endswith("works: sweeps_dir=DIRECTORY on a disk with 648 GB free")
     for fewer in ("launcher.max_parallel=5", "checkpoint.keep=weights"):
-        assert not refusal(600e9, tmp_path, (fewer,))
-
-
-def test_jobs_of_a_multirun_find_room_together_and_share_their_runs(tmp_path: Path) -> None:
-    # Other budgets of the same runs.
-    assert not refusal(660e9, tmp_path, (), ("budget=2e20",))
-    said = refusal(660e9, tmp_path, (), ("grid.seeds=[1]",))
-    assert "54 runs, 8 at once, take up to 1.15 TB" in said
+        assert not refusal(600e9, tmp_path, fewer)
 
 
 def with_checkpoint(run: RunPaths, size: float) -> None:
@@ -92,9 +84,9 @@ def test_a_run_takes_what_it_has_not_there_already_and_nothing_once_it_has_ended
     assert not refusal(280e9, tmp_path)
     # Of runs that plan a single checkpoint the one that is there stays until that is written.
     once = ("checkpoint.min_interval_s=1e6", "checkpoint.max_interval_s=1e6")
-    assert "27 runs, 8 at once, take up to 278 GB more" in refusal(270e9, tmp_path, once)
+    assert "27 runs, 8 at once, take up to 278 GB more" in refusal(270e9, tmp_path, *once)
     # With fewer left of each than is there, nothing is counted on before it is free.
-    assert "take up to " in refusal(140e9, tmp_path, ("checkpoint.keep=none",))
+    assert "take up to " in refusal(140e9, tmp_path, "checkpoint.keep=none")
     ended(sweep, 26)
     assert "26 runs, 8 at once, take " in refusal(150e9, tmp_path)
 
@@ -126,14 +118,3 @@ def test_what_a_search_cannot_use_is_refused(overrides: tuple[str, ...], said: s
         return
     with pytest.raises(SettingError, match=said):
         require_search(study)
-
-
-def test_one_sweep_is_not_searched_in_two_ways_by_one_command(tmp_path: Path) -> None:
-    here = f"sweeps_dir={tmp_path}"
-    one, two = (
-        Launch(studies=(resolve(make_config(*SEARCH, here, more)),), follow=True)
-        for more in ("search=frontier", "search=optuna")
-    )
-    together([one, one])
-    with pytest.raises(SettingError, match=r"^search=frontier,optuna: these jobs are one sweep, "):
-        together([one, two])

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from isosweep.errors import StorageError
 from isosweep.modes.directory import store_plan, sweep_paths
-from isosweep.modes.queues import Sweep
+from isosweep.modes.follow import DrivenSweep
 from isosweep.plan.study import resolve
 from isosweep.search import frontier
 from isosweep.search.asking import Search
@@ -141,10 +141,10 @@ def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) ->
     storage = f"search.storage='sqlite:///{tmp_path}/search.db'"
     study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}", storage))
     search = opened(tmp_path, storage, places=1)
-    sweep = Sweep(study=study, paths=sweep_paths(study), search=search)
+    sweep = DrivenSweep(study=study, paths=sweep_paths(study), search=search)
     database = sqlite3.connect(tmp_path / "search.db")
     database.execute("drop table trials")
     database.commit()
     database.close()
     with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep_dir="):
-        sweep.ask({}, Console())
+        sweep.next_runs({}, Console())

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from isosweep.errors import StorageError
 from isosweep.modes.directory import sweep_paths
-from isosweep.modes.queues import Sweep
+from isosweep.modes.follow import DrivenSweep
 from isosweep.plan.study import resolve
 from tests.conftest import make_config, missing
 from tests.search.test_asking import SEARCH, ids, opened
@@ -76,8 +76,8 @@ def test_a_search_in_postgresql_goes_on_in_another_process_and_names_a_server_th
     assert [(run.num_generations, run.milestones) for run in again.runs] == [(2, (6.4e9,))]
 
     study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}", storage))
-    sweep = Sweep(study=study, paths=sweep_paths(study), search=again)
+    sweep = DrivenSweep(study=study, paths=sweep_paths(study), search=again)
     postgres.stop()
     again._next_look = 0.0
     with pytest.raises(StorageError, match=r"studies.* Go on with: .* mode=resume sweep_dir="):
-        sweep.ask({}, Console())
+        sweep.next_runs({}, Console())

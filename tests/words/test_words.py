@@ -59,9 +59,8 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             *words.lines("plan", "evaluation", EVALUATION, 20),
             *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
-            *words.lines("plan", "left", 2130.0, pricing, 1),
-            *words.lines("plan", "left", 2130.0, pricing, 2),
-            *words.lines("plan", "above", 2130.0, pricing, 2, "max_device_hours", 1000.0),
+            *words.lines("plan", "left", 2130.0, pricing),
+            *words.lines("plan", "above", 2130.0, pricing, "max_device_hours", 1000.0),
         ],
         "recommend": [
             line
