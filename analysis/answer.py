@@ -405,22 +405,12 @@ class GoOn:
 
 @dataclass(frozen=True, kw_only=True)
 class AddN:
-    """Add an n beside those of the grid, or why no grid takes it."""
+    """Add an n beside those of the grid."""
 
     n: AtLeastOne
     """The n."""
     settings: dict[str, list[int]]
-    """Settings of `grid` that take it, by name; empty where none do."""
-    kept_out: str = ""
-    """What keeps it out."""
-    runs: Count = 0
-    """Runs that it adds to each of the variants."""
-    share: NotNegative = 0.0
-    """Compute that it adds, as a share of the plan's."""
-    device_hours: NotNegative = 0.0
-    """Device time that it adds to each of the variants."""
-    variants: bool = False
-    """Whether there are several variants."""
+    """Settings of `grid` with it, by name; empty where the grid's rules keep it out."""
     end: OpenEnd | None = None
     """Where the n that is judged may lie, which it would show."""
     kind: Literal["add n"] = "add n"

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -70,11 +70,11 @@ _DONE = 0.98
 @dataclass(frozen=True, kw_only=True)
 class Advice:
     """What a plan says of making its answer surer. `lacks`: what any verdict takes that it has not;
-    `further`: how an n joins the grid; `problems`: the setting of so many held-out ones, None where
-    the task has not as many; `sweep`: the setting `from` of mode=next."""
+    `further`: settings of the grid with an n added; `problems`: the setting of so many held-out
+    ones, None where the task has not as many; `sweep`: the setting `from` of mode=next."""
 
     lacks: tuple[Lack, ...] = ()
-    further: Callable[[int], AddN] | None = None
+    further: Callable[[int], dict[str, list[int]]] | None = None
     problems: Callable[[int], str | None] | None = None
     sweep: str | None = None
 
@@ -436,7 +436,8 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
     if end is not None and end.kind == "missing":
         found.append(GoOn(n=end.n, budget=findings.frontier.budgets[-1].budget))
     elif end is not None and end.further is not None and advice.further is not None:
-        found.append(replace(advice.further(end.further), end=end))
+        settings = advice.further(end.further)
+        found.append(AddN(n=end.further, settings=settings, end=end))
     if (more := _more_problems(findings, advice)) is not None:
         found.append(more)
     if advice.lacks:

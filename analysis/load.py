@@ -64,7 +64,8 @@ def load_sweep(
     `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer
     different questions, so they are never mixed. `metric`, `compute_axis`, `difficulty` and
     `evaluation_set`: see `AnalysisConfig`, whose `readings_per_decade` and `decades` are `ladder`.
-    `part`: the plan to read instead, some of this one's runs and budgets; a run ends at its last.
+    `part`: the plan to read instead, with some of this one's runs and budgets or with more; a run
+    ends at its last.
     Runs without records are data: their curves are empty and their cells missing. Raises
     RecordError when there is no plan, or it lacks what its format promises; SettingError where no
     problem is of that difficulty, and no record has that set.
@@ -76,7 +77,7 @@ def load_sweep(
         raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
     ends = {run.run_id: run.milestones[-1] for run in plan.runs}
     plan = plan if part is None else part(plan)
-    cut = {run.run_id for run in plan.runs if run.milestones[-1] < ends[run.run_id]}
+    cut = {run.run_id for run in plan.runs if run.milestones[-1] < ends.get(run.run_id, 0.0)}
     problems: list[str] = []
     if isinstance(read := document.get("imported"), dict):
         problems += words.lines("import", "notes", read["notes"], plan.budget_unit)

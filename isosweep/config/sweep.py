@@ -165,7 +165,7 @@ class SweepConfig(Settings):
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add
     runs; words of different kinds must all match."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status`, `cancel`, `clean`, `next` and `recommend` print."""
+    """What modes print but those that plan and train: words, or one JSON document."""
     lines: PositiveInt = 200
     """Last lines of its logs that `mode=status` prints where `runs` chooses one run."""
     retry_failed: bool = False

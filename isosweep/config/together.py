@@ -38,13 +38,15 @@ _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "runs": (("status", "cancel"), ""),
     "lines": (("status",), ""),
     "retry_failed": (("resume",), "mode=resume retry_failed=true"),
-    "format": (("status", "cancel", "clean", "next", "recommend"), "format=text"),
+    "format": (
+        ("status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
+        "format=text",
+    ),
 }
 # Files that hold what modes without a document for programs print.
 _DOCUMENTS = {
     "plan": "plan.json in the sweep's directory",
-    "compare": "analysis/comparison.json of the comparison",
-    **dict.fromkeys(("analyse", "run", "resume"), "analysis/answer.json in the sweep's directory"),
+    **dict.fromkeys(("run", "resume"), "analysis/answer.json in the sweep's directory"),
 }
 
 

@@ -1,90 +1,107 @@
-"""`mode=analyse`: what records say, on the terminal and as a report."""
+"""`mode=analyse`: what a sweep's records say; `mode=compare`: several sweeps side by side."""
 
+import hashlib
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from os.path import relpath
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
 from isosweep import words
 from isosweep.config.base import replaced
+from isosweep.config.grid import GridConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.modes.directory import StoredSweep, stored_sweep
+from isosweep.files import JsonObject, to_json
+from isosweep.modes.directory import StoredSweep, named_sweeps, stored_sweep
 from isosweep.modes.display_search import stored_course
-from isosweep.modes.further import further_n
-from isosweep.modes.terminal import say, typed
+from isosweep.modes.terminal import aligned, progress_console, say, show_json, typed
 from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
+from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths
+from isosweep.words.numbers import short
 
 if TYPE_CHECKING:
     from isosweep.analysis.conclude import Advice
+    from isosweep.analysis.statistics.compare import Comparison
     from isosweep.analysis.statistics.entries import Entry
+
+# Raised when a field of a document goes or changes its meaning; fields may be added.
+VERSION: Final = 1
+# Sentences of a comparison's summary that are printed, doubts first; the report has all.
+_SENTENCES = 5
+# An analysis takes about so many seconds for the figures of a variant, and for a run, on one core
+# of a laptop.
+_FIGURES_S, _RUN_S = 15.0, 0.1
 
 
 def analyse_stored(config: SweepConfig, console: Console) -> int:
     """Analyse a stored sweep as this command asks, and bring its tracking up to date; returns 0."""
-    sweep = stored_sweep(config)
-    # What is asked of the records is this command's to say, not the sweep's.
-    tracking = asked_tracking(config, sweep.config)
-    settings = replaced(sweep.config, analysis=config.analysis, tracking=tracking)
-    asked = replace(sweep, config=settings)
-    _require_writable(sweep)
-    analyse_sweep(asked, console)
-    catch_up(asked, console)
-    return 0
-
-
-def _require_writable(sweep: StoredSweep) -> None:
-    """Raise SettingError where this user may only read the sweep."""
-    root, analysis = sweep.paths.root, sweep.paths.analysis
-    place = analysis if analysis.exists() else root
+    stored = stored_sweep(config)
+    told = progress_console(config, console)
+    tracking = asked_tracking(config, stored.config)
+    settings = replaced(stored.config, analysis=config.analysis, tracking=tracking)
+    sweep = replace(stored, config=settings)
+    root, place = sweep.paths.root, sweep.paths.analysis
+    place = place if place.exists() else root
     if not os.access(place, os.W_OK):
         rule = f"its analysis is written into {place}, which you may only read"
         nearest = f"isosweep.open({str(root)!r}) in Python, which analyses and writes nothing"
         raise SettingError("sweep_dir", root, rule, nearest)
+    variants = analyse_sweep(sweep, told)
+    catch_up(sweep, told)
+    if config.format == "json":
+        named = {"version": VERSION, "sweep": sweep.name, "sweep_dir": str(root)}
+        show_json(console, {**named, "variants": variants})
+    return 0
 
 
-def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
-    """Analyse every variant as the settings of `analysis` say, and set them side by side."""
+def analyse_sweep(sweep: StoredSweep, console: Console) -> list[JsonObject]:
+    """Analyse every variant as the settings of `analysis` say, and set them side by side; return
+    the values of `grid.axes`, the answer and the report's path of each."""
     from isosweep.analysis.conclude import Advice
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
-    seconds = analysis_seconds(len(plan.runs), len(plan.axes))
-    say(console, words.line("terminal", "analysing", len(plan.runs), seconds))
+    _say_beginning([sweep], console)
     course, named = stored_course(sweep), typed("from", sweep.reference)
     entries: list[Entry] = []
-    reports: dict[str, str] = {}
+    variants: list[JsonObject] = []
     for axes in plan.axes:
         view = config.analysis.view(axes)
         if view:
             say(console, "", f"{view}:")
         own = plan.of_axes(axes)
-        # What was trained elsewhere cannot be priced here.
-        priced = own.runs and sweep.kind == "planned"
-        unpriced = Advice(sweep=named) if own.runs else None
-        advice = _advice(own, config, named) if priced else unpriced
+        advice = Advice(sweep=named) if own.runs else None
+        if own.runs and sweep.kind == "planned":
+            advice = advice_on(own, config, named)
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         document = analysis.answer.document()
         say(console, *words.lines("terminal", "analysis", document, analysis.report))
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
-        reports[entries[-1].name] = str(analysis.report)
+        variants.append({"axes": axes, "answer": document, "report": str(analysis.report)})
     if len(entries) > 1:
-        _side_by_side(config, entries, reports, paths, console)
+        target = replace(paths, view=config.analysis.view({}))
+        reports = [Path(each["report"]) for each in variants]
+        _set_side_by_side(entries, reports, target, config, "variant", console)
+    return variants
 
 
-def analysis_seconds(runs: int, variants: int) -> float:
-    """About how long an analysis takes: 15 s a variant for figures, 0.1 s a run, on one core of a
-    laptop. Seconds."""
-    return 15.0 * variants + 0.1 * runs
+def _say_beginning(sweeps: Sequence[StoredSweep], console: Console) -> None:
+    runs = sum(len(sweep.plan.runs) for sweep in sweeps)
+    variants = sum(len(sweep.plan.axes) for sweep in sweeps)
+    seconds = _FIGURES_S * variants + _RUN_S * runs
+    say(console, words.line("terminal", "analysing", runs, seconds))
 
 
-def _advice(plan: Plan, config: SweepConfig, sweep: str) -> "Advice":
-    """What makes the answer of one variant's `plan` surer; `sweep`: as `from` names it."""
+def advice_on(plan: Plan, config: SweepConfig, sweep: str) -> "Advice":
+    """Return what makes the answer of one variant's `plan` surer; `sweep`: the setting that names
+    the sweep, as it is typed."""
     from isosweep.analysis.conclude import Advice
     from isosweep.analysis.outlook import lacks_of, more_problems
 
@@ -92,27 +109,101 @@ def _advice(plan: Plan, config: SweepConfig, sweep: str) -> "Advice":
     main = config.analysis.evaluation_set is None
     return Advice(
         lacks=lacks_of(plan, config),
-        further=lambda n: further_n(plan, config, n),
+        further=lambda n: settings_with(config.grid, n),
         problems=(lambda count: more_problems(config, count)) if main else None,
         sweep=sweep,
     )
 
 
-def _side_by_side(
+def settings_with(grid: GridConfig, n: int) -> dict[str, Any]:
+    """Return the settings of `grid` with `n` added, and where n x B is fixed the B that go with it;
+    none where the grid has `n` already, so that its rules keep it out."""
+    if n in grid.num_generations:
+        return {}
+    settings = {"num_generations": sorted({*grid.num_generations, n})}
+    batches = {each // n for each in grid.completions_per_step or () if each % n == 0}
+    if not batches <= set(grid.problems_per_batch):
+        settings["problems_per_batch"] = sorted({*grid.problems_per_batch, *batches})
+    return settings
+
+
+def compare_sweeps(config: SweepConfig, console: Console) -> int:
+    """Compare the sweeps of `from`; returns 0. Raises SettingError where they cannot be."""
+    from isosweep.analysis.load import load_view
+    from isosweep.analysis.statistics.entries import Entry, sweep_labels
+    from isosweep.analysis.statistics.findings import find
+
+    named, told = named_sweeps(config), progress_console(config, console)
+    names, sweeps = zip(*named, strict=True)
+    once = len({sweep.paths.root.resolve() for sweep in sweeps}) == len(sweeps)
+    if sum(len(sweep.plan.axes) for sweep in sweeps) < 2 or not once:
+        rule = "a comparison needs two sweeps, each named once"
+        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
+    _say_beginning(sweeps, told)
+    loaded = [
+        [load_view(sweep.paths, config.analysis, axes) for axes in sweep.plan.axes]
+        for sweep in sweeps
+    ]
+    if len(units := sorted({data.plan.budget_unit for own in loaded for data in own})) > 1:
+        rule = f"the sweeps' budgets are in {' and '.join(units)}"
+        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
+    labels = sweep_labels(names, [own[0].config_document for own in loaded])
+    entries = [
+        Entry.of_variant(axes, data, find(data, config.analysis), sweep=label)
+        for sweep, label, own in zip(sweeps, labels, loaded, strict=True)
+        for axes, data in zip(sweep.plan.axes, own, strict=True)
+    ]
+    digest = hashlib.sha256("|".join(names).encode()).hexdigest()[:8]
+    root = Path(config.sweeps_dir).absolute() / f"{COMPARISON}{digest}"
+    target = SweepPaths(root, root.parent / RUNS)
+    reports = [
+        replace(sweep.paths, view=config.analysis.view(axes)).report
+        for sweep in sweeps
+        for axes in sweep.plan.axes
+    ]
+    comparison = _set_side_by_side(entries, reports, target, config, "sweep", told)
+    if config.format == "json":
+        where = {label: str(sweep.paths.root) for label, sweep in zip(labels, sweeps, strict=True)}
+        document = {"version": VERSION, "sweeps": where, "report": str(target.report)}
+        show_json(console, document | {"comparison": to_json(asdict(comparison))})
+    return 0
+
+
+def _set_side_by_side(
+    entries: "Sequence[Entry]",
+    reports: Sequence[Path],
+    target: SweepPaths,
     config: SweepConfig,
-    entries: "list[Entry]",
-    reports: dict[str, str],
-    paths: SweepPaths,
+    kind: Any,
     console: Console,
-) -> None:
-    """One report over all variants, in the place of the one that a sweep without axes has."""
+) -> "Comparison":
+    """Compare the entries, write that into `target`, and print each at the largest budget that most
+    have reached. `reports`: the entries' own pages; `kind`: sweep or variant."""
     from isosweep.analysis.pages.comparison import summarise, write_comparison
     from isosweep.analysis.statistics.compare import compare
 
-    target = replace(paths, view=config.analysis.view({}))
-    comparison = compare(entries, config.analysis, "variant")
-    own = {name: relpath(report, target.analysis) for name, report in reports.items()}
+    comparison = compare(entries, config.analysis, kind)
+    pages = {
+        entry.name: relpath(page, target.analysis)
+        for entry, page in zip(entries, reports, strict=True)
+        if page.exists()
+    }
     formats, width = config.analysis.formats, config.analysis.figure_width
-    write_comparison(comparison, entries, target, formats, reports=own, width=width)
-    say(console, *summarise(comparison))
-    say(console, f"variants side by side: {target.report}")
+    write_comparison(comparison, entries, target, formats, reports=pages, width=width)
+    say(console, *summarise(comparison)[:_SENTENCES])
+    reached = [at.budget for at in comparison.frontiers]
+    last = max(set(reached), key=lambda budget: (reached.count(budget), budget), default=None)
+    rows = [("verdict", "n", "B", "n*", "reward", "better", kind)]
+    for at in comparison.frontiers:
+        if at.budget == last:
+            ends = "" if at.interval is None else " ({:.3f} to {:.3f})".format(*at.interval)
+            n_star = "" if at.n_star is None else at.n_star.words
+            better = "" if at.better is None else f"{at.better:.0%}"
+            best = (str(at.best_n), str(at.best_batch), n_star, f"{at.reward:.3f}{ends}", better)
+            rows.append((comparison.verdicts[at.entry], *best, at.entry))
+    if last is not None:
+        say(console, f"best of each at {short(last)} {comparison.unit}; n*: the best n")
+        say(console, *aligned(rows, left=len(rows[0])))
+        say(console, "better: probability that the reward lies above the first one's")
+    say(console, f"side by side, at all budgets: {target.report}")
+    return comparison

@@ -22,8 +22,8 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "dashboard": ("dashboard", "show_dashboard"),
     "difficulty": ("difficulty", "measure_difficulty"),
     "analyse": ("analyse", "analyse_stored"),
-    "compare": ("compare", "compare_sweeps"),
-    "next": ("proposal", "propose_next"),
+    "compare": ("analyse", "compare_sweeps"),
+    "next": ("next", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
     "import": ("importing", "import_runs"),
 }

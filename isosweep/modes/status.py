@@ -84,8 +84,7 @@ def listed_sweep(root: Path) -> JsonObject:
         search = stored_search(sweep)
         runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
         tally, driver = Tally.of(runs, sweep.collapsed()), driver_of(sweep.paths.drivers)
-        answers = sorted(sweep.paths.analysis.rglob("answer.json"))
-        verdicts = dict.fromkeys((read_json(path) or {})["verdict"] for path in answers)
+        verdict = _verdict(sweep)
     except (IsosweepError, OSError, ValueError, KeyError) as error:
         return listed | {"fault": str(error)}
     return listed | {
@@ -96,9 +95,15 @@ def listed_sweep(root: Path) -> JsonObject:
         "budget_unit": sweep.plan.budget_unit,
         "counts": {each.value: count for each, count in tally.counts.items()},
         "collapsed": tally.collapsed,
-        "verdict": ", ".join(verdicts) or None,
+        "verdict": verdict,
         "followed_by": who(driver) if driver else None,
     }
+
+
+def _verdict(sweep: StoredSweep) -> str | None:
+    """The verdict of the sweep's analysis, of every variant's where they differ; None before it."""
+    answers = sorted(sweep.paths.analysis.rglob("answer.json"))
+    return ", ".join(dict.fromkeys((read_json(path) or {})["verdict"] for path in answers)) or None
 
 
 def _described(sweep: JsonObject) -> str:
@@ -194,6 +199,7 @@ def status_document(
         "budget_unit": sweep.plan.budget_unit,
         "counts": {standing.value: number for standing, number in counted.counts.items()},
         "collapsed": counted.collapsed,
+        "verdict": _verdict(sweep),
         "driver": _driver(driver) if driver else None,
         "unanswered": unanswered,
         "unanswered_runs": count,

@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from isosweep.config.sweep import SweepConfig
+
 # Control characters of ASCII and Latin-1 but for tab and newline, which begin what a terminal obeys
 # (ECMA-48); separators of lines, and marks that turn the order of what follows (Unicode, TR9).
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -68,3 +70,9 @@ class Terminal(Console):
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control else Segment(printable(text), style)
+
+
+def progress_console(config: SweepConfig, console: Console) -> Console:
+    """Return where a command says what it does: `console`, or standard error where that is to hold
+    a document alone (`format=json`)."""
+    return console if config.format == "text" else Terminal(stderr=True, highlight=False)

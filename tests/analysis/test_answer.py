@@ -57,7 +57,7 @@ from tests.analysis.sweeps import (
 )
 
 LACKS = (Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]"),)
-SEEDS = Advice(lacks=LACKS, further=lambda n: AddN(n=n, settings={"num_generations": [n]}))
+SEEDS = Advice(lacks=LACKS, further=lambda n: {"num_generations": [n]})
 
 
 def use_of(answer: Answer) -> Use:

@@ -11,7 +11,7 @@ from isosweep.analysis.outlook import (
     outlook_of_variants,
 )
 from isosweep.config.base import replaced
-from isosweep.modes.analyse import _advice
+from isosweep.modes.analyse import advice_on
 from isosweep.plan.study import resolve
 from tests.conftest import make_config, plan_of
 
@@ -78,8 +78,8 @@ def test_what_the_table_does_not_cover_is_said() -> None:
 
 def test_problems_of_a_further_set_are_not_asked_for() -> None:
     study = resolve(make_config())
-    assert _advice(study.plan, study.config, "from=s").problems is not None
+    assert advice_on(study.plan, study.config, "from=s").problems is not None
     of_set = replaced(
         study.config, analysis=replaced(study.config.analysis, evaluation_set="other")
     )
-    assert _advice(study.plan, of_set, "from=s").problems is None
+    assert advice_on(study.plan, of_set, "from=s").problems is None

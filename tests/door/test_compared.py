@@ -9,7 +9,7 @@ import isosweep
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import read_json, to_json, write_json
-from isosweep.modes.compare import compare_sweeps
+from isosweep.modes.analyse import compare_sweeps
 from tests.analysis.sweeps import REWARD, RewardAt, make_plan, peaked, write_sweep
 from tests.conftest import make_config
 from tests.modes.looked_after import terminal

@@ -1,23 +1,20 @@
 """What `mode=next` proposes is planned as it would be; one n more is offered, or kept out."""
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isosweep import words
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
-from isosweep.modes.analyse import analyse_sweep
+from isosweep.modes.analyse import analyse_sweep, settings_with
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.further import further_n
-from isosweep.modes.proposal import propose_next
-from isosweep.plan.cells import PlannedRun, predicted
+from isosweep.modes.next import propose_next
+from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
-from tests.conftest import SMALL, make_config, plan_of
+from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import printed, terminal
 from tests.modes.sweeps import recorded
 
@@ -104,53 +101,17 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
     of = (f"from=[{name}]", "search.max_compute=1e12")
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
-    offer = words.line("answer", "add_n", step, sweep.plan.pricing)
-    assert f"first add n = 32: {offer}" in said(tmp_path, *of)
+    assert "first add n = 32: grid.num_generations=[4,8,16,32] (" in said(tmp_path, *of)
     (variant,) = proposed(tmp_path, *of)["variants"]
-    assert variant["first"] == {**step, "end": None}
+    assert variant["first"] == {"n": 32, "settings": step["settings"]}
     assert {step["num_generations"] for step in variant["steps"]} == {32}
 
 
-GRID = ("budget=[4e10,8e10]", "grid.num_generations=[4,8,16]", "grid.problems_per_batch=[4]")
-
-
-def offered(n: int, *overrides: str) -> str:
-    config = make_config(*GRID, *overrides)
-    plan = plan_of(config)
-    return words.line("answer", "add_n", further_n(plan, config, n), plan.pricing)
-
-
-@pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
-def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: str) -> None:
-    config = make_config(*GRID)
-    own = plan_of(config)
-    added = further_n(own, config, n)
-    typed, said = f"grid.num_generations={grid}", words.line("answer", "add_n", added, own.pricing)
-    assert said.startswith(f"{typed} (3 runs, 33% more compute, ")
-    wide = plan_of(make_config(*GRID[:1], *GRID[2:], typed))
-    hours = [math.fsum(predicted(run.seconds) for run in plan.runs) / 3600 for plan in (own, wide)]
-    assert added.device_hours == pytest.approx(hours[1] - hours[0])
-    ids = {run.run_id for run in own.runs}
-    assert ids < {run.run_id for run in wide.runs}
-    assert len(wide.runs) == len(own.runs) + 3
-
-
-def test_where_n_x_b_is_fixed_the_batch_comes_with_it() -> None:
-    fixed = ("grid.problems_per_batch=[4,8,16]", "grid.completions_per_step=[64]")
-    assert offered(32, *fixed).startswith(
-        "grid.num_generations=[4,8,16,32] grid.problems_per_batch=[2,4,8,16] (3 runs, "
-    )
-
-
-@pytest.mark.parametrize(
-    ("setting", "rule"),
-    [
-        ("grid.max_completions_per_step=64", "grid.max_completions_per_step"),
-        ("grid.min_steps=60", "grid.min_steps"),
-    ],
-)
-def test_what_keeps_an_n_out_is_named(setting: str, rule: str) -> None:
-    said = offered(32, setting)
-    assert said.startswith(f"n = 32, which {rule} keeps out at ")
-    # Asked for already, and left out: no more use.
-    assert offered(32, setting, "grid.num_generations=[4,8,16,32]") == said
+def test_what_is_offered_brings_its_batch_where_n_x_b_is_fixed() -> None:
+    grid = make_config(
+        *("grid.num_generations=[4,8,16]", "grid.problems_per_batch=[4,8,16]"),
+        "grid.completions_per_step=[64]",
+    ).grid
+    settings = {"num_generations": [4, 8, 16, 32], "problems_per_batch": [2, 4, 8, 16]}
+    assert settings_with(grid, 32) == settings
+    assert settings_with(grid, 8) == {}

@@ -32,7 +32,7 @@ from tests.modes.looked_after import (
     terminal,
 )
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "looking_after.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "json.md"
 PENDING = JobState(status="pending", reason="Priority")
 RUNNING = JobState(status="running")
 LOST = JobState(status="gone", reason="NODE_FAIL", outcome=Status.LOST)

@@ -159,9 +159,6 @@ STEPS = (
     kinds.AddN(
         n=128,
         settings={"num_generations": [64, 128]},
-        runs=3,
-        share=0.33,
-        device_hours=4.5,
         end=END,
     ),
     kinds.MoreProblems(
