@@ -17,7 +17,7 @@ from isosweep.analysis.simulation.findable import (
     sweeps_of_an_entry,
 )
 from isosweep.config.base import replaced
-from isosweep.config.evaluation_sets import on_all
+from isosweep.config.evaluation import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import Study, resolve

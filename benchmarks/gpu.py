@@ -38,8 +38,8 @@ import numpy as np
 from frame import Goal, UsageError, benchmark
 
 from isosweep.compute import Compute
+from isosweep.config.compose import config_of
 from isosweep.config.hardware import HardwareConfig
-from isosweep.config.hydra import config_of
 from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes

@@ -42,7 +42,7 @@ OPTIONS = {
 LEFT_OUT = 5
 WORK = """
 import sys
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import HealthConfig
 from isosweep.training.attempt import train_unsubmitted
 from isosweep.training.session import TrainRun
 train_unsubmitted(TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig()))

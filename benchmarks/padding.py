@@ -22,7 +22,7 @@ import torch
 from frame import Goal, benchmark
 from trl import GRPOTrainer
 
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.models.weights import weights
 from isosweep.plan.spec import run_spec
 from isosweep.training.assembly import make_trainer

@@ -23,9 +23,9 @@ from types import ModuleType
 
 from frame import Goal, benchmark
 
+from isosweep.config.compose import config_of
 from isosweep.config.hardware import PHASES
-from isosweep.config.health import HealthConfig
-from isosweep.config.hydra import config_of
+from isosweep.config.study import HealthConfig
 from isosweep.files import write_json
 from isosweep.plan.calibration import measured_times, planned_times
 from isosweep.plan.cells import predicted

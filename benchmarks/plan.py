@@ -18,7 +18,7 @@ from pathlib import Path
 
 from frame import Goal, benchmark
 
-from isosweep.config.hydra import declared_nodes
+from isosweep.config.compose import declared_nodes
 
 GOALS = {
     "seconds": Goal("seconds for 1e6 candidates", "at most", 1.0),
@@ -33,7 +33,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 # Every candidate has its own (n, B, budget): one seed, so that none is a copy of another.
 PLAN = """
 import resource, sys, time
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.config.axes import combinations
 from isosweep.plan.enumerate import enumerate_candidates
 

@@ -21,7 +21,7 @@ from frame import Goal, benchmark, number, table
 from scipy.optimize import least_squares
 
 from isosweep.config.axes import combinations
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.activations import training_bytes
 from isosweep.costs.efficiency import FITTED, Efficiency, Fitted, efficiency

@@ -20,7 +20,7 @@ from ways import question, revealed
 
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
-from isosweep.config.search import SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.plan.cells import Plan
 from isosweep.search.candidates import open_runs, standings, start
 from isosweep.search.frontier import decide

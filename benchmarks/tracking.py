@@ -17,8 +17,7 @@ from pathlib import Path
 from frame import Goal, benchmark
 
 from isosweep.compute import Compute
-from isosweep.config.health import HealthConfig
-from isosweep.config.tracking import TrackingConfig
+from isosweep.config.study import HealthConfig, TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.attempts import Status, claim
 from isosweep.store.paths import RunPaths, SweepPaths

@@ -28,7 +28,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.simulation.sweep import analysed_sweep
 from isosweep.analysis.simulation.worlds import World
-from isosweep.config.search import SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.candidates import Question, standings
 from isosweep.search.frontier import decide

@@ -31,8 +31,8 @@ from typing import Any
 
 from frame import Goal, benchmark
 
-from isosweep.config.health import HealthConfig
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
+from isosweep.config.study import HealthConfig
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
@@ -65,7 +65,7 @@ stamps = [("python, numpy, isosweep", time.time())]
 def stamp(part, result=None):
     stamps.append((part, time.time()))
     return result
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import HealthConfig
 from isosweep.training.attempt import train_unsubmitted
 from isosweep.training.session import TrainRun, lean_imports
 stamps[0] = ("python, numpy, isosweep", time.time())

@@ -27,8 +27,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from isosweep.config.choices import FILE
-from isosweep.config.hydra import (
+from isosweep.config.compose import (
+    FILE,
     UNCOMPOSED,
     config_directory,
     from_hydra,
@@ -37,9 +37,8 @@ from isosweep.config.hydra import (
     require_public,
 )
 from isosweep.config.overrides import quoted
-from isosweep.config.secrets import addresses, hidden, without_tokens
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.trust import add_command
+from isosweep.config.trust import add_command, addresses, hidden, without_tokens
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output

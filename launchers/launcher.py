@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from isosweep.compute import BudgetUnit
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import CheckpointConfig, HealthConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.attempts import Attempt, LauncherName, Status

@@ -13,7 +13,7 @@ from pathlib import Path
 from submitit import SlurmExecutor
 
 from isosweep.commands import call
-from isosweep.config.slurm import SlurmConfig
+from isosweep.config.launcher import SlurmConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import require_own
 from isosweep.costs.host import host_bytes

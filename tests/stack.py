@@ -4,7 +4,7 @@ The default config is composed as well, of which most commands differ by a few s
 """
 
 import isosweep.launchers.preloaded  # noqa: F401
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from tests.composing import composed_once
 
 with composed_once():

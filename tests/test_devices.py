@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import HealthConfig
 from isosweep.devices import (
     CUDA,
     HIP,

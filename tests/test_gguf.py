@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isosweep import gguf as room
 from isosweep.config.base import replaced
-from isosweep.config.model_files import read_model
+from isosweep.config.model import read_model
 from isosweep.errors import SettingError
 from isosweep.gguf import convert, gguf_digest, packaged_file
 from isosweep.models.weights import content_identity, missing_weights

@@ -10,7 +10,7 @@ from isosweep.analysis.records import Ending, make_curve
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import Evaluated, Seed, simulate_records
 from isosweep.analysis.simulation.worlds import World
-from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.study import AnalysisConfig
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
@@ -70,7 +70,7 @@ def wide_config(*overrides: str) -> "SweepConfig":
     """Settings of a sweep to simulate, whatever it would cost."""
     from hydra import compose, initialize_config_dir
 
-    from isosweep.config.hydra import config_directory, from_hydra
+    from isosweep.config.compose import config_directory, from_hydra
 
     wide = (
         *("model=qwen-0.5b", "grid.tolerance=0.05", "grid.max_epochs=1e6", "grid.max_steps=1e9"),

@@ -146,7 +146,7 @@ def follow(root: Path, *, drawn: bool) -> str:
 
 def _stored(root: Path) -> tuple[Any, Any]:
     """The stored sweep's study and files."""
-    from isosweep.config.hydra import config_of
+    from isosweep.config.compose import config_of
     from isosweep.modes.directory import stored_sweep
 
     sweep = stored_sweep(config_of([f"sweep_dir={root}"]))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from isosweep.compute import Compute
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.follow import DrivenSweep
 from isosweep.plan.study import resolve

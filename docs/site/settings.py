@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from isosweep.config.base import Settings, group_in, meanings
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 

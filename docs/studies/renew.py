@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.config.base import Settings
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.files import to_json
 from isosweep.modes.directory import read_sweep
 from isosweep.plan.cells import Cell, PlannedRun

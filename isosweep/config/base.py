@@ -1,22 +1,151 @@
-"""The base of every group of settings: a frozen pydantic model, and the errors of its values.
+"""The base of every group of settings: frozen pydantic models, types of values, and errors.
 
-Types, choices, bounds and defaults are on the fields; `_check` refuses only what several
-fields must be together.
+Besides the types here, a plain `str`, `bool`, `float`, `Literal` or group is checked as it is: text
+is no number, true is no number, and a whole number is taken for a `float`. A validator of one field
+raises ValueError with the rule that is broken. `_check` of a group refuses what several fields must
+be together.
 """
 
 import ast
+import difflib
 import inspect
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from annotated_types import Ge, Gt, Le
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
-from isosweep.config.choices import meant
-from isosweep.config.variants import AXIS_GROUPS
 from isosweep.errors import SettingError
+from isosweep.reserved import is_beside_sweeps
+
+_V = TypeVar("_V")
+
+
+class MistypedError(ValueError):
+    """What a value breaks, and `nearest`, as it would be typed."""
+
+    def __init__(self, rule: str, nearest: str) -> None:
+        super().__init__(rule)
+        self.nearest = nearest
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _seeds(value: Any) -> Any:
+    if isinstance(value, list):
+        return value
+    rule = "must be a list of seeds: a number may be one seed, or how many"
+    raise MistypedError(rule, seed_lists(value))
+
+
+def seed_lists(value: object) -> str:
+    """Both lists of seeds that a number may mean."""
+    text = str(value)
+    if not text.isdigit() or not 0 < int(text) <= 20:
+        return "grid.seeds=[0,1,2]"
+    listed = ",".join(map(str, range(int(text))))
+    return f"grid.seeds=[{listed}] for {text} seeds, or grid.seeds=[{text}] for seed {text}"
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    if not values:
+        raise ValueError("lists no value")
+    if len(set(values)) < len(values):
+        raise ValueError("lists a value twice")
+    return values
+
+
+def or_empty(value: Any) -> Any:
+    """A dictionary, which null stands for: Hydra refuses names that are not in one already."""
+    return {} if value is None else value
+
+
+# Names of files have 255 bytes at most, and what is written beside a sweep adds to its own.
+_LONGEST = 100
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{_LONGEST - 1}}}")
+
+
+def _directory_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(
+            f"must begin with a letter or digit and go on with these, `.`, `_` and `-`, "
+            f"{_LONGEST} at most"
+        )
+    if is_beside_sweeps(value):
+        raise MistypedError("is the name of a file of isosweep's own", f"name=my-{value}")
+    return value
+
+
+# A sweep's name, which is that of its directory.
+DirectoryName = Annotated[str, AfterValidator(_directory_name)]
+# A whole number; 8.0 is one.
+Whole = Annotated[int, BeforeValidator(_whole)]
+PositiveInt = Annotated[Whole, Gt(0)]
+NonNegativeInt = Annotated[Whole, Ge(0)]
+Positive = Annotated[float, AllowInfNan(False), Gt(0)]
+NonNegative = Annotated[float, AllowInfNan(False), Ge(0)]
+# Above 0, at most 1.
+Share = Annotated[float, Gt(0), Le(1)]
+
+# A list; a single value is a list of one.
+Listed = Annotated[list[_V], BeforeValidator(_listed)]
+# A list of one value or more, none of which comes twice.
+Distinct = Annotated[Listed[_V], AfterValidator(_distinct)]
+# Values of `Distinct` that have to be in a list.
+Seeds = Annotated[Distinct[_V], BeforeValidator(_seeds)]
+
+
+# Of difflib's ratio: below the first nothing is alike, and above the second it is a slip.
+_ALIKE, SLIP = 0.5, 0.75
+
+
+def close(word: str, choices: Sequence[str], most: int) -> list[str]:
+    """At most `most` of `choices`: those that look most like `word` or begin with it, the likest
+    first, or the first ones where none does."""
+    written = {choice.casefold(): choice for choice in choices}
+    word = word.casefold()
+    begun = [each for each in written if word and each.startswith(word)]
+    likest = [
+        *difflib.get_close_matches(word, written, n=most, cutoff=_ALIKE),
+        *difflib.get_close_matches(word, begun, n=most, cutoff=0.0),
+    ]
+    return [written[each] for each in dict.fromkeys(likest)][:most] or list(choices[:most])
+
+
+def meant(word: str, choices: Sequence[str], shown: str = "{}") -> str:
+    """The one of `choices` that `word` is most likely a slip for, as `shown`; "" if none is."""
+    written = {choice.casefold(): choice for choice in reversed(choices)}
+    # Letters that have changed places are the slip that difflib rates too low.
+    swapped = [each for each in written if sorted(each) == sorted(word.casefold())]
+    likest = swapped or difflib.get_close_matches(word.casefold(), written, n=1, cutoff=SLIP)
+    return shown.format(written[likest[0]]) if likest else ""
+
+
+def one_of(setting: str, value: str, choices: Sequence[str]) -> None:
+    """Raise SettingError unless `value` is among `choices`, which are only known while running."""
+    if value not in choices:
+        rule = f"must be one of {', '.join(choices)}"
+        raise SettingError(setting, value, rule, meant(value, choices, f"{setting}={{}}"))
+
+
+# Groups whose settings, and whose choices, may differ between the runs of a sweep.
+AXIS_GROUPS = ("model", "task", "recipe", "evaluation", "generation")
 
 
 class Settings(BaseModel):

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.variants import flattened
+from isosweep.config.axes import flattened
 
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (
@@ -67,7 +67,7 @@ def _composed(overrides: tuple[str, ...]) -> dict[str, object] | None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from isosweep.config.hydra import packaged
+    from isosweep.config.compose import packaged
 
     try:
         with packaged():

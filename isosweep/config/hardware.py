@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Lt
 
-from isosweep.config.base import Settings
-from isosweep.config.values import NonNegative, Positive, PositiveInt, Share
+from isosweep.config.base import NonNegative, Positive, PositiveInt, Settings, Share
 from isosweep.errors import SettingError
 
 Device = Literal["cpu", "cuda"]

@@ -1,25 +1,123 @@
-"""How a GRPO step is taken."""
+"""How a GRPO step is taken, and what samples the rollouts."""
 
+import ast
+import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from isosweep.config.base import Settings
-from isosweep.config.identity import OUTSIDE, Identity
-from isosweep.config.own_function import OwnFunction, import_path
-from isosweep.config.trl import require_free
-from isosweep.config.values import (
+from isosweep.config.base import (
     NonNegative,
     NonNegativeInt,
     Positive,
     PositiveInt,
+    Settings,
     Share,
     Whole,
+    meant,
     or_empty,
 )
+from isosweep.config.identity import OUTSIDE, Identity
+from isosweep.config.model import Architecture
+from isosweep.config.own_function import OwnFunction, import_path
 from isosweep.errors import SettingError
+
+# Fields that follow from settings, with the setting, and fields that nobody sets.
+_DECIDED = {
+    "seed": "grid.seeds",
+    "loss_type": "recipe.loss_type",
+    "learning_rate": "recipe.learning_rate",
+    "num_generations": "grid.num_generations",
+    "generation_batch_size": "grid.problems_per_batch",
+    "per_device_train_batch_size": "recipe.micro_batch",
+    "gradient_accumulation_steps": "recipe.mini_batches",
+    "steps_per_generation": "recipe.mini_batches",
+    "max_completion_length": "task.max_completion_tokens",
+    "max_steps": "budget",
+    "num_train_epochs": "budget",
+    "reward_weights": "recipe.reward_scale",
+    "chat_template_kwargs": "model.chat_template_kwargs",
+    "generation_kwargs": "generation.stop",
+    "use_vllm": "generation",
+    "vllm_enable_sleep_mode": "generation.sleep",
+    "vllm_tensor_parallel_size": "generation.tensor_parallel",
+    "vllm_importance_sampling_correction": "generation.importance_sampling_correction",
+    "bf16": "hardware.dtype",
+    "fp16": "hardware.dtype",
+    "gradient_checkpointing": "hardware.gradient_checkpointing",
+    "optim": "hardware.optimizer",
+    "use_cpu": "hardware.device",
+    "fsdp": "hardware.sharding",
+    # What is sampled: by our sampler, or with vLLM alike.
+    **dict.fromkeys(("top_k", "min_p", "repetition_penalty", "cache_implementation"), ""),
+    # What lies in no checkpoint, so that a resumed run would be another one.
+    **dict.fromkeys(("sync_ref_model", "use_adaptive_entropy"), ""),
+    **dict.fromkeys(("model_init_kwargs", "trust_remote_code", "shuffle_dataset"), ""),
+    **dict.fromkeys(("remove_unused_columns", "pad_to_multiple_of", "num_generations_eval"), ""),
+    **dict.fromkeys(("output_dir", "report_to", "disable_tqdm", "run_name", "project"), ""),
+    **dict.fromkeys(("ignore_data_skip", "auto_find_batch_size", "resume_from_checkpoint"), ""),
+    **dict.fromkeys(("accelerator_config", "deepspeed", "local_rank", "restore_callback"), ""),
+    **dict.fromkeys(("full_determinism", "use_liger_kernel", "tf32", "jit_mode_eval"), ""),
+}
+# Beginnings of fields that say how is logged, saved, evaluated, loaded and shared.
+_DECIDED_GROUPS = (
+    *("log_", "logging_", "save_", "eval_", "hub_", "push_to_", "dataloader_", "data_", "do_"),
+    *("ddp_", "fsdp_", "torch_compile", "lr_scheduler", "warmup_ratio", "per_device_eval"),
+    *("vllm_", "use_transformers_", "transformers_", "include_", "metric_", "load_best_"),
+)
+
+
+def require_free(fields: Mapping[str, Any], ours: Mapping[str, str]) -> None:
+    """Raise SettingError where isosweep decides one of the `fields` itself; `ours`: settings by the
+    field that they are."""
+    for name, value in fields.items():
+        setting = ours.get(name, _DECIDED.get(name))
+        if setting is None and not name.startswith(_DECIDED_GROUPS):
+            continue
+        rule = "isosweep sets this field of GRPOConfig itself"
+        raise SettingError(
+            f"recipe.trl.{name}", value, f"{rule}, by {setting}" if setting else rule
+        )
+
+
+def require_known(fields: Mapping[str, Any]) -> None:
+    """Raise SettingError where this machine has a TRL, which lacks one of the `fields`."""
+    known = grpo_config_fields() if fields else frozenset()
+    for name, value in fields.items():
+        if known and name not in known:
+            free = [each for each in known if each not in _DECIDED]
+            nearest = meant(name, free, f"recipe.trl.{{}}={value}")
+            rule = "the installed TRL's GRPOConfig has no such field"
+            raise SettingError(f"recipe.trl.{name}", value, rule, nearest)
+
+
+@cache
+def grpo_config_fields() -> frozenset[str]:
+    """Names of GRPOConfig's fields; none where TRL is not installed."""
+    files = {
+        "trl": ("trainer/grpo_config.py", "trainer/base_config.py"),
+        "transformers": ("training_args.py",),
+    }
+    names: set[str] = set()
+    for package, sources in files.items():
+        found = importlib.util.find_spec(package)
+        if found is None or found.origin is None:
+            return frozenset()
+        for source in sources:
+            tree = ast.parse((Path(found.origin).parent / source).read_text(encoding="utf-8"))
+            for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+                names |= {
+                    item.target.id
+                    for item in kind.body
+                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+                }
+    return frozenset(names)
+
 
 # TRL's `bnpo` normalises by the local batch, so cells would not be comparable.
 TRL_LOSSES = ("grpo", "dr_grpo", "dapo", "cispo", "sapo", "vespo", "luspo")
@@ -224,3 +322,72 @@ def _names_for_trl(kind: Any) -> dict[str, str]:
         for mark in item.metadata
         if isinstance(mark, ForTRL)
     }
+
+
+Backend = Literal["transformers", "vllm"]
+
+# vLLM pads the vocabulary to a multiple of it (model_executor/layers/vocab_parallel_embedding.py).
+_VOCABULARY_PADDING = 64
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    """A list of texts, as YAML and JSON have it, as a tuple."""
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise ValueError("must be a list of texts, like ['5']: a digit has quotes")
+    return tuple(value)
+
+
+class GenerationConfig(Settings, group="generation"):
+    """How rollouts and held-out answers are sampled."""
+
+    name: Backend
+    """The library."""
+    prefix_sharing: bool = False
+    """Read a problem's prompt once for its n rollouts (in evaluation, for its k answers)."""
+    importance_sampling_correction: bool = False
+    """Compute log-probabilities again in the trainer, and correct the loss for the sampler's
+    numerical differences."""
+    stop: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    """Further texts that end an answer, one token each, in training and evaluation. Without one, a
+    base model goes on to the limit."""
+    # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
+    sleep: Annotated[bool, OUTSIDE] = False
+    """vLLM frees its memory during updates."""
+    tensor_parallel: PositiveInt = 1
+    """Devices of one vLLM engine."""
+    # Where rollouts that wait are sampled changes nothing sampled.
+    overlap: Annotated[bool, OUTSIDE] = False
+    """Sample the next rollouts in a second process while this generation is trained on, on the last
+    device of `hardware.devices_per_run`, or on a further core of a CPU; needs
+    `recipe.rollout_lag` of 1 or more."""
+
+    def _check(self) -> None:
+        if "" in self.stop or len({*self.stop}) < len(self.stop):
+            raise self._refused("stop", "has an empty text, or one twice")
+        for name in ("importance_sampling_correction", "sleep"):
+            if self.name != "vllm" and getattr(self, name):
+                raise self._refused(name, "only generation=vllm does that")
+        if self.name != "vllm" and self.tensor_parallel > 1:
+            raise self._refused("tensor_parallel", "above 1, only generation=vllm does that")
+
+    def sampling_devices(self, training: int) -> int:
+        """Devices that sample, where `training` devices train."""
+        return 1 if self.overlap else training
+
+    def _refused(self, name: str, rule: str) -> SettingError:
+        return SettingError(f"generation.{name}", getattr(self, name), rule)
+
+
+def splits(arch: Architecture, size: int) -> bool:
+    """Whether vLLM can spread the model over `size` devices.
+
+    Heads, MLP and the padded vocabulary are divided; key and value heads are divided, or
+    repeated where there are fewer (QKVParallelLinear, model_executor/layers/linear.py, vLLM 0.31).
+    """
+    kv_heads, padding = arch.num_kv_heads, _VOCABULARY_PADDING
+    divided = [arch.num_heads, max(kv_heads, size), -(-arch.vocab_size // padding) * padding]
+    if arch.num_moe_layers < arch.num_layers:
+        divided.append(arch.intermediate_size)
+    if arch.num_moe_layers:
+        divided.append(arch.expert_intermediate_size)
+    return all(width % size == 0 for width in divided) and max(kv_heads, size) % kv_heads == 0

@@ -1,22 +1,214 @@
-"""The settings of a task: what every kind has, and one nested group for each kind."""
+"""The problems: what every kind of task has, a group for each kind, mixtures, data files."""
 
+import hashlib
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from pydantic import AfterValidator
 
-from isosweep.config.base import Settings, load, replaced
-from isosweep.config.difficulty import parse_difficulty
+from isosweep.config.base import Distinct, Positive, PositiveInt, Settings, Whole, load, replaced
+from isosweep.config.base import Share as ScoreShare
 from isosweep.config.identity import OUTSIDE, Identity, identity
-from isosweep.config.mixture import MixtureConfig, apportioned, of_part
 from isosweep.config.own_function import import_path
-from isosweep.config.rows import CodeConfig, MathConfig, RowsConfig
-from isosweep.config.values import Distinct, Positive, PositiveInt, Whole
-from isosweep.config.values import Share as ScoreShare
 from isosweep.errors import SettingError
+
+# IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
+# hard problems the extremely hard ones were never solved. `medium` and `solved` are ours: what lies
+# between, and above 0.9. No rate is in none.
+DIFFICULTIES = {
+    "solved": (math.nextafter(0.9, 1.0), 1.0),
+    "very_easy": (0.6, 0.9),
+    "easy": (0.3, 0.6),
+    "medium": (0.0625, 0.3),
+    "hard": (0.0, 0.0625),
+    "extremely_hard": (0.0, 0.0),
+}
+
+
+def parse_difficulty(value: Any) -> tuple[float, float]:
+    """The range of success rates that a name or [low, high] means. Raises ValueError if none."""
+    if isinstance(value, str) and value in DIFFICULTIES:
+        return DIFFICULTIES[value]
+    if isinstance(value, list | tuple) and len(value) == 2:
+        low, high = value
+        if all(isinstance(end, int | float) for end in value) and 0 <= low <= high <= 1:
+            return float(low), float(high)
+    raise ValueError(f"must be {', '.join(DIFFICULTIES)}, or a range [low, high] between 0 and 1")
+
+
+def _data_file(path: str) -> str:
+    if not path.endswith((".jsonl", ".json", ".parquet")):
+        raise ValueError("must be a .jsonl, .json or .parquet file")
+    return path
+
+
+class RowsConfig(Settings):
+    """Rows of a Hugging Face dataset or of a file; the `*_column` settings name what a row has."""
+
+    dataset: str | None = None
+    """Name of a Hugging Face dataset; null with a `path`."""
+    subset: str | None = None
+    """Configuration (subset) of the dataset."""
+    split: str = "train"
+    """Split of the dataset."""
+    revision: str | None = None
+    """Revision of the dataset; null: the newest."""
+    # A file's content counts (`data_sha256`), not where it lies.
+    path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
+    """JSON lines, a JSON list of rows, or Parquet; null with a `dataset`."""
+    data_sha256: str | None = None
+    """Hash of the file; filled in automatically."""
+    problem_column: str | None = "problem"
+    """Column of the problem's text, or of messages; dots lead into a column. null, for task.math:
+    recognised from the first row, with the answer's."""
+    id_column: str | None = None
+    """Column of the problem's id; null: a hash of its text."""
+    level_column: str | None = None
+    """Column of the problem's level; null: no levels."""
+
+    def _check(self) -> None:
+        if (self.dataset is None) == (self.path is None):
+            rule = f"beside {self.group}.dataset={self.dataset}: one of them is null, and one only"
+            if self.path is None:
+                rule = f"has to be given, a file, where {self.group}.dataset is null"
+            raise SettingError(f"{self.group}.path", self.path, rule)
+
+
+class MathConfig(RowsConfig, group="task.math"):
+    """Rows whose answers math-verify checks."""
+
+    answer_column: str | None = "answer"
+    """Column of the answer; null together with `problem_column`."""
+    answer_after: str | None = None
+    """The answer follows the last of these marks (GSM8K: `####`); null: the whole column is the
+    answer."""
+    skip_unparseable: bool = False
+    """Leave out rows whose answer math-verify cannot read, or reads as something else; otherwise
+    they are an error."""
+
+    def _check(self) -> None:
+        super()._check()
+        if (self.problem_column is None) != (self.answer_column is None):
+            rule = f"beside task.math.problem_column={self.problem_column}: null is both or none"
+            raise SettingError("task.math.answer_column", self.answer_column, rule)
+
+
+class CodeConfig(RowsConfig, group="task.code"):
+    """Rows with tests for Python programs, which run in a sandbox."""
+
+    tests_column: str = "tests"
+    """Column of the tests: inputs and outputs, or assert statements."""
+    entry_point_column: str | None = None
+    """Column with the name of the function that the tests' `check(candidate)` receives; null: tests
+    call functions by name."""
+    skip_unusable: bool = False
+    """Leave out rows whose tests cannot be used; otherwise they are an error."""
+    time_limit_s: Positive = 10.0
+    """Seconds for all tests of one program."""
+    memory_mb: Annotated[Whole, Ge(128), Le(8000)] = 1024
+    """Memory of one program, in MB; Python alone takes 128."""
+
+
+# Names of parts are names of evaluation sets too: parts of paths, and of the names of metrics.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+# Names of parts are keys of shares on the command line, where these are no text.
+_NO_TEXT = ("true", "false", "null", "nan", "inf")
+
+
+class MixtureConfig(Settings, group="task.mixture"):
+    """Several tasks (parts) in one run."""
+
+    parts: dict[str, Any]
+    """The parts by name, each with all settings of a task."""
+    shares: Any = None
+    """Share of each part in the problems drawn, by name; null: equal shares."""
+
+    def _check(self) -> None:
+        self._check_names()
+        if self.shares is not None:
+            self._check_shares(self.shares)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parts' names, in the order in which all that is numbered comes."""
+        return tuple(sorted(self.parts))
+
+    @cached_property
+    def share_of(self) -> dict[str, float]:
+        """Share of each part, in the order of `names`: they add up to 1."""
+        given = self.shares or dict.fromkeys(self.parts, 1.0)
+        total = math.fsum(given[name] for name in self.names)
+        return {name: given[name] / total for name in self.names}
+
+    def _check_names(self) -> None:
+        name = "task.mixture.parts"
+        if not self.parts:
+            raise SettingError(name, "{}", f"has no part, as +task@{name}.digits=sort adds one")
+        for part, task in self.parts.items():
+            if not _is_name(part):
+                rule = (
+                    "is no name of a part: letters, digits, - and _ make one, a letter first, and "
+                    f"{', '.join(_NO_TEXT)} are none"
+                )
+                raise SettingError(f"{name}.{part}", "{...}", rule)
+            if not isinstance(task, dict):
+                raise SettingError(f"{name}.{part}", task, "must be the settings of a task")
+
+    def _check_shares(self, shares: Any) -> None:
+        """Raise SettingError unless each part has a share, which add up to 1."""
+        if not isinstance(shares, dict):
+            raise self._refused("gives each part its share, by its name")
+        for name, share in shares.items():
+            if name not in self.names:
+                rule = f"has a share of {name!r}, and the parts are {', '.join(self.names)}"
+                raise self._refused(rule)
+            if not _is_number(share) or share < 0:
+                raise self._refused(f"has {name}: {share}, which is no finite number, 0 or more")
+        if lacking := ", ".join(name for name in self.names if name not in shares):
+            raise self._refused(f"lacks {lacking}; a part that is only evaluated has a share of 0")
+        total = math.fsum(shares.values())
+        if not abs(total - 1) < 1e-5:
+            raise self._refused(f"has shares that add up to {total:g}, not 1")
+
+    def _refused(self, rule: str) -> SettingError:
+        return SettingError("task.mixture.shares", self.shares, rule)
+
+
+def of_part(name: str, error: SettingError) -> SettingError:
+    """The error of a task as one of the settings of the part `name`."""
+    place = f"task.mixture.parts.{name}"
+
+    def renamed(text: str) -> str:
+        return re.sub(r"(?<![\w.@])task\.", f"{place}.", text)
+
+    return SettingError(
+        renamed(error.setting), error.value, renamed(error.rule), renamed(error.nearest)
+    )
+
+
+def apportioned(number: int, shares: Sequence[float]) -> list[int]:
+    """`number` in these shares, of 1: whole numbers, the largest remainders rounded up."""
+    exact = [number * share for share in shares]
+    counts = [math.floor(value + 1e-9) for value in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
+    for i in by_remainder[: number - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+def _is_name(part: str) -> bool:
+    return bool(_NAME.fullmatch(part)) and part.lower() not in _NO_TEXT
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
 
 # Each is also the name of its nested group of settings.
 Kind = Literal["sort", "reasoning_gym", "math", "code", "custom", "mixture"]
@@ -370,3 +562,51 @@ def _check_sort(task: TaskConfig, sort: SortConfig) -> None:
             f"problems of each level, and level {min(sort.levels)} of task.sort.levels has room "
             f"for {most}",
         )
+
+
+_KINDS = ("math", "code")
+# Settings that name a data file.
+PATHS = tuple(f"task.{kind}.path" for kind in _KINDS)
+# What of a mixture may be null, for the sum of its parts'.
+NUMBERS = ("num_train_problems", "num_eval_problems")
+
+
+def find_data(task: dict[str, Any]) -> None:
+    """Make the paths of a task absolute, and take the sha256 of its data file.
+
+    Of a mixture, those of its parts; numbers of problems that are null are the sums of theirs.
+    """
+    for kind, setting in zip(_KINDS, PATHS, strict=True):
+        source = task.get(kind)
+        if source and source.get("path") is not None:
+            source["path"] = str(Path(source["path"]).absolute())
+            source["data_sha256"] = file_sha256(setting, source["path"])
+    own = task.get("custom")
+    if own and own.get("directory") is not None:
+        own["directory"] = str(Path(own["directory"]).absolute())
+    if task.get("mixture"):
+        _find_parts(task)
+
+
+def _find_parts(task: dict[str, Any]) -> None:
+    parts = task["mixture"].get("parts")
+    own = {n: part for n, part in parts.items() if isinstance(part, dict)} if parts else {}
+    for name, part in own.items():
+        try:
+            find_data(part)
+        except SettingError as error:
+            raise of_part(name, error) from None
+    for number in NUMBERS:
+        if task.get(number) is None:
+            counts = [part.get(number) for part in own.values()]
+            # Where one has none, that is what is said.
+            task[number] = sum(count for count in counts if isinstance(count, int)) or 1
+
+
+def file_sha256(setting: str, path: str) -> str:
+    """Sha256 of the file at `path`. Raises SettingError where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SettingError(setting, path, f"cannot be read ({error.strerror})") from None

@@ -7,8 +7,8 @@ loss, entropy bonus or adapters are: logits exist a tile at a time and are never
 
 from dataclasses import dataclass
 
-from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.memory import PRECISION_BYTES
 

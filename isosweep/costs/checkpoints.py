@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from isosweep.config.architecture import Architecture, adapter_weights
-from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture, adapter_weights
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.study import CheckpointConfig
 from isosweep.costs.memory import PRECISION_BYTES, optimizer_bytes
 
 # The last complete one of a running run, and the one that is being written.

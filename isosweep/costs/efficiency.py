@@ -14,9 +14,9 @@ prints them, planned over published, and fits them again); the others are measur
 
 from dataclasses import dataclass
 
-from isosweep.config.architecture import Architecture
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture
+from isosweep.config.recipe import GenerationConfig
 
 # Seconds to launch one layer of transformers forward: 24 layers took 26 ms a decoded position, and
 # 0.1 s a micro-batch of four passes (docs/measured_gpu.md).

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.architecture import Architecture
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import Device, HardwareConfig
-from isosweep.config.recipe import RecipeConfig
+from isosweep.config.model import Architecture
+from isosweep.config.recipe import GenerationConfig, RecipeConfig
 from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token
 
 Counts = NDArray[np.int64]

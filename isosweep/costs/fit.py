@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.architecture import Architecture
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
-from isosweep.config.recipe import RecipeConfig
+from isosweep.config.model import Architecture
+from isosweep.config.recipe import GenerationConfig, RecipeConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.activations import TrainingBytes, generating_bytes, training_bytes
 from isosweep.costs.engine import (

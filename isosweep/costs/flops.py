@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.architecture import Architecture
+from isosweep.config.model import Architecture
 
 Count = float | NDArray[np.float64]
 Pairs = Literal["attended", "square"]

@@ -5,8 +5,8 @@ All sizes are bytes (1 GB = 1e9), of all processes of a run on one of its nodes 
 
 from dataclasses import dataclass
 
-from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.memory import PRECISION_BYTES, reference_bytes
 

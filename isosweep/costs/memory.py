@@ -7,8 +7,8 @@ for.
 
 from dataclasses import dataclass
 
-from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture, adapter_weights
 from isosweep.config.recipe import RecipeConfig
 
 # Bytes of one number in each precision.

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture
 from isosweep.config.task import Lengths
 from isosweep.costs.flops import Passes, attention_pairs, hardware_flops
 

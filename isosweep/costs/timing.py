@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.architecture import Architecture, adapter_weights
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
-from isosweep.config.recipe import RecipeConfig
+from isosweep.config.model import Architecture, adapter_weights
+from isosweep.config.recipe import GenerationConfig, RecipeConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.engine import cache_bytes_per_token

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from isosweep.config.axes import Variant, combinations
 from isosweep.config.base import replaced
-from isosweep.config.evaluation_sets import is_chosen, of_set, on_parts, on_sets
-from isosweep.config.mixture import apportioned, of_part
+from isosweep.config.evaluation import is_chosen, of_set, on_parts, on_sets
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import TaskConfig, difficulty_shares
+from isosweep.config.task import TaskConfig, apportioned, difficulty_shares, of_part
 from isosweep.difficulty.measurement import (
     FORMAT_VERSION,
     Measurement,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Row
-from isosweep.config.choices import one_of
+from isosweep.config.base import one_of
 from isosweep.door.columns import COMPARED
 from isosweep.door.display import markdown
 from isosweep.door.frames import frame

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isosweep import words
-from isosweep.config.hydra import config_of
-from isosweep.config.importing import QUANTITIES
+from isosweep.config.compose import config_of
 from isosweep.config.overrides import as_typed
+from isosweep.config.study import QUANTITIES
 from isosweep.door.sweep import Sweep
 from isosweep.files import to_json
 from isosweep.importing.shapes import with_metric_columns

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.config.overrides import Overrides, as_typed
 from isosweep.door.columns import PLAN, RUNS
 from isosweep.door.display import markdown

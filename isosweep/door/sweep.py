@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns, Row
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.base import replaced
-from isosweep.config.choices import meant, one_of
+from isosweep.config.base import meant, one_of, replaced
+from isosweep.config.study import AnalysisConfig
 from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
     candidate_rows,

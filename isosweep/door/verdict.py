@@ -11,7 +11,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import Verdict as Kind
 from isosweep.compute import BudgetUnit
-from isosweep.config.analysis import Quantity
+from isosweep.config.study import Quantity
 from isosweep.door.best_n import BestN, NAt, Symbol, of_symbol
 from isosweep.door.display import markdown
 from isosweep.words.numbers import UNITS, short

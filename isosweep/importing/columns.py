@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from isosweep.compute import BudgetUnit
-from isosweep.config.choices import close
-from isosweep.config.importing import Column, ImportConfig, columns_of, columns_typed
+from isosweep.config.base import close
+from isosweep.config.study import Column, ImportConfig, columns_of, columns_typed
 from isosweep.errors import SettingError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.importing import ImportConfig, columns_of
+from isosweep.config.study import ImportConfig, columns_of
 from isosweep.errors import SettingError
 from isosweep.importing.columns import FILE, USUAL, first_names
 from isosweep.importing.shapes import with_metric_columns

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.importing import ImportConfig
+from isosweep.config.study import ImportConfig
 from isosweep.errors import SettingError
 from isosweep.importing.columns import Columns, first_names
 from isosweep.importing.table import Table

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.importing import ImportConfig, columns_of, columns_typed
+from isosweep.config.study import ImportConfig, columns_of, columns_typed
 from isosweep.errors import SettingError
 from isosweep.importing.columns import guess_column
 

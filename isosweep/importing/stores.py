@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from isosweep.config.importing import ImportConfig
-from isosweep.config.secrets import without_password
+from isosweep.config.study import ImportConfig
+from isosweep.config.trust import without_password
 from isosweep.errors import SettingError
 from isosweep.plan.document import Note
 

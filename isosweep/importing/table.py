@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from isosweep.config.importing import ImportConfig
+from isosweep.config.study import ImportConfig
 from isosweep.errors import SettingError
 from isosweep.importing.columns import FILE, Columns
 from isosweep.importing.text import name_text

@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.importing import ImportConfig
+from isosweep.config.study import ImportConfig
 from isosweep.errors import SettingError
 from isosweep.importing.columns import is_run_name
 from isosweep.plan.document import Note

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
+from isosweep.config.recipe import GenerationConfig
 from isosweep.errors import SettingError
 from isosweep.models.weights import weights
 from isosweep.tasks.problem import Problem

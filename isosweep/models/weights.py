@@ -7,8 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.model import BUILTIN_MODEL, ModelConfig
-from isosweep.config.model_files import ADAPTER, MERGED, architecture_from_config, models_in
+from isosweep.config.model import (
+    ADAPTER,
+    BUILTIN_MODEL,
+    MERGED,
+    ModelConfig,
+    architecture_from_config,
+    models_in,
+)
 from isosweep.files import LFS_POINTER, UNFETCHED, read_foreign_json
 from isosweep.gguf import PACKAGED, gguf_digest, quiet_transformers
 from isosweep.models.builtin import IDENTITY, builtin_model

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from isosweep import words
 from isosweep.config.base import replaced
-from isosweep.config.grid import GridConfig
+from isosweep.config.study import GridConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json

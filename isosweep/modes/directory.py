@@ -9,11 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from isosweep.config.base import replaced
-from isosweep.config.choices import close
-from isosweep.config.secrets import without_password, without_tokens
+from isosweep.config.base import close, replaced
 from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.config.trust import read_checked, read_from
+from isosweep.config.trust import read_checked, read_from, without_password, without_tokens
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
 from isosweep.machine import garbage_collection_paused
@@ -165,7 +163,7 @@ def read_sweep(root: Path) -> StoredSweep:
 @cache
 def _defaults() -> JsonObject:
     """Every setting as it is by default; of what was trained, no name."""
-    from isosweep.config.hydra import config_of
+    from isosweep.config.compose import config_of
 
     every = config_of([]).model_dump()
     unknown = {"name": "unknown"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep.config.secrets import hidden
+from isosweep.config.trust import hidden
 from isosweep.errors import StorageError
 from isosweep.launchers.launcher import QueueItem
 from isosweep.launchers.make import make_launcher

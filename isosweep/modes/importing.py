@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep import words
-from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import without_password
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, read_sweep, require_own_name

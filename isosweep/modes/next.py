@@ -9,7 +9,7 @@ from rich.console import Console
 
 from isosweep import words
 from isosweep.config.base import replaced
-from isosweep.config.search import SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json

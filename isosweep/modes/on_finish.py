@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from isosweep.commands import ask
-from isosweep.config.secrets import lacks_token
-from isosweep.config.trust import require_own
+from isosweep.config.trust import lacks_token, require_own
 
 # Seconds that it is given: a message takes one or two, and nobody waits for the sweep's end.
 TIMEOUT_S = 60.0

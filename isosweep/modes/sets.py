@@ -1,7 +1,7 @@
 """Further evaluation sets of runs that exist: a run has each of them at every record, or not."""
 
 from isosweep.config.base import replaced
-from isosweep.config.evaluation_sets import set_identities
+from isosweep.config.evaluation import set_identities
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.files import read_json
 from isosweep.plan.spec import RunSpec

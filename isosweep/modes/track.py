@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.config.base import replaced
+from isosweep.config.study import TrackingConfig
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.terminal import say, typed

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from isosweep.config.axes import flattened
 from isosweep.config.overrides import typed
-from isosweep.config.secrets import hidden
 from isosweep.config.sweep import Mode, SweepConfig
-from isosweep.config.variants import flattened
+from isosweep.config.trust import hidden
 from isosweep.errors import SettingError
 
 # Which sweep a command is about and what it does, and what says nothing of the sweep's runs.

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, MinLen
 
-from isosweep.config.checkpoint import Keep
+from isosweep.config.study import Keep
 from isosweep.plan.cells import Axes
 
 Flops = Annotated[float, Ge(0)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from isosweep.config.evaluation_sets import on_all
+from isosweep.config.evaluation import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.engine import MAX_NUM_SEQS

@@ -7,19 +7,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, assert_never
 
-from isosweep.config.architecture import Architecture, adapter_weights
-from isosweep.config.base import Settings, load
-from isosweep.config.evaluation import EvaluationConfig
-from isosweep.config.evaluation_sets import on_all
-from isosweep.config.generation import GenerationConfig
+from isosweep.config.base import NonNegativeInt, Positive, PositiveInt, Settings, Whole, load
+from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
 from isosweep.config.identity import OUTSIDE, identity
-from isosweep.config.model import ModelConfig
-from isosweep.config.recipe import RecipeConfig
+from isosweep.config.launcher import TrainerConfig
+from isosweep.config.model import Architecture, ModelConfig, adapter_weights
+from isosweep.config.recipe import GenerationConfig, RecipeConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
-from isosweep.config.trainer import TrainerConfig
-from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
 from isosweep.costs.activations import generating_bytes
 from isosweep.costs.efficiency import Efficiency, efficiency
 from isosweep.costs.engine import SHARED_BLOCK_TOKENS

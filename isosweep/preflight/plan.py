@@ -6,11 +6,9 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from isosweep.config.evaluation_sets import of_set, on_sets
-from isosweep.config.mixture import of_part
-from isosweep.config.recipe import own_loss
-from isosweep.config.task import TaskConfig
-from isosweep.config.trl import require_known
+from isosweep.config.evaluation import of_set, on_sets
+from isosweep.config.recipe import own_loss, require_known
+from isosweep.config.task import TaskConfig, of_part
 from isosweep.costs.checkpoints import WHILE_RUNNING, RunBytes, peak_bytes
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.search import SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun, variant_label

@@ -18,9 +18,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from isosweep.config.search import SearchConfig
-from isosweep.config.secrets import hidden, password_remedy
-from isosweep.config.trust import require_own
+from isosweep.config.study import SearchConfig
+from isosweep.config.trust import hidden, password_remedy, require_own
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, open_to_append
 from isosweep.plan.cells import Plan, PlannedRun

@@ -11,8 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from isosweep.config.mixture import of_part
-from isosweep.config.task import TaskConfig
+from isosweep.config.task import TaskConfig, of_part
 from isosweep.errors import SettingError
 from isosweep.tasks.problem import Judged, Problem, ProblemSets, mixed, split, task_of
 

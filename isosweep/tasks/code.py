@@ -14,8 +14,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from isosweep.config.rows import CodeConfig
-from isosweep.config.task import TaskConfig
+from isosweep.config.task import CodeConfig, TaskConfig
 from isosweep.sandbox.calls import names_of_program
 from isosweep.sandbox.judging import Limits, Sandbox, SandboxError
 from isosweep.tasks.checking import CheckerError, begin_judging

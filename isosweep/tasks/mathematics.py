@@ -8,8 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from isosweep.config.base import replaced
-from isosweep.config.rows import MathConfig
-from isosweep.config.task import TaskConfig
+from isosweep.config.task import MathConfig, TaskConfig
 from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging
 from isosweep.tasks.problem import Judged, Problem
 from isosweep.tasks.rows import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from isosweep.config.choices import one_of
+from isosweep.config.base import one_of
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import LONGEST_ANSWER, begin, begin_judging

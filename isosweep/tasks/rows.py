@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.data_files import file_sha256
-from isosweep.config.rows import RowsConfig
-from isosweep.config.task import TaskConfig
+from isosweep.config.task import RowsConfig, TaskConfig, file_sha256
 from isosweep.errors import SettingError
 from isosweep.tasks.problem import Problem, content_id, distinct, normalised, shuffled
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from isosweep.config.evaluation_sets import Evaluated, is_chosen, of_set, on_sets
-from isosweep.config.mixture import of_part
-from isosweep.config.task import TaskConfig
+from isosweep.config.evaluation import Evaluated, is_chosen, of_set, on_sets
+from isosweep.config.task import TaskConfig, of_part
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
 from isosweep.store.paths import RunPaths

@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 
 from filelock import FileLock
 
-from isosweep.config.secrets import without_password
-from isosweep.config.tracking import TrackingConfig
-from isosweep.config.trust import require_own
+from isosweep.config.study import TrackingConfig
+from isosweep.config.trust import require_own, without_password
 from isosweep.plan.cells import Plan
 from isosweep.reserved import ARTIFACTS, MLFLOW
 from isosweep.store.paths import SweepPaths

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from isosweep.config.health import HealthConfig
-from isosweep.config.secrets import hidden
+from isosweep.config.study import HealthConfig
+from isosweep.config.trust import hidden
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing

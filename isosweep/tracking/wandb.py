@@ -15,9 +15,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from isosweep.config.secrets import without_password
-from isosweep.config.tracking import TrackingConfig
-from isosweep.config.trust import require_own
+from isosweep.config.study import TrackingConfig
+from isosweep.config.trust import require_own, without_password
 from isosweep.files import read_json, write_json
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from tempfile import gettempdir
 from typing import Any
 
-from isosweep.config.recipe import own_loss
-from isosweep.config.trl import require_known
+from isosweep.config.recipe import own_loss, require_known
 from isosweep.plan.spec import RunSpec
 from isosweep.training.distributed import COLLECTIVE_S
 

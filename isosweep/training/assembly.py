@@ -16,7 +16,7 @@ from trl import GRPOConfig
 
 from isosweep.compute import Compute
 from isosweep.config.base import replaced
-from isosweep.config.evaluation_sets import on_all, on_sets
+from isosweep.config.evaluation import on_all, on_sets
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError, SettingError
 from isosweep.models.prompts import prompt_tokens, stop_tokens

@@ -19,7 +19,7 @@ from transformers.trainer import FSDP_MODEL_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
-from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.study import CheckpointConfig
 from isosweep.files import JsonObject
 from isosweep.store.attempts import Attempt
 from isosweep.store.checkpoints import (

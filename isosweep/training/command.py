@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from isosweep.compute import Compute
 from isosweep.config.base import replaced
-from isosweep.config.importing import ImportConfig, columns_of
-from isosweep.config.trainer import RESUME_FROM, STEP
+from isosweep.config.launcher import RESUME_FROM, STEP
+from isosweep.config.study import ImportConfig, columns_of
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError, TrainerError

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import HealthConfig
 from isosweep.files import JsonObject
 from isosweep.health import METRICS, RULES, HealthRule, Judged, Seen
 from isosweep.store.warnings import HealthWarning

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.base import load
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import CheckpointConfig, HealthConfig
 from isosweep.config.trust import executed_by_run, read_checked
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject

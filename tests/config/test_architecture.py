@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.architecture import adapter_weights
-from isosweep.config.model_files import architecture_from_config
+from isosweep.config.model import adapter_weights, architecture_from_config
 from isosweep.errors import SettingError
 from tests.conftest import make_config
 from tests.models.families import FAMILIES, VARIANTS, configuration, language_model

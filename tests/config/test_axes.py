@@ -2,9 +2,8 @@
 
 from hydra.core.global_hydra import GlobalHydra
 
-from isosweep.config.axes import Variant, combinations
+from isosweep.config.axes import RESERVED, Variant, combinations
 from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.config.variants import RESERVED
 from isosweep.files import JsonObject
 from isosweep.plan.cells import variant_label
 from isosweep.plan.output import _COLUMNS

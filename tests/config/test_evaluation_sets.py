@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from isosweep.config.evaluation_sets import on_sets, set_identities
+from isosweep.config.evaluation import on_sets, set_identities
 from tests.conftest import make_config
 from tests.plan.test_spec import spec_of
 

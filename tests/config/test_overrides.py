@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.config.overrides import as_typed
 
 

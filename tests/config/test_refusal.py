@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from isosweep.config.base import Settings, group_in, load, meanings, replaced
-from isosweep.config.grid import GridConfig
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
+from isosweep.config.study import GridConfig
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.task import SortConfig
 from isosweep.errors import SettingError

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.secrets import (
+from isosweep.config.sweep import SweepConfig
+from isosweep.config.trust import (
     hidden,
     lacks_token,
     password_remedy,
     without_password,
     without_tokens,
 )
-from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import Finish, missing_address, on_finish

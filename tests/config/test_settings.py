@@ -3,7 +3,7 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from isosweep.config.hydra import config_directory
+from isosweep.config.compose import config_directory
 from isosweep.config.recipe import RecipeConfig
 from tests.conftest import make_config
 

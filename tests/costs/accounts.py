@@ -12,10 +12,9 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from isosweep.config.architecture import Architecture
 from isosweep.config.base import replaced
 from isosweep.config.hardware import HardwareConfig, Precision
-from isosweep.config.model_files import architecture_from_config
+from isosweep.config.model import Architecture, architecture_from_config
 from isosweep.config.recipe import RecipeConfig
 from isosweep.plan.spec import run_spec
 from tests.conftest import make_config

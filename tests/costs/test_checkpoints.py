@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from isosweep.config.base import replaced
-from isosweep.config.checkpoint import CheckpointConfig, Keep
+from isosweep.config.study import CheckpointConfig, Keep
 from isosweep.costs.checkpoints import (
     CheckpointBytes,
     checkpoint_bytes,

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.config.architecture import Architecture
 from isosweep.config.base import replaced
-from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.model import Architecture
+from isosweep.config.recipe import GenerationConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import efficiency
 from isosweep.costs.padding import cached_at_most, longest_of

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.config.architecture import Architecture
-from isosweep.config.model_files import architecture_from_config
+from isosweep.config.model import Architecture, architecture_from_config
 from isosweep.costs.flops import (
     Passes,
     attention_flops,

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.config.architecture import adapter_weights
 from isosweep.config.base import replaced
-from isosweep.config.model_files import architecture_from_config
+from isosweep.config.model import adapter_weights, architecture_from_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.activations import training_bytes

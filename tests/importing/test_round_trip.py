@@ -13,7 +13,7 @@ from rich.console import Console
 import isosweep
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.modes.directory import read_sweep
 from isosweep.modes.importing import import_runs
 from isosweep.store.paths import SweepPaths

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.analysis.load import load_sweep
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.dispatch import prepare

@@ -5,7 +5,7 @@ from typing import Any
 import pandas
 import pytest
 
-from isosweep.config.hydra import config_of
+from isosweep.config.compose import config_of
 from isosweep.errors import SettingError
 from isosweep.importing.columns import find_columns
 from isosweep.importing.plan import imported_plan

@@ -9,8 +9,7 @@ from typing import Any
 from unittest import mock
 
 from isosweep.compute import Compute
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import CheckpointConfig, HealthConfig
 from isosweep.launchers import queue as module
 from isosweep.launchers.launcher import Observed, Order, QueueItem, Refused
 from isosweep.launchers.queue import RunQueue

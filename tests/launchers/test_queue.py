@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import HealthConfig
 from isosweep.devices import Devices
 from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.launchers.local import LocalLauncher

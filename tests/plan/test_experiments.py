@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.hydra import config_directory, config_of
+from isosweep.config.compose import config_directory, config_of
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 

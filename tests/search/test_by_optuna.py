@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 from rich.console import Console
 
 from isosweep.config.base import replaced
-from isosweep.config.search import SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.modes.stored import stored_plan
 from isosweep.plan.study import resolve

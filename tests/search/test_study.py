@@ -9,7 +9,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from isosweep.config.base import replaced
-from isosweep.config.search import SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.steps import Decision, Step

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.config.health import HealthConfig
-from isosweep.config.tracking import TrackingConfig
+from isosweep.config.study import HealthConfig, TrackingConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.attempts import Attempt, Process, Status

@@ -8,7 +8,7 @@ import pytest
 from filelock import Timeout
 from PIL import Image
 
-from isosweep.config.tracking import TrackingConfig
+from isosweep.config.study import TrackingConfig
 from isosweep.tracking.tracker import Overview
 from isosweep.tracking.wandb import is_offline
 from tests.runs import wait_for

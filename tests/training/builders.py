@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import BudgetUnit
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import CheckpointConfig, HealthConfig
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec

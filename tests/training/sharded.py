@@ -13,7 +13,7 @@ import pytest
 import trl
 
 from isosweep.config.base import replaced
-from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.study import CheckpointConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from tests.conftest import missing

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.recipe import RecipeConfig
-from isosweep.config.trl import grpo_config_fields, require_known
+from isosweep.config.recipe import RecipeConfig, grpo_config_fields, require_known
 from isosweep.errors import SettingError
 from isosweep.training.arguments import engine_arguments, trl_arguments
 from isosweep.training.vllm import prepare_vllm

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from isosweep.config.base import replaced
-from isosweep.config.checkpoint import CheckpointConfig, Keep
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import CheckpointConfig, HealthConfig, Keep
 from isosweep.store.attempts import OvertakenError, Status, claim
 from isosweep.store.checkpoints import find_resume_point
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.compute import Compute
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import CheckpointConfig, HealthConfig
 from isosweep.errors import TrainerError
 from isosweep.machine import process_alive
 from isosweep.plan.spec import RunSpec

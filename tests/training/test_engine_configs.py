@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from isosweep.config.architecture import Architecture
+from isosweep.config.model import Architecture
 from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token
 from isosweep.costs.padding import cached_at_most
 from isosweep.plan.study import resolve

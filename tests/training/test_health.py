@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isosweep.config.base import replaced
-from isosweep.config.health import HealthConfig
+from isosweep.config.study import HealthConfig
 from isosweep.health import RULES
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.health import HealthMonitor

@@ -70,7 +70,7 @@ def test_a_set_s_records_are_those_of_a_run_that_has_it_as_its_main_evaluation(
 def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     with_sets: RunPaths,
 ) -> None:
-    from isosweep.config.evaluation_sets import on_sets
+    from isosweep.config.evaluation import on_sets
     from isosweep.training.evaluate import base_identity
 
     spec = spec_of(SETS)

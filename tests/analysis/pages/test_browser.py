@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from isosweep.analysis.report import analyse
-from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.study import AnalysisConfig
 from isosweep.plan.output import plan_page
 from tests.analysis.sweeps import BUDGETS, peaked, write_sweep
 from tests.analysis.sweeps import make_plan as make_small_plan

@@ -1,8 +1,9 @@
-"""Where Hydra ends: the composed config becomes frozen, validated dataclasses.
+"""Where Hydra ends: what was typed becomes frozen, validated settings.
 
 Nothing behind this module imports Hydra or OmegaConf, but `changes.py`, for what a report shows.
 """
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,17 +22,26 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
-from isosweep.config.base import NO_SUCH, Settings, group_in, replaced, settings_in, typed_name
-from isosweep.config.choices import FILE, meant, nearest_choices, nearest_setting
-from isosweep.config.data_files import find_data, find_data_of_sets
-from isosweep.config.model_files import read_model
+from isosweep.config.axes import Combination, combine, flattened
+from isosweep.config.base import (
+    AXIS_GROUPS,
+    NO_SUCH,
+    SLIP,
+    Settings,
+    group_in,
+    meant,
+    replaced,
+    seed_lists,
+    settings_in,
+    typed_name,
+)
+from isosweep.config.evaluation import find_data_of_sets
+from isosweep.config.model import read_model
 from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
-from isosweep.config.task import KINDS, TaskConfig
+from isosweep.config.task import KINDS, TaskConfig, find_data
 from isosweep.config.trust import add_command
-from isosweep.config.values import seed_lists
-from isosweep.config.variants import AXIS_GROUPS, Combination, combine, flattened
 from isosweep.errors import SettingError
 
 _PARSER = OverridesParser.create()
@@ -446,3 +456,68 @@ def declared_nodes() -> Iterator[tuple[str | None, str, dict[str, Any]]]:
 
 for _group, _name, _node in declared_nodes():
     ConfigStore.instance().store(group=_group, name=_name, node=_node)
+
+
+# What papers and other trainers call our settings.
+_ELSEWHERE = {
+    **dict.fromkeys(("n", "G", "group_size", "rollouts"), "grid.num_generations"),
+    **dict.fromkeys(("B", "batch_size", "train_batch_size"), "grid.problems_per_batch"),
+    **dict.fromkeys(("seed",), "grid.seeds"),
+    **dict.fromkeys(("T", "steps", "num_steps"), "grid.max_steps"),
+    **dict.fromkeys(("C", "compute", "flops"), "budget"),
+    **dict.fromkeys(("lr",), "recipe.learning_rate"),
+    **dict.fromkeys(("kl", "kl_coef"), "recipe.beta"),
+    **dict.fromkeys(("gpus", "devices", "world_size"), "hardware.devices_per_run"),
+    **dict.fromkeys(("dataset", "env"), "task"),
+    **dict.fromkeys(("model_name_or_path",), "model"),
+    **dict.fromkeys(("cluster", "scheduler"), "launcher"),
+    **dict.fromkeys(("project",), "tracking.experiment"),
+    **dict.fromkeys(("output_dir",), "sweeps_dir"),
+    **dict.fromkeys(("reward", "reward_funcs"), "task=custom task.custom.function"),
+    **dict.fromkeys(("evaluation.num_problems", "eval_size"), "task.num_eval_problems"),
+    **dict.fromkeys(("num_problems", "train_size"), "task.num_train_problems"),
+}
+# What takes any model of a disk, and any problems.
+_ANY = {
+    "model": "model=local model.path=DIRECTORY",
+    "task": "task=math_file task.math.path=FILE",
+}
+# How a file of settings is used.
+FILE = (
+    "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/NAME.yaml "
+    "(docs/own.md)"
+)
+
+
+def nearest_setting(name: str, names: Sequence[str]) -> str:
+    """The one of the dotted `names` nearest to `name`: of the same last word, or spelled alike in
+    the group that was typed, if one was; "" if none is."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    group, _, leaf = name.rpartition(".")
+    elsewhere = _ELSEWHERE.get(leaf, "")
+    if elsewhere.startswith(f"{group}."):
+        return elsewhere
+    leaves = {each.rpartition(".")[2]: each for each in reversed(names)}
+    near = [each for each in names if each.startswith(f"{group.partition('.')[0]}.")]
+    typed = {each.rpartition(".")[2]: each for each in near if group}
+    if found := meant(leaf, [*(typed or leaves)]):
+        return (typed or leaves)[found]
+    return leaves.get(leaf, "")
+
+
+def nearest_choices(
+    group: str, given: str, options: Sequence[str], sources: Mapping[str, str]
+) -> list[str]:
+    """At most three of a group's `options`, as they are typed: those whose name or source is like
+    `given` or holds it; else what takes any model or task.
+
+    sources: the option that each model or data set on a hub is, by its name in lower case.
+    """
+    word = given.casefold()
+    names = {**sources, **{option: option for option in options}}
+    holding = [names[name] for name in names if len(word) > 2 and word in name]
+    # Another device is no slip.
+    slip = difflib.get_close_matches(word, names, n=1, cutoff=SLIP if group != "hardware" else 1)
+    likest = [*dict.fromkeys(holding)][:3] or [names[name] for name in slip]
+    return [f"{group}={each}" for each in likest] or [*filter(None, [_ANY.get(group)])]
