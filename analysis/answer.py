@@ -4,7 +4,10 @@ Search, modes, tracking and Python read it, and none of them draws a conclusion 
 """
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import Gap
@@ -17,7 +20,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
 from isosweep.compute import BudgetUnit
-from isosweep.files import JsonObject, to_json
+from isosweep.files import JsonObject, read_json, to_json
 from isosweep.metrics import MetricName
 from isosweep.pricing import Pricing
 
@@ -538,3 +541,12 @@ class Answer:
         """The answer as its file holds it, and as templates read it."""
         document: JsonObject = to_json(asdict(self))
         return document
+
+
+def read_answer(path: Path) -> Answer | None:
+    """Return the answer that a file holds; None without one, and for one of another version."""
+    try:
+        document = read_json(path)
+        return None if document is None else TypeAdapter(Answer).validate_python(document)
+    except ValidationError:
+        return None

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isosweep import words
 from isosweep.analysis.curves import (
     Curve,
     SetReading,
@@ -35,6 +34,7 @@ from isosweep.files import JsonObject, read_json
 from isosweep.machine import garbage_collection_paused
 from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
+from isosweep.plan.document import Note
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import highest
@@ -42,6 +42,7 @@ from isosweep.store.attempts import read as read_attempt
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.warnings import HealthWarning
+from isosweep.words.importing import notes
 
 # Points of a run's course: more are not seen in a small figure.
 _MOST_POINTS = 24
@@ -80,7 +81,7 @@ def load_sweep(
     cut = {run.run_id for run in plan.runs if run.milestones[-1] < ends.get(run.run_id, 0.0)}
     problems: list[str] = []
     if isinstance(read := document.get("imported"), dict):
-        problems += words.lines("import", "notes", read["notes"], plan.budget_unit)
+        problems += notes((Note(**each) for each in read["notes"]), plan.budget_unit)
     settings = _read_optional(paths.config, problems)
     health = settings.get("health")
     stop = health.get("stop", ()) if isinstance(health, dict) else ()

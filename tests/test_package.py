@@ -43,7 +43,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     assert {path.suffix for path in pages} == {".py", ".css"}
     assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
     words = [path for path in (ROOT / "isosweep" / "words").iterdir() if path.is_file()]
-    assert {path.suffix for path in words} == {".py", ".j2", ".html"}
+    assert {path.suffix for path in words} == {".py", ".html"}
     assert {f"isosweep/words/{path.name}" for path in words} <= shipped
     (metadata,) = (name for name in shipped if name.endswith(".dist-info/METADATA"))
     said = zipfile.ZipFile(wheel).read(metadata).decode()

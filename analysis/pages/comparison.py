@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
-from isosweep import words
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.output import write_figures
@@ -15,6 +14,7 @@ from isosweep.config.study import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
 from isosweep.words.numbers import UNITS, short
+from isosweep.words.verdict import chance
 
 # More would be no sentence.
 _MOST_NAMES = 3
@@ -89,7 +89,7 @@ def summarise(comparison: Comparison) -> list[str]:
             where += ", the largest budget at which it was read"
         better = ""
         if at.better is not None and not comparison.scored_otherwise:
-            better = f"; better than {rows[0].entry} with a probability of {_chance(at.better)}"
+            better = f"; better than {rows[0].entry} with a probability of {chance(at.better)}"
         reached_by, verdict = "", ""
         if not comparison.one_pair:
             reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
@@ -124,10 +124,6 @@ def _reward(at: AtBudget) -> str:
     return f"{at.reward:.3f}{ends}"
 
 
-def _chance(share: float) -> str:
-    return words.line("verdict", "chance", share)
-
-
 def _best_table(comparison: Comparison) -> PageTable:
     no_match = bool(comparison.scored_otherwise)
     rows = [
@@ -139,7 +135,7 @@ def _best_table(comparison: Comparison) -> PageTable:
             *(MISSING if found is None else found.words for found in (at.n_star, at.n_d)),
             f"{at.reward:.4f}",
             span(*(at.interval or (None, None))),
-            MISSING if no_match or at.better is None else _chance(at.better),
+            MISSING if no_match or at.better is None else chance(at.better),
         )
         for at in _ordered(comparison)
     ]

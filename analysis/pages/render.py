@@ -6,10 +6,11 @@ Every value is escaped; a name that a template does not get is an error.
 import re
 from pathlib import Path
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from isosweep import words
 from isosweep.analysis.figures.output import page_svg
+from isosweep.words import answer, numbers, verdict
 
 _STYLE = Path(__file__).with_name("page.css")
 # A section's heading: its id, what the list of contents calls it where that differs, and its text.
@@ -18,8 +19,7 @@ _HEADING = re.compile(r'<h2 id="([^"]+)"(?: data-contents="([^"]*)")?>(.*?)</h2>
 
 def render(template: str, title: str, **values: object) -> str:
     """The page of `template` under `title`, which follows the reader's light or dark colours."""
-    environment = words.environment(autoescape=True)
-    environment.filters["svg"] = lambda figure, name: Markup(page_svg(figure, name))
+    environment = _environment()
     content = Markup(environment.get_template(template).render(**values))
     sections = [
         (name, Markup(short or heading)) for name, short, heading in _HEADING.findall(content)
@@ -28,3 +28,19 @@ def render(template: str, title: str, **values: object) -> str:
     return environment.get_template("page.html").render(
         title=title, style=style, sections=sections, content=content
     )
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("isosweep.words", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"say": answer, "verdict": verdict}
+    made.filters |= {
+        "short": numbers.short,
+        "svg": lambda figure, name: Markup(page_svg(figure, name)),
+    }
+    return made

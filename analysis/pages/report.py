@@ -46,7 +46,7 @@ def render_report(
         "report.html",
         _title(data),
         made=_made(data, about),
-        answer=about.answer.document(),
+        answer=about.answer,
         drawn=drawn,
         first=_first_numbers(drawn),
         left_out=_by_reason(figures.left_out),

@@ -2,18 +2,16 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isosweep import words
 from isosweep.config.compose import config_of
 from isosweep.config.overrides import as_typed
 from isosweep.config.study import QUANTITIES
 from isosweep.door.sweep import Sweep
-from isosweep.files import to_json
 from isosweep.importing.shapes import with_metric_columns
 from isosweep.modes.importing import store_frame
+from isosweep.words.importing import notes
 
 if TYPE_CHECKING:
     import pandas
@@ -46,7 +44,6 @@ def from_frame(
     config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])
     shaped = with_metric_columns(frame, config.importing)
     stored, imported, _ = store_frame(config, shaped, ["frame"])
-    notes = to_json(asdict(imported))["notes"]
-    for line in words.lines("import", "notes", notes, stored.plan.budget_unit):
+    for line in notes(imported.notes, stored.plan.budget_unit):
         sys.stderr.write(f"isosweep: {line}\n")
     return Sweep(stored=stored, analysis=stored.config.analysis)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from isosweep import words
 from isosweep.analysis.answer import Answer
 from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import SweepData
@@ -14,7 +13,9 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.study import Quantity
 from isosweep.door.best_n import BestN, NAt, Symbol, of_symbol
 from isosweep.door.display import markdown
+from isosweep.words import answer as words
 from isosweep.words.numbers import UNITS, short
+from isosweep.words.verdict import headline, judged, reason
 
 # What each probability is of, by its name in `Growth`.
 _CLAIMS = {
@@ -58,14 +59,14 @@ class Verdict:
     def of(cls, data: SweepData, findings: Findings) -> "Verdict":
         """The verdict on what was found in `data`."""
         answer = conclude(data, findings)
-        document, growth = answer.document(), answer.growth
+        growth = answer.growth
         return cls(
             kind=answer.verdict,
             quantity=answer.reason.quantity,
-            sentence=words.line("verdict", "headline", document),
-            reason=words.line("verdict", "reason", document),
-            caveats=tuple(words.lines("answer", "caveats", document)),
-            summary=tuple(words.lines("answer", "summary", document)),
+            sentence=headline(answer),
+            reason=reason(answer),
+            caveats=tuple(words.caveats(answer)),
+            summary=tuple(words.summary(answer)),
             probabilities={name: getattr(growth, name) for name in _CLAIMS} if growth else {},
             rate=growth.rate if growth else None,
             optima=answer.optima,
@@ -108,7 +109,7 @@ class Verdict:
             )
             tables.append([head, *rows])
         if self.probabilities:
-            n = words.line("verdict", "judged", self.answer.document())
+            n = judged(self.answer)
             claims = [
                 (_CLAIMS[name].format(n=n), f"{p:.0%}") for name, p in self.probabilities.items()
             ]

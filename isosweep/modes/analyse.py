@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.base import replaced
 from isosweep.config.study import GridConfig
 from isosweep.config.sweep import SweepConfig
@@ -23,7 +22,9 @@ from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
 from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths
+from isosweep.words.answer import analysis as described
 from isosweep.words.numbers import short
+from isosweep.words.plan import analysing
 
 if TYPE_CHECKING:
     from isosweep.analysis.conclude import Advice
@@ -82,7 +83,7 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> list[JsonObject]:
             advice = advice_on(own, config, named)
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         document = analysis.answer.document()
-        say(console, *words.lines("terminal", "analysis", document, analysis.report))
+        say(console, *described(analysis.answer, analysis.report))
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
         variants.append({"axes": axes, "answer": document, "report": str(analysis.report)})
     if len(entries) > 1:
@@ -96,7 +97,7 @@ def _say_beginning(sweeps: Sequence[StoredSweep], console: Console) -> None:
     runs = sum(len(sweep.plan.runs) for sweep in sweeps)
     variants = sum(len(sweep.plan.axes) for sweep in sweeps)
     seconds = _FIGURES_S * variants + _RUN_S * runs
-    say(console, words.line("terminal", "analysing", runs, seconds))
+    say(console, analysing(runs, seconds))
 
 
 def advice_on(plan: Plan, config: SweepConfig, sweep: str) -> "Advice":

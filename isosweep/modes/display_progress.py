@@ -9,7 +9,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isosweep import words
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.plan.scheduling import makespan
@@ -18,6 +17,7 @@ from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
 from isosweep.words.numbers import amount, duration, of_planned
+from isosweep.words.plan import training
 
 # Runs that a picture shows; the others are counted.
 _SHOWN = 20
@@ -113,7 +113,7 @@ class Progress:
         if not left:
             return None
         seconds = makespan(left, self._places or len(left))
-        return words.line("terminal", "training", len(left), self._places, seconds, detaches)
+        return training(len(left), self._places, seconds, detaches=detaches)
 
     def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
         """A run is active no longer: it is over, or waits to be tried again."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
@@ -16,12 +15,13 @@ from isosweep.modes.directory import StoredSweep
 from isosweep.modes.terminal import warn
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.tally import Standing
+from isosweep.words import status as words
 from isosweep.words.numbers import short
+from isosweep.words.plan import search_cost, search_limit
 
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
     from isosweep.modes.observed import ObservedRun
-    from isosweep.search.steps import Step
 
 # Steps that were not chosen, of those that the newest decision considered.
 _SHOWN = 3
@@ -98,7 +98,7 @@ def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
     whole = sum(run.milestones[-1] for run in plan.runs)
     if not search.searches:
         return []
-    lines = words.lines("plan", "search_limit", search.name, search.max_compute, whole, unit)
+    lines = [search_limit(search.name, search.max_compute, whole, unit)]
     if search.kind == "frontier":
         lines.append(_cost(plan, config, whole))
     return lines
@@ -118,7 +118,7 @@ def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
     most = 1.0 if limit is None else min(1.0, limit / whole)
     hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
     numbers = expected_cost(), most, whole, hours
-    return words.line("plan", "search_cost", *numbers, plan.budget_unit, plan.pricing)
+    return search_cost(*numbers, plan.budget_unit, plan.pricing)
 
 
 def described_search(plan: Plan, document: JsonObject) -> list[str]:
@@ -126,7 +126,7 @@ def described_search(plan: Plan, document: JsonObject) -> list[str]:
     decision = document["decision"] or {"steps": [], "considered": []}
     chosen = [(step["run_id"], step["milestone"]) for step in decision["steps"]]
     others = [s for s in decision["considered"] if (s["run_id"], s["milestone"]) not in chosen]
-    lines = [words.line("status", "search", document, len(plan.runs))]
+    lines = [words.search(document, len(plan.runs))]
     lines += [f"  {described_step(step, plan)}" for step in decision["steps"]]
     if others:
         lines.append("also considered:")
@@ -134,10 +134,10 @@ def described_search(plan: Plan, document: JsonObject) -> list[str]:
     return lines
 
 
-def described_step(step: "Step | JsonObject", plan: Plan) -> str:
+def described_step(step: JsonObject, plan: Plan) -> str:
     """One line: how far which run goes, the value expected of that, and why."""
     labels = {run.run_id: run.label for run in plan.runs}
-    return words.line("status", "step", step, labels, plan.budget_unit)
+    return words.step(step, labels, plan.budget_unit)
 
 
 def as_asked(seen: "ObservedRun", document: JsonObject | None) -> "ObservedRun":

@@ -97,7 +97,7 @@ class DrivenSweep:
         before = self.search.stop
         with self._storage():
             steps = self.search.next({**self.given_up, **failed})
-        say(console, *(f"search: {described_step(step, self.study.plan)}" for step in steps))
+        say(console, *(f"search: {described_step(vars(step), self.study.plan)}" for step in steps))
         if before is None and self.search.stop is not None:
             say(console, f"search: stopped: {self.search.stop}")
         return {step.run_id for step in steps}

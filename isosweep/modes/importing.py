@@ -2,22 +2,21 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import without_password
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, to_json
+from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep, read_sweep, require_own_name
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.reserved import RUNS
 from isosweep.store.paths import SweepPaths
+from isosweep.words import importing as words
 
 if TYPE_CHECKING:
     import pandas
@@ -53,11 +52,10 @@ def import_runs(config: SweepConfig, console: Console) -> int:
         other = others[0].partition(", not ")[2].partition(":")[0]
         nearest = ", or ".join(filter(None, (refused.nearest, f"import.reader={other}")))
         raise SettingError(refused.setting, refused.value, rule, nearest) from None
-    document = to_json(asdict(imported))
-    say(console, *words.lines("import", "read", document, sweep.plan))
-    warn(console, *words.lines("import", "notes", document["notes"], sweep.plan.budget_unit))
+    say(console, *words.read(imported, sweep.plan))
+    warn(console, *words.notes(imported.notes, sweep.plan.budget_unit))
     if before is not None and before["plan_id"] != sweep.plan.plan_id:
-        warn(console, *words.lines("import", "replaced", before, sweep.plan))
+        warn(console, words.replaced(before, sweep.plan))
     say(console, f"sweep: {sweep.paths.root}")
     say(console, f"  python -m isosweep mode=analyse {typed('sweep_dir', sweep.paths.root)}")
     return 0

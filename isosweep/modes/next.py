@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.base import replaced
 from isosweep.config.study import SearchConfig
 from isosweep.config.sweep import SweepConfig
@@ -19,7 +18,8 @@ from isosweep.modes.terminal import aligned, say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.pricing import Pricing, pricing_from
-from isosweep.words.numbers import price
+from isosweep.words import next as words
+from isosweep.words.numbers import amount, price
 
 if TYPE_CHECKING:
     from isosweep.analysis.curves import SweepData
@@ -94,7 +94,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     if config.format == "json":
         show_json(console, document)
     else:
-        say(console, *_lines(sweep.name, document))
+        say(console, *_lines(sweep.name, document, proposals))
     return 0
 
 
@@ -186,18 +186,19 @@ def _step(step: "Proposed", plan: Plan) -> JsonObject:
     }
 
 
-def _lines(name: str, document: JsonObject) -> list[str]:
+def _lines(name: str, document: JsonObject, proposals: "Sequence[Proposal]") -> list[str]:
     """The document in words."""
-    lines, pricing = words.lines("next", "spent", name, document), pricing_from(document["pricing"])
-    for variant in document["variants"]:
+    unit, pricing = document["budget_unit"], pricing_from(document["pricing"])
+    lines = [f"{name}: its runs have spent {amount(document['spent'], unit)}"]
+    for variant, proposal in zip(document["variants"], proposals, strict=True):
         label = variant_label(variant["axes"])
-        lines += words.lines("next", "belief", variant, label)
+        lines += words.belief(proposal, variant["first"], label)
         if variant["steps"]:
             rows = [
                 [read(step, pricing) for read in _COLUMNS.values()] for step in variant["steps"]
             ]
             lines += [f"  {line}" for line in aligned([list(_COLUMNS), *rows])]
-            lines += words.lines("next", "steps", variant, label, document["budget_unit"], pricing)
+            lines += words.steps(variant, label, unit, pricing)
     if document["command"]:
-        lines += [words.line("next", "not_launched"), f"  {document['command']}"]
+        lines += [words.NOT_LAUNCHED, f"  {document['command']}"]
     return lines

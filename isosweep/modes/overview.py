@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep import words
-from isosweep.files import JsonObject, read_json
+from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_search import (
     as_searched,
@@ -19,18 +18,21 @@ from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.tally import Tally
 from isosweep.store.attempts import newest
 from isosweep.store.paths import SweepPaths
-from isosweep.words.numbers import amount
+from isosweep.words import tracking as words
+from isosweep.words.numbers import amount, tally
 
 if TYPE_CHECKING:
+    from isosweep.analysis.answer import Answer
     from isosweep.tracking.tracker import Overview
 
 # Values of `grid.axes`, where their analysis lies, and its answer.json.
-_Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
+_Known = list[tuple[dict[str, Any], SweepPaths, "Answer"]]
 
 
 def sweep_overview(sweep: StoredSweep) -> "Overview":
     """Verdicts, rewards at the budgets, and files; of the search alone where the analysis was asked
     for another metric, set or method than the sweep's own."""
+    from isosweep.analysis.answer import read_answer
     from isosweep.tracking.tracker import Overview
 
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
@@ -42,7 +44,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     frontier: set[str] = set()
     for axes in plan.axes:
         view = replace(paths, view=config.analysis.view(axes))
-        if (answer := read_json(view.answer)) is not None:
+        if (answer := read_answer(view.answer)) is not None:
             known.append((axes, view, answer))
             frontier |= _best_runs(answer, plan.of_axes(axes))
     for axes, _, _ in known:
@@ -52,7 +54,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     tags[None]["runs"] = _counted(sweep, search)
     notes: list[str] = []
     for axes, _, answer in known:
-        notes += words.lines("mlflow", "answer", variant_label(axes), answer)
+        notes += words.answer(answer, variant_label(axes))
     if len(known) != 1:
         # What variants say of themselves does not add up to it: they share runs.
         notes.append(_spent(plan, paths))
@@ -84,39 +86,35 @@ def _drawn(paths: SweepPaths) -> tuple[tuple[Path, str], ...]:
     return tuple(drawn)
 
 
-def _best_runs(answer: JsonObject, plan: Plan) -> set[str]:
+def _best_runs(answer: "Answer", plan: Plan) -> set[str]:
     """The runs of the best (n, B) at one of the plan's budgets."""
     best = {
-        (at["best"]["num_generations"], at["best"]["problems_per_batch"])
-        for at in answer["generations"]
-        if at["budget"] in plan.budgets
+        (at.best.num_generations, at.best.problems_per_batch)
+        for at in answer.generations
+        if at.budget in plan.budgets
     }
     return {r.run_id for r in plan.runs if (r.num_generations, r.problems_per_batch) in best}
 
 
-def _verdict_tags(answers: list[JsonObject]) -> dict[str, str]:
+def _verdict_tags(answers: "list[Answer]") -> dict[str, str]:
     """Of several variants their words, in the order of `grid.axes`."""
-    use = [answer["use"] or {} for answer in answers]
-    columns = {
-        "verdict": [answer["verdict"] for answer in answers],
-        "best_n": [str(each.get("num_generations", "")) for each in use],
-        "n_star": [_range(each.get("optimum"), "optimum") for each in use],
-        "n_d": [_range((each.get("optimum") or {}).get("enough"), "within") for each in use],
-        "best_B": [str(each.get("problems_per_batch", "")) for each in use],
+    uses = [answer.use for answer in answers]
+    optima = [use.optimum if use else None for use in uses]
+    columns: dict[str, list[str]] = {
+        "verdict": [answer.verdict for answer in answers],
+        "best_n": [str(use.num_generations) if use else "" for use in uses],
+        "n_star": [at.words if at else "" for at in optima],
+        "n_d": [at.enough.words if at and at.enough else "" for at in optima],
+        "best_B": [str(use.problems_per_batch) if use else "" for use in uses],
     }
     return {key: ", ".join(values) for key, values in columns.items() if any(values)}
-
-
-def _range(at: JsonObject | None, macro: str) -> str:
-    """An n with its interval, as every other surface has it."""
-    return words.line("numbers", macro, at) if at else ""
 
 
 def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
     """How many runs stand how, as every other surface has it."""
     runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
-    tally = Tally.of(runs, sweep.collapsed())
-    return words.line("numbers", "tally", tally.counts, tally.collapsed)
+    counted = Tally.of(runs, sweep.collapsed())
+    return tally(counted.counts, counted.collapsed)
 
 
 def _spent(plan: Plan, paths: SweepPaths) -> str:
@@ -125,7 +123,7 @@ def _spent(plan: Plan, paths: SweepPaths) -> str:
     spent = sum(compute.spent(plan.budget_unit) for compute in begun)
     hours = sum(compute.device_seconds for compute in begun) / 3600
     unit, pricing = plan.budget_unit, plan.pricing
-    return words.line("mlflow", "spent", len(begun), len(plan.runs), spent, unit, hours, pricing)
+    return words.spent(len(begun), len(plan.runs), spent, unit, hours, pricing)
 
 
 def _add_readings(

@@ -3,13 +3,13 @@ command that launches it."""
 
 from collections.abc import Iterable
 
-from isosweep import words
 from isosweep.modes.terminal import typed
 from isosweep.plan.cells import predicted
 from isosweep.plan.output import PlanFacts
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, evaluation_of
 from isosweep.store.paths import SweepPaths
+from isosweep.words.plan import evaluation, findings
 
 
 def _names(names: Iterable[str]) -> str:
@@ -23,9 +23,9 @@ def plan_facts(study: Study, paths: SweepPaths, places: int | None) -> PlanFacts
     plan, config = study.plan, study.config
     seconds = [predicted(run.seconds) for run in plan.runs]
     seen = outlook_of_variants(plan, config)
-    lines = words.lines("plan", "findings", seen, plan.pricing)
+    lines = [findings(seen)]
     if config.trainer.name != "command":
-        lines.append(words.line("plan", "evaluation", evaluation_of(study), len(plan.runs)))
+        lines.append(evaluation(evaluation_of(study), len(plan.runs)))
     return PlanFacts(
         model=_names(variant.config.model.name for variant in study.variants),
         task=_names(variant.config.task.name for variant in study.variants),

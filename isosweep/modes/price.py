@@ -10,7 +10,6 @@ import sys
 from rich.console import Console
 from rich.prompt import Confirm
 
-from isosweep import words
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
@@ -19,6 +18,7 @@ from isosweep.plan.cells import predicted
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
 from isosweep.store.attempts import newest
+from isosweep.words import plan as words
 
 
 class NotConfirmedError(IsosweepError):
@@ -32,7 +32,7 @@ def require_affordable(study: Study) -> None:
         return
     setting = "launcher.max_device_hours"
     nearest = f"{setting}={_rounded_up(hours)}, or a smaller budget"
-    rule = words.line("plan", "left", hours, study.plan.pricing)
+    rule = words.rest(hours, study.plan.pricing)
     raise SettingError(setting, f"{limit:g}", rule, nearest)
 
 
@@ -93,7 +93,7 @@ def _question(study: Study) -> str | None:
     above, hours = study.config.launcher.confirm_above, hours_left(study)
     if study.config.confirm or above is None or hours <= above:
         return None
-    return words.line("plan", "above", hours, study.plan.pricing, "confirm_above", above)
+    return words.above(hours, study.plan.pricing, "confirm_above", above)
 
 
 def is_terminal(stream: object) -> bool:
@@ -114,7 +114,7 @@ def described_price(study: Study) -> str | None:
     hours, pricing = hours_left(study), study.plan.pricing
     limit = study.config.launcher.max_device_hours
     if limit is not None and hours > limit:
-        line = words.line("plan", "above", hours, pricing, "max_device_hours", limit)
+        line = words.above(hours, pricing, "max_device_hours", limit)
         return f"mode=run would refuse this: {line}"
     if (question := _question(study)) is not None:
         return f"mode=run would ask first: {question}"

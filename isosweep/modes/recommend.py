@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject, write_json
 from isosweep.modes.directory import one_sweep
 from isosweep.modes.terminal import printable, say, show_json
+from isosweep.words.recommend import recommendation
 
 
 def recommend_split(config: SweepConfig, console: Console) -> int:
@@ -55,9 +55,9 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             line = f"the recommendation is not kept: {view.analysis} cannot be written"
             sys.stderr.write(f"{printable(line)} ({error.strerror})\n")
         if spoken:
-            for split in document["recommendations"]:
+            for split in splits:
                 of = plan.budget_unit, data.evaluation_set, asked.confidence, plan.pricing
-                say(console, *words.lines("recommend", "recommendation", split, *of))
+                say(console, *recommendation(split, *of))
             say(console, *filter(None, [kept]))
     if not spoken:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}

@@ -13,7 +13,6 @@ from typing import Final
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, RecordError
 from isosweep.files import JsonObject, highest_of, names, read_json
@@ -31,6 +30,7 @@ from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
 from isosweep.store.paths import RunPaths, rank_of_log
+from isosweep.words import status as words
 from isosweep.words.numbers import of_planned
 
 # Raised when a field of a document goes or changes its meaning; fields may be added.
@@ -65,7 +65,7 @@ def list_sweeps(config: SweepConfig, console: Console) -> int:
     else:
         say(console, *(_described(sweep) for sweep in listed if sweep["launched"]))
         if plans := [sweep["name"] for sweep in listed if not sweep["launched"]]:
-            say(console, words.line("status", "plans", plans))
+            say(console, words.plans(plans))
     return 1 if any(sweep["fault"] for sweep in listed) else 0
 
 
@@ -111,7 +111,7 @@ def _described(sweep: JsonObject) -> str:
     when = f"{planned:%Y-%m-%d %H:%M}  {sweep['name']}"
     if sweep["fault"]:
         return f"{when}: cannot be read: {sweep['fault']}"
-    return f"{when}  {words.line('status', 'listed', sweep)}"
+    return f"{when}  {words.listed(sweep)}"
 
 
 def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Jobs, console: Console) -> int:
@@ -126,9 +126,9 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Jobs, console: Co
     if config.format == "json":
         show_json(console, document)
     else:
-        say(console, *words.lines("status", "summary", document))
+        say(console, *words.summary(document))
         if document["unanswered"]:
-            say(console, words.line("status", "unanswered", document), style="yellow")
+            say(console, words.unanswered(document), style="yellow")
         if search is not None:
             say(console, *described_search(sweep.plan, search))
         _show_runs(document, config, console)
@@ -254,7 +254,7 @@ def driver_of(drivers: Path) -> Driver | None:
 
 def who(driver: Driver) -> str:
     """Return who follows a sweep, where, and since when."""
-    return words.line("status", "driver", _driver(driver))
+    return words.driver(_driver(driver))
 
 
 def _driver(driver: Driver) -> JsonObject:

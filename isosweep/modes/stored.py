@@ -8,7 +8,6 @@ from string import ascii_lowercase
 
 from rich.console import Console
 
-from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import executed_by_run, read_checked
 from isosweep.devices import visible_devices
@@ -44,6 +43,7 @@ from isosweep.preflight.plan import free_bytes, require_disk, require_search
 from isosweep.store.attempts import highest, read
 from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import SweepPaths
+from isosweep.words import plan as words
 from isosweep.words.numbers import in_hours, short
 
 # Checkpoints that take less are not told of.
@@ -73,12 +73,12 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     found = stored.standing()
     tally = Tally.of(found.runs, stored.collapsed())
     if found.left < 1 or tally.counts[Standing.NOT_BEGUN] < len(plan.runs):
-        say(console, words.line("plan", "standing", tally, found.left))
+        say(console, words.standing(tally, found.left))
     say(console, *described_plan(plan, config))
     planned, free = checkpoint_plan(study, places), free_bytes(paths.runs)
     # Of small models it is nothing to think of.
     if planned.peak_bytes >= _LEAST_TOLD_BYTES:
-        say(console, words.line("plan", "checkpoints", planned, free))
+        say(console, words.checkpoints(planned, free))
     say(console, *described_findings(study))
     warn(console, *described_cautions(study), *described_losses(study, paths))
     return paths
@@ -104,13 +104,15 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     `places`: runs that can be alive at once; None where each has one.
     """
     seconds = [predicted(run.seconds) for run in plan.runs]
-    totals = {
-        "flops": sum(predicted(run.planned_flops) for run in plan.runs),
-        "hours": sum(seconds) * config.devices_taken / 3600,
-        "places": places,
-        "end": makespan(seconds, places or len(seconds)) / 3600,
-    }
-    say(console, *words.lines("plan", "totals", plan, totals, config.hardware))
+    totals = words.totals(
+        plan,
+        config.hardware,
+        flops=sum(predicted(run.planned_flops) for run in plan.runs),
+        device_hours=sum(seconds) * config.devices_taken / 3600,
+        hours=makespan(seconds, places or len(seconds)) / 3600,
+        places=places,
+    )
+    say(console, *totals)
     first = {rejection.rule for rejection in plan.rejected}
     rules = [rule.setting for rule in RULES if rule.setting in first]
     letters = dict(zip(rules, ascii_lowercase, strict=False))
@@ -118,12 +120,12 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
         own = plan.of_axes(axes)
         rows = _plan_rows(own, letters)
         several = len(rows) < len({(c.num_generations, c.problems_per_batch) for c in own.cells})
-        say(console, words.line("plan", "heading", plan.budget_unit, several, axes, own.cells))
+        say(console, words.heading(plan.budget_unit, axes, several=several))
         say(console, *_aligned(rows, [short(budget) for budget in plan.budgets], console.width))
     counts = Counter(rejection.rule for rejection in plan.rejected)
     for rule in rules:
         one = next(r for r in plan.rejected if r.rule == rule)
-        say(console, words.line("plan", "rejected", letters[rule], counts[rule], rule, one))
+        say(console, words.rejected(letters[rule], counts[rule], one))
 
 
 def _plan_rows(plan: Plan, letters: dict[str, str]) -> list[list[str]]:
@@ -176,11 +178,11 @@ def described_findings(study: Study) -> Iterator[str]:
 
     plan, config = study.plan, study.config
     if config.trainer.name == "command":
-        yield words.line("plan", "commanded", config.trainer.command)
+        yield words.commanded(config.trainer.command)
     else:
-        yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+        yield words.evaluation(evaluation_of(study), len(plan.runs))
     seen = outlook_of_variants(plan, config)
-    yield from words.lines("plan", "findings", seen, plan.pricing)
+    yield words.findings(seen)
 
 
 def described_cautions(study: Study) -> Iterator[str]:
@@ -188,13 +190,13 @@ def described_cautions(study: Study) -> Iterator[str]:
     if short := tuple(short_of_warmup(study.candidates)):
         worst = min(short, key=lambda each: each.num_steps / each.warmup_steps)
         unit = study.plan.budget_unit
-        yield words.line("plan", "short_of_warmup", worst, len(short), unit, WARM_UPS)
+        yield words.short_of_warmup(worst, len(short), unit, WARM_UPS)
     if often := tuple(repeated(study.candidates)):
         most = max(often, key=lambda each: each.epochs)
-        yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit, WARN_EPOCHS)
+        yield words.repeated(most, len(often), study.plan.budget_unit, WARN_EPOCHS)
     if old := tuple(stale(study.candidates)):
         above = max(old, key=lambda each: each.learning_rate / each.largest)
-        yield words.line("plan", "stale", above, len(old), RATE_TIMES_STALENESS)
+        yield words.stale(above, len(old), RATE_TIMES_STALENESS)
 
 
 def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:

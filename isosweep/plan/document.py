@@ -137,7 +137,7 @@ class Note:
     """Something about what was read that an answer may depend on."""
 
     kind: Annotated[str, MinLen(1)]
-    """What it is: a kind of isosweep/words/import.j2. No unit."""
+    """What it is: a kind of isosweep/words/importing.py. No unit."""
     count: Annotated[int, Ge(0)] = 0
     """How many rows or runs it is of. A count."""
     example: str = ""

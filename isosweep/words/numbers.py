@@ -1,7 +1,8 @@
 """Numbers as people read them: amounts with units, intervals, durations, lists and shares."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from isosweep.compute import BudgetUnit
 from isosweep.pricing import Pricing
@@ -124,6 +125,29 @@ def listed(values: Sequence[object], word: str = "and") -> str:
     """Values in a row: 4, 8 and 16."""
     *others, last = map(str, values)
     return f"{', '.join(others)} {word} {last}" if others else last
+
+
+def ns(values: Sequence[object]) -> str:
+    """Return a list of n: n = 4, 8, 16."""
+    return f"n = {', '.join(map(str, values))}"
+
+
+def ns_and(values: Sequence[object]) -> str:
+    """Return a list of n within a sentence: n = 4, 8 and 16."""
+    return f"n = {listed(values)}"
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count of things: 1 run, 18 runs."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def tally(counts: Mapping[Any, int], collapsed: int = 0) -> str:
+    """Return how many runs stand how: 2 not begun, 28 done, 3 of them collapsed."""
+    shown = [f"{count} {standing}" for standing, count in counts.items() if count]
+    if collapsed:
+        shown.append(f"{collapsed} of them collapsed")
+    return ", ".join(shown) or "none"
 
 
 def setting(value: object) -> str:

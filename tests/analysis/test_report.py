@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep import words
+from isosweep.analysis.answer import read_answer
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
@@ -21,6 +21,8 @@ from isosweep.errors import RecordError
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
+from isosweep.words.answer import sure
+from isosweep.words.verdict import finding, measure, reason
 from tests.analysis.conftest import Reported
 from tests.analysis.sweeps import (
     BASE,
@@ -45,12 +47,9 @@ def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
     assert all(path.read_bytes().startswith(starts[path.suffix]) for path in analysis.figures)
     assert set(analysis.figures) == set(paths.figures.iterdir())
     page = html.unescape(analysis.report.read_text())
-    for line in (
-        *words.lines("verdict", "reason", answer),
-        *words.lines("verdict", "finding", answer),
-        *words.lines("verdict", "measure", answer),
-        *(words.lines("answer", "sure", answer) if answer["use"] else ()),
-    ):
+    read = read_answer(paths.answer)
+    assert read is not None
+    for line in (reason(read), finding(read), measure(read), sure(read) if read.use else ""):
         assert line in " ".join(page.split())
     return analysis
 

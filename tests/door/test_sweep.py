@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import isosweep
-from isosweep import words
+from isosweep.analysis.answer import read_answer
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
 from isosweep.analysis.tables import FRONTIER
@@ -25,6 +25,7 @@ from isosweep.store.records import (
     append_record,
     read_records,
 )
+from isosweep.words.verdict import reason
 from tests.analysis.sweeps import (
     REWARD,
     make_plan,
@@ -112,11 +113,9 @@ def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_p
             assert all(same(shown[name], written[name]) for name in written)
     answer = read_json(copy.answer)
     assert answer is not None
-    verdict = sweep.verdict
-    assert (verdict.kind, verdict.reason) == (
-        answer["verdict"],
-        words.line("verdict", "reason", answer),
-    )
+    verdict, read = sweep.verdict, read_answer(copy.answer)
+    assert read is not None
+    assert (verdict.kind, verdict.reason) == (answer["verdict"], reason(read))
     assert verdict.rate is not None
     assert asdict(verdict.rate) == answer["growth"]["rate"]
     assert verdict.probabilities["stopped"] == answer["growth"]["stopped"]

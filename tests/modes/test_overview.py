@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from isosweep import words
 from isosweep.files import write_json, write_text
 from isosweep.modes.overview import sweep_overview
 from isosweep.tracking.points import budget_metric
+from isosweep.words.tracking import answer
 from tests.modes.looked_after import sweep_in
 from tests.words.answers import ANSWER
 
@@ -28,7 +28,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     figures = {(own / "a.png", "figures"), (variant / "a.png", "figures/beta=0")}
     assert {pair for pair in overview.files if pair[1]} == figures
     *said, report = overview.note.split("\n\n")
-    assert said == words.lines("mlflow", "answer", "", ANSWER.document())
+    assert said == answer(ANSWER)
     assert (overview.tags[None]["verdict"], overview.tags[None]["best_n"]) == ("saturated", "16")
     n_star, n_d = overview.tags[None]["n_star"], overview.tags[None]["n_d"]
     assert (n_star, n_d) == ("32 (16 to 64+)", "16 (8 to 32)")

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isosweep import words
 from isosweep.compute import BudgetUnit
 from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
@@ -16,6 +15,7 @@ from isosweep.costs.flops import forward_flops
 from isosweep.errors import RecordError, SettingError
 from isosweep.plan.cells import Plan, plan_from_document, predicted
 from isosweep.plan.study import plan_document, resolve
+from isosweep.words.plan import totals
 from tests.conftest import candidates_of, make_config, plan_of
 
 TWO_NODES = (
@@ -147,8 +147,8 @@ def test_a_refusal_names_a_memory_that_works(overrides: tuple[str, ...]) -> None
 def test_more_devices_than_a_node_has_are_planned_on_several(devices: int, nodes: int) -> None:
     asked = ("model=qwen-7b", "budget=1e21", *TWO_NODES, f"hardware.devices_per_run={devices}")
     study = resolve(make_config(*asked))
-    totals = {"flops": 1e21, "hours": 1.0, "places": None, "end": 1.0}
-    *_, last = words.lines("plan", "totals", study.plan, totals, study.config.hardware)
+    much = {"flops": 1e21, "device_hours": 1.0, "hours": 1.0}
+    *_, last = totals(study.plan, study.config.hardware, **much, places=None)
     assert (last == "each run takes 16 devices: 2 nodes x 8") == (nodes == 2)
     (cost_model,) = plan_document(study)["cost_models"]
     assert cost_model["nodes"] == nodes

@@ -16,7 +16,6 @@ from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
-from isosweep.files import to_json
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan
 from isosweep.pricing import Pricing
 from isosweep.search.proposing import Stop
@@ -280,33 +279,30 @@ _SPLIT = Recommendation(
     factor=0.5,
     basis=Basis(kind="surface", budgets=(1e20, 1e19), num_cells=6),
 )
-RECOMMENDED = tuple(
-    to_json(asdict(split))
-    for split in (
+RECOMMENDED = (
+    _SPLIT,
+    replace(
         _SPLIT,
+        basis=Basis(kind="means", budgets=(1e20,)),
+        best_n=None,
+        enough=None,
+        interval=None,
+    ),
+    *(
         replace(
             _SPLIT,
-            basis=Basis(kind="means", budgets=(1e20,)),
-            best_n=None,
-            enough=None,
+            factor=4.0,
+            basis=basis,
+            missing=(),
+            best_n=best_n,
+            reward=None,
             interval=None,
-        ),
-        *(
-            replace(
-                _SPLIT,
-                factor=4.0,
-                basis=basis,
-                missing=(),
-                best_n=best_n,
-                reward=None,
-                interval=None,
-            )
-            for basis, best_n in (
-                (Basis(kind="growth", budgets=(1e20,)), _SPLIT.best_n),
-                (Basis(kind="last n", budgets=(1e20,)), None),
-            )
-        ),
-    )
+        )
+        for basis, best_n in (
+            (Basis(kind="growth", budgets=(1e20,)), _SPLIT.best_n),
+            (Basis(kind="last n", budgets=(1e20,)), None),
+        )
+    ),
 )
 STOPS = (
     Stop(kind="no spread"),
@@ -316,12 +312,8 @@ STOPS = (
     Stop(kind="not worth"),
 )
 _STEP = {"num_generations": 128, "valued_as_n": 64, "compute": 1e20, "device_hours": 1.5}
-# Variants of the document of `mode=next`.
-_VARIANT = {"stop": None, "first": to_json(asdict(STEPS[1])), "agree": 0.52, "steps": [_STEP] * 2}
-PROPOSED = (
-    {**_VARIANT, "chances": {"constant": 0.3, "growing": 0.68, "fell": 0.02}},
-    *({"stop": to_json(asdict(stop)), "first": None, "chances": {}} for stop in STOPS),
-)
+# What `mode=next` proposes of a variant.
+STEPS_PROPOSED = {"agree": 0.52, "steps": [_STEP] * 2}
 # Of any time zone the same local time.
 _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
 # The document of `mode=status` of one sweep, without runs.

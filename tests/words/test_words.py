@@ -1,6 +1,6 @@
-"""Templates word every kind of conclusion, and each surface reads as its golden file.
+"""Functions word every kind of conclusion, and each surface reads as its golden file.
 
-`python -m tests.words.test_words` accepts what the templates say now.
+`python -m tests.words.test_words` accepts what they say now.
 """
 
 import re
@@ -10,12 +10,11 @@ from typing import get_args
 
 import pytest
 
-from isosweep import words
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.statistics.verdict import ReasonKind, Verdict
 from isosweep.pricing import Pricing
-from isosweep.search.proposing import StopKind
-from isosweep.words import numbers
+from isosweep.search.proposing import Proposal, StopKind
+from isosweep.words import answer, next, numbers, plan, recommend, status, tracking, verdict  # noqa: A004
 from tests.words.answers import (
     ANSWER,
     CAVEATS,
@@ -24,11 +23,11 @@ from tests.words.answers import (
     EVALUATION,
     OUTLOOKS,
     PRICING,
-    PROPOSED,
     REASONS,
     RECOMMENDED,
     STATUS,
     STEPS,
+    STEPS_PROPOSED,
     STOPS,
     of_best,
 )
@@ -38,73 +37,55 @@ HERE = Path(__file__).parent
 
 def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
     """What each surface says of one answer."""
-    document = replace(ANSWER, pricing=pricing).document()
+    found = replace(ANSWER, pricing=pricing)
+    report = Path("report.html")
     return {
         "terminal": [
-            *words.lines("terminal", "analysis", document, "report.html"),
-            *words.lines("terminal", "training", 18, 2, 240.0, False),
-            *words.lines("terminal", "training", 1, None, 7200.0, True),
-            *words.lines("terminal", "analysing", 18, 12.0),
+            *answer.analysis(found, report),
+            plan.training(18, 2, 240.0, detaches=False),
+            plan.training(1, None, 7200.0, detaches=True),
+            plan.analysing(18, 12.0),
         ],
         "mlflow": [
-            *words.lines("mlflow", "answer", "", document),
-            *words.lines("mlflow", "spent", 3, 12, 2.5e21, "flops", 41.5, pricing),
+            *tracking.answer(found),
+            tracking.spent(3, 12, 2.5e21, "flops", 41.5, pricing),
         ],
-        "answer": [
-            words.line("verdict", "headline", document),
-            *words.lines("answer", "next_steps", document),
-        ],
+        "answer": [verdict.headline(found), *answer.next_steps(found)],
         "plan": [
-            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
-            *words.lines("plan", "evaluation", EVALUATION, 20),
-            *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
-            *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
-            *words.lines("plan", "left", 2130.0, pricing),
-            *words.lines("plan", "above", 2130.0, pricing, "max_device_hours", 1000.0),
+            *map(plan.findings, OUTLOOKS),
+            plan.evaluation(EVALUATION, 20),
+            plan.commanded(["python", "train.py", "--n", "{n}"]),
+            plan.checkpoints(CHECKPOINTS, 56.2e9),
+            plan.rest(2130.0, pricing),
+            plan.above(2130.0, pricing, "max_device_hours", 1000.0),
         ],
         "recommend": [
             line
             for split in RECOMMENDED
-            for line in words.lines(
-                "recommend", "recommendation", split, "flops", None, 0.9, pricing
-            )
+            for line in recommend.recommendation(split, "flops", None, 0.9, pricing)
         ],
         "next": [
-            *words.lines("next", "spent", "mine", {"spent": 2.5e21, "budget_unit": "flops"}),
-            *(
-                line
-                for each in PROPOSED
-                for line in words.lines("next", "belief", each, "lr=1e-06")
-            ),
-            *words.lines("next", "steps", PROPOSED[0], "", "flops", pricing),
-            *words.lines("next", "not_launched"),
+            *next.belief(Proposal(), {"n": 128, "settings": {"num_generations": [64, 128]}}, "lr"),
+            *(next.belief(Proposal(stop=stop), None, "")[0] for stop in STOPS),
+            *next.steps(STEPS_PROPOSED, "lr=1e-06", "flops", pricing),
         ],
         "status": [
-            *words.lines("status", "summary", STATUS | {"pricing": asdict(pricing)}),
-            *words.lines("status", "unanswered", STATUS),
+            *status.summary(STATUS | {"pricing": asdict(pricing)}),
+            status.unanswered(STATUS),
         ],
-        "reasons": [
-            f"{kind}: {words.line('verdict', 'reason', answer.document())}"
-            for kind, answer in REASONS.items()
-        ],
+        "reasons": [f"{kind}: {verdict.reason(each)}" for kind, each in REASONS.items()],
         "best": [
-            *words.lines("verdict", "both", of_best(ANSWER).document()),
-            *words.lines("verdict", "both", document),
-            *(
-                words.line("verdict", macro, of_best(answer).document())
-                for answer in REASONS.values()
-                if "grew" in answer.reason.kind or answer.verdict == answer.reason.kind
-                for macro in ("headline", "reason")
-            ),
+            verdict.both(of_best(ANSWER)),
+            *(verdict.reason(of_best(each)) for each in REASONS.values() if each.verdict == "grew"),
         ],
         "headlines": [
-            f"{kind}: {words.line('verdict', 'headline', answer.document())}"
-            for kind, answer in {
+            f"{kind}: {verdict.headline(each)}"
+            for kind, each in {
                 **REASONS,
                 "best moves": replace(REASONS["constant"], caveats=CAVEATS),
             }.items()
         ],
-        "ends": [words.line("verdict", "open_end", end) for end in ENDS],
+        "ends": [*map(verdict.open_end, ENDS)],
     }
 
 
@@ -117,28 +98,27 @@ def test_each_surface_reads_as_its_golden_file(surface: str) -> None:
 
 
 def test_every_kind_is_worded_and_no_two_read_alike() -> None:
-    document, steps = ANSWER.document(), (*STEPS, kinds.NewRecipe())
-    reasons = {kind: each.document() for kind, each in REASONS.items()}
-    headlines = {each["verdict"]: each for each in reasons.values() if each["generations"]}
-    caveats = [document | {"caveats": [each]} for each in CAVEATS]
-    next_steps = [document | {"next_steps": [each]} for each in steps]
-    for template, macro, every, shown, documents in (
-        ("verdict", "reason", ReasonKind, reasons.keys(), reasons.values()),
-        ("verdict", "headline", Verdict, headlines.keys(), headlines.values()),
-        ("answer", "caveats", kinds.Caveat, map(type, CAVEATS), caveats),
-        ("answer", "next_steps", kinds.NextStep, map(type, steps), next_steps),
-        ("next", "stop", StopKind, (each.kind for each in STOPS), STOPS),
+    steps = (*STEPS, kinds.NewRecipe())
+    headlines = {each.verdict: each for each in REASONS.values() if each.generations}
+    for every, shown, said in (
+        (ReasonKind, REASONS, [verdict.reason(each) for each in REASONS.values()]),
+        (Verdict, headlines, [verdict.headline(each) for each in headlines.values()]),
+        (kinds.Caveat, map(type, CAVEATS), answer.caveats(replace(ANSWER, caveats=CAVEATS))),
+        (
+            kinds.NextStep,
+            map(type, steps),
+            [answer.next_steps(replace(ANSWER, next_steps=(each,)))[0] for each in steps],
+        ),
+        (StopKind, (each.kind for each in STOPS), [next.stop(each) for each in STOPS]),
     ):
-        said = [" ".join(words.lines(template, macro, each)) for each in documents]
-        assert set(shown) == set(get_args(every))
+        assert {*shown} == {*get_args(every)}
         assert all(said)
         assert len(set(said)) == len(said) == len(get_args(every))
 
 
 @pytest.mark.parametrize("kind", REASONS)
 def test_an_answer_is_given_in_25_words_or_fewer(kind: str) -> None:
-    said = words.line("verdict", "finding", REASONS[kind].document())
-    assert len(said.split()) <= 25
+    assert len(verdict.finding(REASONS[kind]).split()) <= 25
 
 
 def test_numbers_read_well() -> None:

@@ -1,0 +1,441 @@
+"""What to use, how sure that is, what was spent and what comes next, over an Answer."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from isosweep import evidence
+from isosweep.pricing import Pricing
+from isosweep.words.numbers import (
+    amount,
+    interval,
+    listed,
+    ns,
+    ns_and,
+    percent,
+    plural,
+    price,
+    short,
+    tally,
+)
+from isosweep.words.plan import lacks
+from isosweep.words.verdict import all_fell, capitalized, chance, finding, headline, judged, reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from isosweep.analysis.answer import Answer, Caveat, NamedRun, NextStep, Spent, Use
+    from isosweep.analysis.statistics.best_batch import BatchLaw
+
+_NO_PRICE = Pricing()
+
+
+def analysis(answer: "Answer", report: "Path") -> list[str]:
+    """Return what `mode=analyse` prints: verdict, doubts, setting, cost, next step and page."""
+    identified = answer.verdict != "not identified"
+    said = headline(answer) if identified else f"{finding(answer)} {reason(answer)}"
+    lines = [f"verdict: {answer.verdict}. {said}"]
+    if doubts := caveats(answer):
+        lines.append(f"but: {' '.join(doubts)}")
+    if answer.use:
+        sentences = use_sentence(answer), *_both_n(answer.use), sure(answer)
+        lines += [" ".join(sentences), *best_batches(answer)]
+    else:
+        lines.append(f"There is {nothing_to_use(answer)}.")
+    if answer.spent.compute:
+        lines.append(f"cost: {answer.runs.trained} runs, {spent(answer)}")
+    if steps := next_steps(answer):
+        lines.append(f"next: {steps[0]}")
+    return [*lines, f"report: {report}"]
+
+
+def summary(answer: "Answer") -> list[str]:
+    """Return the verdict, what to use and how sure that is, a line each."""
+    if answer.use is None:
+        return [f"There is {nothing_to_use(answer)}."]
+    return [headline(answer), use_sentence(answer), sure(answer), *best_batches(answer)]
+
+
+def nothing_to_use(answer: "Answer") -> str:
+    """Return why no setting is recommended."""
+    if answer.reason.kind == "all fell" or answer.reason.fell:
+        return f"nothing to recommend: {all_fell(answer)}"
+    return "nothing to recommend yet: no run has reached a budget"
+
+
+def setting(use: "Use") -> str:
+    """Return the setting to use: n = 16, B = 16, T = 100."""
+    return f"n = {use.num_generations}, B = {use.problems_per_batch}, T = {use.num_steps}"
+
+
+def use_sentence(answer: "Answer") -> str:
+    """Return the setting to use, at which budget, and its reward before and after training."""
+    use, rise = answer.use, answer.reward
+    assert use is not None
+    assert rise is not None
+    reward = f"measured reward {use.measured:.3f}"
+    if use.expected is not None and use.interval:
+        low, high = use.interval
+        ends = f"{low:.3f} to {high:.3f}, {answer.confidence:.0%} interval"
+        if use.num_fallen:
+            ends += f", {use.num_fallen} of its {use.num_seeds + use.num_fallen} runs collapsed"
+        reward = f"expected reward {use.expected:.3f} ({ends})"
+    scored = f", for the evaluation set {answer.evaluation_set}" if answer.evaluation_set else ""
+    before = "" if rise.before is None else f", against {rise.before:.3f} before training"
+    return f"Use {setting(use)} at {_budget(answer, use)}{scored}: {reward}{before}."
+
+
+def use_detail(answer: "Answer", use: "Use") -> str:
+    """Return at which budget the setting is used, how probably it is the best, and both n."""
+    lacking = use.missing if use.limit != "behind" else ()
+    sentences = [f"at {_budget(answer, use)}."]
+    if use.probability_best is not None:
+        among = f"of {ns(use.compared)}" if lacking else "n of the grid"
+        odds = chance(use.probability_best)
+        sentences.append(f"Probability that n = {use.num_generations} is the best {among}: {odds}.")
+    if lacking:
+        sentences.append(f"Not read there: {ns(lacking)}.")
+    sentences += _both_n(use)
+    if use.one_batch:
+        sentences.append(f"All runs have B = {use.problems_per_batch}: no other B was compared.")
+    return " ".join(sentences)
+
+
+def _budget(answer: "Answer", use: "Use") -> str:
+    """Return the budget to use, and why it is not the plan's largest."""
+    limit = {
+        "plan": "",
+        "behind": f", the largest budget at which {ns_and(use.behind or [0])} was also read",
+        "lost": ", the largest budget at which some run still has its gain",
+        "reached": ", the largest budget that any run has reached",
+    }
+    return f"{amount(use.budget, answer.budget_unit)}{limit[use.limit]}"
+
+
+def _both_n(use: "Use") -> list[str]:
+    at, sentences = use.optimum, []
+    if at and at.interval:
+        sentences.append(f"n* (the best n, also between those of the grid): {at.words}.")
+    if at and at.enough:
+        sentences.append(f"n_d (the smallest n that is good enough): {at.enough.words}.")
+    return sentences
+
+
+def sure(answer: "Answer") -> str:
+    """Return which other n may be as good, and what the neighbours of the best cost."""
+    use = answer.use
+    assert use is not None
+    best = f"n = {use.num_generations}"
+    sentences = []
+    if len(use.compared) == 1:
+        if use.missing or not use.fell:
+            only = "No other n was measured at this budget"
+            sentences.append(f"{only}, so it is not established how good {best} is.")
+    elif use.expected is None:
+        unknown = "The spread between seeds is not known"
+        sentences.append(f"{unknown}, so no n can be distinguished from {best}.")
+    elif use.as_good:
+        sentences.append(f"{ns_and(use.as_good)} cannot be distinguished from {best}.")
+    else:
+        sentences.append("Every other n measured at this budget is worse.")
+    if use.expected is not None and use.neighbours:
+        first, *others = [f"at most {each.loss_upper:.3f}" for each in use.neighbours]
+        n, *more = [f"n = {each.num_generations}" for each in use.neighbours]
+        costs = [f"{n} loses {first} of reward", *map(" ".join, zip(more, others, strict=True))]
+        sentences.append(f"{', '.join(costs)} ({answer.confidence:.0%} confidence).")
+    if use.fell:
+        sentences.append(f"All runs of {ns_and(use.fell)} had collapsed by then.")
+    return " ".join(sentences)
+
+
+def sure_detail(use: "Use") -> str:
+    """Return how many seeds the setting's reward rests on, and how they differ."""
+    text = f"{plural(use.num_seeds, 'seed')} of n = {use.num_generations} measured"
+    if use.num_fallen:
+        text += f", {use.num_fallen} more collapsed"
+    if use.seed_sd is not None:
+        text += f"; standard deviation between seeds {use.seed_sd:.3f}, over the runs of all n"
+    return text
+
+
+def reward(answer: "Answer") -> str:
+    """Return the reward of the setting to use, and that before training."""
+    rise, use = answer.reward, answer.use
+    assert use is not None
+    assert rise is not None
+    text = f"{rise.reward:.3f}"
+    if rise.expected and use.interval:
+        text += f" ({use.interval[0]:.3f} to {use.interval[1]:.3f}, {answer.confidence:.0%})"
+    text += f" {'expected' if rise.expected else 'measured'} with the setting to use"
+    return text if rise.before is None else f"{text}, {rise.before:.3f} before training"
+
+
+def reward_detail(answer: "Answer") -> str:
+    """Return what the last compute brought, and how measured and expected reward differ."""
+    rise, use = answer.reward, answer.use
+    assert use is not None
+    assert rise is not None
+    sentences = []
+    if was := rise.earlier:
+        brought = (
+            f"brought {was.gain:+.3f}" if was.gain > 0 else f"brought nothing ({was.gain:+.3f})"
+        )
+        if use.behind and use.limit != "behind":
+            brought = "brought a gain that is not established while other n have no records there"
+        then = f"at {amount(was.budget, answer.budget_unit)} it was {was.reward:.3f}"
+        last = f"The last {short(was.factor)}x of compute {brought}"
+        sentences.append(f"{last}: {then}, with n = {was.num_generations}.")
+    if rise.expected:
+        seeds = "the seeds that did not collapse" if use.num_fallen else "seeds"
+        fallen = f"{use.num_fallen} of {use.num_seeds + use.num_fallen} runs collapsed"
+        counts = f"; counts that {fallen}" if use.num_fallen else ""
+        sentences += [
+            f"Measured: {use.measured:.3f}, the mean over {seeds}.",
+            f"Expected, of a new run: smoothed over neighbouring n, B and budgets{counts}.",
+        ]
+    if best := rise.coverage:
+        solved = f"Share of problems with a right answer among {best.k} samples (best@{best.k})"
+        left_out = "; collapsed runs left out" if best.num_fallen else ""
+        values = f"{best.now:.3f}, {best.before:.3f} before training{left_out}"
+        sentences.append(f"{solved}: {values}.")
+    return " ".join(sentences)
+
+
+def spent(answer: "Answer") -> str:
+    """Return device time of training and evaluation, its price, and the compute of training."""
+    used = answer.spent
+    compute = f"{amount(used.compute, answer.budget_unit)} of training"
+    if not (hours := (used.device_hours or 0) + (used.evaluation_hours or 0)):
+        return compute
+    return f"device time {price(hours, answer.pricing, predicted=False)}; {compute}"
+
+
+def spent_detail(answer: "Answer") -> str:
+    """Return how device time divides, and how much of the plan is left to train."""
+    used, sentences = answer.spent, []
+    if training := used.device_hours:
+        text = f"Training took {_hours(training)}, "
+        if evaluation := used.evaluation_hours:
+            share = percent(evaluation / (training + evaluation))
+            sentences.append(f"{text}evaluation {_hours(evaluation)} ({share}).")
+        else:
+            sentences.append(f"{text}how long evaluation took is not known.")
+    if used.budgets:
+        sentences.append(f"Budgets of a run: {listed([short(each) for each in used.budgets])}.")
+    if used.planned:
+        done = f"{used.compute / used.planned:.0%}"
+        sentences.append(f"{done} of the planned training is done; {_left(answer, used)}")
+    return " ".join(sentences)
+
+
+def _hours(hours: float) -> str:
+    return price(hours, _NO_PRICE, predicted=False)
+
+
+def _left(answer: "Answer", used: "Spent") -> str:
+    left = amount(used.left, answer.budget_unit)
+    if not used.left:
+        return "nothing is left to train"
+    if used.search == "over":
+        return f"{left} of the grid were left out by the search"
+    if used.search == "on":
+        return f"{left} of the grid are not trained yet: the search goes on"
+    text = f"{left} are left to train"
+    if used.left_in_failed:
+        text += f", {short(used.left_in_failed)} in failed runs (retry_failed=true)"
+    if used.left_in_cancelled:
+        text += f", {short(used.left_in_cancelled)} in cancelled runs (mode=resume)"
+    return text
+
+
+def runs(answer: "Answer") -> str:
+    """Return how many runs stand how."""
+    found = answer.runs
+    return f"{found.total} runs: {tally(found.standings, found.collapsed)}"
+
+
+def runs_detail(answer: "Answer") -> str:
+    """Return which runs collapsed, showed no rise or broke rules of health, and the grid."""
+    found, parts = answer.runs, []
+    for each in found.fallen:
+        to = "" if each.left_with is None else f", to {each.left_with:.3f}"
+        parts.append(f"n = {each.num_generations}: {each.collapsed} of {each.runs} collapsed{to}")
+    if found.flat:
+        parts.append(f"{found.flat} of {found.fitted} show no rise above noise")
+    if found.warned:
+        broken = (
+            f"{each.rule} in {each.runs} of {found.trained} runs{_named(each.named)}"
+            for each in found.warned
+        )
+        parts.append(f"health warnings: {', '.join(broken)}")
+    elif found.trained > found.too_short + found.without_metrics:
+        parts.append("no health warnings")
+    if found.trained and found.without_metrics == found.trained:
+        parts.append("health not known: no run recorded metrics of its steps")
+    elif found.without_metrics:
+        without = f"{found.without_metrics} of {found.trained} runs"
+        parts.append(f"health not known in {without}, which recorded no metrics of their steps")
+    if found.too_short:
+        few = f"{found.too_short} of {found.trained} runs"
+        parts.append(f"health not judged in {few}, which have fewer than {found.window} steps")
+    grid = f"n = {_span(found.generations)}; B = {_span(found.batches)}"
+    return "; ".join([*parts, grid, plural(found.seeds, "seed")])
+
+
+def _named(runs: "Iterable[NamedRun]") -> str:
+    named = [f"n = {r.num_generations}, B = {r.problems_per_batch}, seed {r.seed}" for r in runs]
+    return f" ({'; '.join(named)})" if named else ""
+
+
+def _span(values: Sequence[int]) -> str:
+    return f"{values[0]} to {values[-1]}" if len(values) > 1 else f"{values[0]}"
+
+
+def add_n(n: int, settings: Mapping[str, Sequence[int]]) -> str:
+    """Return how a further n joins the grid, or that it does not."""
+    if not settings:
+        return f"n = {n}, which the grid's rules keep out (`plan.csv` has the reasons)"
+    added = (f"grid.{name}=[{','.join(map(str, values))}]" for name, values in settings.items())
+    return f"{' '.join(added)} (finished runs are kept; mode=plan shows the price)"
+
+
+def next_steps(answer: "Answer") -> list[str]:
+    """Return the first of the next steps as a phrase, then why, and the others in sentences."""
+    lines = []
+    for number, step in enumerate(answer.next_steps):
+        what, why = _next_step(answer, step)
+        lines.append(f"Then: {what}." if number and why else capitalized(what) if number else what)
+        lines += [why] if why else []
+    return lines
+
+
+def _next_step(answer: "Answer", step: "NextStep") -> tuple[str, str]:
+    """Return what to do, and why."""
+    match step.kind:
+        case "recipe":
+            what = "a recipe whose runs do not collapse, e.g. a smaller recipe.learning_rate"
+            less = "All runs collapsed: larger evaluations and more runs of this recipe show little"
+            return what, f"{less}."
+        case "go on":
+            budget = amount(step.budget, answer.budget_unit)
+            what = f"train the runs of {ns(step.n)} up to {budget} and evaluate them there"
+            return what, f"No other step shows as well where {judged(answer)} lies."
+        case "add n":
+            assert step.end is not None
+            where = f"may lie {step.end.kind} n = {step.end.edge}"
+            why = f"{capitalized(judged(answer))} {where}, and no other step shows that."
+            return add_n(step.n, step.settings), why
+        case "more problems":
+            what = f"{step.problems:,} held-out problems"
+            what += f" ({step.setting})" if step.setting else ", more than the task has"
+            takes = "All runs start again from step 0."
+            if step.setting is None:
+                takes = "It takes a larger source of problems."
+            return what, (
+                "This could establish the trend for new problems of this kind. The choice of the "
+                f"{step.num_problems:,} held-out problems now adds {step.added:.1f} times as much "
+                f"noise as the seeds do, and only more problems reduce that. {takes}"
+            )
+        case "enlarge":
+            what = f"at least {lacks(step.lacks)}"
+            return what, 'Every verdict but "not identified" takes that.'
+        case "single runs":
+            what = "to add runs one by one, with the value and price of each"
+            return f"{what}: python -m isosweep mode=next {step.sweep}", ""
+
+
+def caveats(answer: "Answer") -> list[str]:
+    """Return what the verdict and the setting must not be read without, a line each."""
+    return [_caveat(answer, each) for each in answer.caveats]
+
+
+def _caveat(answer: "Answer", each: "Caveat") -> str:
+    unit = answer.budget_unit
+    match each.kind:
+        case "new problems":
+            open_ = each.verdict == "not identified"
+            trend = f'the verdict is "{each.verdict}"'
+            trend = "the trend is not established" if open_ else trend
+            these = f"the answer is for these {each.num_problems:,} held-out problems"
+            return f"For new problems of this kind {trend}: {these}."
+        case "no gain":
+            last = f"The last {short(each.factor)}x of compute"
+            return f"{last} brought no reward ({each.gain:+.3f})."
+        case "edge":
+            end = "largest" if each.end.kind == "above" else "smallest"
+            fell = f"; all runs of {ns(each.end.n)} collapsed"
+            why = fell if each.end.n else f", the {end} n that was run"
+            where = f"{judged(answer)} may lie {each.end.kind} n = {each.end.edge}"
+            return f"Edge of the grid: {where}{why}."
+        case "behind":
+            near = f"no run of {ns(each.n)} has records near {amount(each.budget, unit)}"
+            return f"Not trained or not evaluated as far: {near}."
+        case "unread":
+            ends = f"{short(each.gap.low)} and {amount(each.gap.high, unit)}"
+            apart = f"Records between {ends} are more than half a decade apart in every run"
+            what = f"No records between {ends}" if each.gap.empty else apart
+            return f"{what}, so what n does there is not known."
+        case "coarse margin":
+            share = f"{each.margin / each.gain:.0%} of the whole gain of {each.gain:.3f}"
+            margin = f"analysis.margin={each.gain / 20:.1g}"
+            return (
+                f"The margin of {each.margin:g} is {share}, so n_d may be far below the best n. "
+                f"Set {margin} to judge it by 5% of the gain."
+            )
+        case "best moves":
+            first, last = (
+                f"{at.words} at {amount(at.budget, unit)}" for at in (each.first, each.last)
+            )
+            judges = "analysis.quantity=best judges it"
+            return f"The best n, n*, does change: from {first} to {last} ({judges})."
+        case "collapsed":
+            of = (f"{n.collapsed} of {n.runs} with n = {n.num_generations}" for n in each.fallen)
+            return f"Collapsed runs: {', '.join(of)}."
+        case "broken records":
+            records = [f"{_named([r.run])[2:-1]}, step {r.step}" for r in each.records[:3]]
+            more = len(each.records) - 3
+            rest = f"; {more} more in answer.json" if more > 0 else ""
+            what = f"{plural(len(each.records), 'record')} far from those beside them in the run"
+            return f"Left out: {what}: {'; '.join(records)}{rest}. Check that evaluation."
+        case "searched":
+            runs = f"{each.begun} of {each.runs} runs, {each.share:.0%} of the grid's compute"
+            return (
+                f"A search chose what was trained: {runs}. Verdicts of searches have been tested "
+                "far less in simulation than those of grids."
+            )
+        case "rewards only":
+            errors = f" ({each.without_errors} of them without standard errors)"
+            single = f"; {each.single} (n, B) have one seed, which shows no spread"
+            return (
+                f"{each.runs} runs have rewards alone, without successes of single problems"
+                f"{errors if each.without_errors else ''}. Intervals rest on the spread between "
+                "seeds, since records of one run are correlated"
+                f"{single if each.single else ''}."
+            )
+
+
+def best_batches(answer: "Answer") -> list[str]:
+    """Return how the best B goes with compute, a line for each n x B that the grid fixes."""
+    return [_best_batch(answer, law) for law in answer.batch_laws]
+
+
+def _best_batch(answer: "Answer", law: "BatchLaw") -> str:
+    unit, product = answer.budget_unit, law.completions_per_step
+    ends = [law.optima[0], law.optima[-1]] if len(law.optima) > 1 else law.optima
+    found = " and ".join(f"{at.words} at {amount(at.budget, unit)}" for at in ends)
+    text = f"At n x B = {product} the best B is {found}"
+    if law.slope is None or law.since is None:
+        why = (
+            f"at {short(law.open_at or 0)}, one of the largest budgets, B* may lie beyond the grid"
+        )
+        if law.lacks == "no spread":
+            why = "the spread between seeds is not known"
+        elif law.lacks == "few budgets":
+            read = f"{len(law.optima)} were read"
+            why = f"a slope takes {evidence.MIN_BUDGETS} budgets, and {read}"
+        return f"{text}. How it changes with compute is not established: {why}."
+    slope, since = law.slope, amount(law.since, unit)
+    does = "rises" if slope.low > 0 else "changes"
+    by = slope.words
+    if slope.high < 0:
+        does, by = "falls", interval(-slope.median, -slope.high, -slope.low)
+    return f"{text}: it {does} by {by} doublings per decade from {since} on."

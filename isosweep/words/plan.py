@@ -1,0 +1,280 @@
+"""What a plan takes, could find and warns of: terminal, page and Python."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from isosweep import evidence
+from isosweep.compute import BudgetUnit
+from isosweep.files import JsonObject
+from isosweep.pricing import Pricing
+from isosweep.words.numbers import (
+    UNITS,
+    amount,
+    duration,
+    of_100,
+    percent,
+    plural,
+    predicted_time,
+    price,
+    short,
+    size,
+    tally,
+)
+
+if TYPE_CHECKING:
+    from isosweep.analysis.outlook import Lack, Outlook
+    from isosweep.config.hardware import HardwareConfig
+    from isosweep.plan.cells import Axes, Plan, Rejection
+    from isosweep.plan.document import (
+        CheckpointPlan,
+        EvaluationPlan,
+        Repeated,
+        ShortOfWarmup,
+        Stale,
+    )
+    from isosweep.plan.tally import Tally
+
+# What each verdict takes of a plan: the noun, and what it is for.
+_LACKS = {
+    "n": "n, to tell a best n from an edge of the grid",
+    "budgets": f"budgets with {evidence.MIN_GENERATIONS} or more n, to show growth and its end",
+    "seeds": "seeds, to measure the spread between seeds",
+}
+_BELOW = {
+    "runs_of_each_n": "runs",
+    "problems": "held-out problems",
+    "decades": "decades of compute",
+}
+_NEAREST = {"below": "doublings of n below the end of growth", "decades": "decades of compute"}
+
+
+def training(runs: int, places: int | None, seconds: float, *, detaches: bool) -> str:
+    """Return the first line of `mode=run`: how many runs, how long, and how to leave."""
+    at_once = f", {places} at once" if places and places < runs else ""
+    leaves = "leaves the jobs running" if detaches else "stops them at a checkpoint"
+    takes = f"training {plural(runs, 'run')}{at_once}: about {duration(seconds)}"
+    return f"{takes}. Ctrl-C {leaves}; mode=resume continues"
+
+
+def analysing(runs: int, seconds: float) -> str:
+    """Return the line before an analysis."""
+    return f"analysing {plural(runs, 'run')} and drawing figures: about {duration(seconds)}"
+
+
+def totals(
+    plan: "Plan",
+    hardware: "HardwareConfig",
+    *,
+    flops: float,
+    device_hours: float,
+    hours: float,
+    places: int | None,
+) -> list[str]:
+    """Return what the whole plan takes, in lines; `hours` of wall time, `places` runs at once."""
+    rejected = f" ({len(plan.rejected)} rejected)" if plan.rejected else ""
+    head = f"plan: {len(plan.runs)} runs, {len(plan.cells)} cells{rejected}; "
+    head += amount(flops, "flops")
+    if plan.sharing < 0.995:
+        saved = f"{1 - plan.sharing:.0%} of the compute"
+        head += f". Sharing runs between budgets saves {saved}"
+    at_once = f"{places or f'all {len(plan.runs)}'} runs at once"
+    by = f"as measured by {hardware.calibrated_from}"
+    devices = f"{price(device_hours, plan.pricing)}, evaluation included; "
+    devices += by if hardware.calibrated_from else "efficiency assumed"
+    if hardware.device == "cuda":
+        devices += f"; {hardware.attention} attention"
+    lines = [
+        head,
+        f"time: about {predicted_time(hours, plan.pricing)} with {at_once}",
+        f"device time on {hardware.name}: {devices}",
+    ]
+    if hardware.nodes > 1:
+        nodes = f"{hardware.nodes} nodes x {hardware.node_devices}"
+        lines.append(f"each run takes {hardware.devices_per_run} devices: {nodes}")
+    return lines
+
+
+def heading(unit: BudgetUnit, axes: "Axes", *, several: bool) -> str:
+    """Return the line above the table of T; `several`: over all B of an n."""
+    over = " (over all B)" if several else ""
+    settings = "".join(f", {name}={value}" for name, value in axes.items())
+    return f"steps T of a run and its device time{over}, by budget in {UNITS[unit]}{settings}"
+
+
+def rejected(letter: str, count: int, example: "Rejection") -> str:
+    """Return why candidates were left out, by one of `count` that break the same rule."""
+    n, batch = example.num_generations, example.problems_per_batch
+    at = f"n = {n}, B = {batch} at {short(example.budget)}"
+    return f"{letter}: {count} rejected by {example.rule}, e.g. {at}: {example.reason}"
+
+
+def standing(counted: "Tally", left: float) -> str:
+    """Return how the plan's runs stand, and the share of the compute that is left."""
+    runs = tally(counted.counts, counted.collapsed)
+    return f"runs: {runs}; {left:.0%} of the compute is left to train"
+
+
+def rest(hours: float, pricing: Pricing) -> str:
+    """Return what the rest of a plan is predicted to take."""
+    time = price(hours, pricing)
+    return f"the rest of the plan is predicted to take a device time of {time}"
+
+
+def above(hours: float, pricing: Pricing, name: str, limit: float) -> str:
+    """Return that the predicted device time is above a limit of the launcher."""
+    time = price(hours, pricing)
+    return f"a predicted device time of {time}, more than launcher.{name}={limit:g}"
+
+
+def search_limit(name: str, limit: float | None, whole: float, unit: BudgetUnit) -> str:
+    """Return how much of the grid a search trains at most."""
+    most = "at most this whole grid (search.max_compute=NUMBER sets a lower limit)"
+    if limit is not None and limit < whole:
+        share = f"{limit / whole:.0%} of this grid: search.max_compute"
+        most = f"up to {amount(limit, unit)} ({share})"
+    return f"search={name}: chooses one run after another, and how far each is trained, {most}"
+
+
+def search_cost(
+    cost: JsonObject, most: float, whole: float, hours: float, unit: BudgetUnit, pricing: Pricing
+) -> str:
+    """Return what a search may cost of this plan, by what it has cost in simulated sweeps.
+
+    `cost`: shares of the grid's compute. `most`: the share that the search may spend. `whole`,
+    `hours`: compute and device-hours of the grid.
+    """
+    low, high = cost["low"], cost["high"]
+    line = (
+        f"in {cost['sweeps']} simulated sweeps, searches spent {cost['median']:.0%} of the grid's "
+        f"compute ({low:.0%} to {high:.0%})"
+    )
+    if most <= low:
+        return f"{line}, always more than search.max_compute allows here"
+    median, high = min(cost["median"], most), min(high, most)
+    ends = f"{short(low * whole)} to {amount(high * whole, unit)}"
+    times = [price(share * hours, pricing, predicted=False) for share in (low, high)]
+    return f"{line}; here {short(median * whole)} ({ends}); device time {' to '.join(times)}"
+
+
+def lacks(missing: "Iterable[Lack]") -> str:
+    """Return what any verdict takes that a plan has too few of, and settings with enough."""
+    needs, mended = [], []
+    for each in missing:
+        needs.append(f"{each.least} {_LACKS[each.what]} (this plan: {each.here})")
+        mended += [each.mended_by] if each.mended_by else []
+    return "; and ".join(needs) + (f", e.g. {' '.join(mended)}" if mended else "")
+
+
+def findings(outlook: "Outlook") -> str:
+    """Return how many of 100 sweeps like the plan detect what n does, or what keeps it from any
+    verdict."""
+    if outlook.lacks:
+        takes = f"A verdict on the growth of the best n takes at least {lacks(outlook.lacks)}"
+        return f"can find: no verdict. {takes}"
+    found, nearer = outlook.finds, outlook.nearer
+    if found is None or nearer is None:
+        return f"can find: not known for analysis.metric={outlook.unknown}"
+    false = max(found.ends.falsely, nearer.ends.falsely, found.goes_on.falsely)
+    sentences = [
+        f"can find: of 100 simulated sweeps like this, {of_100(found.goes_on.surely)} detect that "
+        f"growth goes on, and {of_100(found.ends.surely)} that it has ended "
+        f"({of_100(nearer.ends.surely)} if near the largest n); {of_100(false)} report something "
+        "false (docs/simulation.md).",
+    ]
+    if outlook.below:
+        less = " and ".join(_BELOW[name] for name in outlook.below)
+        sentences.append(f"At most: this plan has fewer {less} than any simulated sweep.")
+    if outlook.nearest:
+        near = " and ".join(f"{edge:g} {_NEAREST[name]}" for name, edge in outlook.nearest.items())
+        sentences.append(f"Nearest simulated: {near}.")
+    if outlook.judged_by:
+        settings = (
+            f"analysis.{name}={value if isinstance(value, str) else f'{value:g}'}"
+            for name, value in outlook.judged_by.items()
+        )
+        sentences.append(f"Judged with {' '.join(settings)}.")
+    return " ".join(sentences)
+
+
+def evaluation(each: "EvaluationPlan", num_runs: int) -> str:
+    """Return what held-out evaluation takes."""
+    problems = " or ".join(f"{count:,}" for count in each.problems)
+    line = (
+        f"evaluation: {problems} problems x {each.samples_per_problem} samples, about "
+        f"{each.records / num_runs:.0f} times a run; {percent(each.share_of_flops)} of the FLOPs, "
+        f"{percent(each.share_of_time)} of the device time"
+    )
+    for part, words in ((True, "of the parts"), (False, "with the sets")):
+        shown = [
+            f"{one.name} ({one.problems:,} x {one.samples_per_problem})"
+            for one in each.sets
+            if one.part == part
+        ]
+        line += f", {words} {', '.join(shown)}" if shown else ""
+    return line
+
+
+def commanded(command: Sequence[str]) -> str:
+    """Return who trains, where it is not isosweep."""
+    program = " ".join(command[:3]) + (" ..." if len(command) > 3 else "")
+    return (
+        f"trained by a command: {program}. Times, memory and FLOPs are planned as if isosweep "
+        "trained. The command itself evaluates and writes checkpoints"
+    )
+
+
+def checkpoints(plan: "CheckpointPlan", free: float) -> str:
+    """Return what checkpoints take on the disk, which has `free` bytes left."""
+    return (
+        f"disk: checkpoints of {size(plan.largest_bytes)} each take up to {size(plan.peak_bytes)} "
+        f"during the sweep and {size(plan.kept_bytes)} after it (checkpoint.keep={plan.keep}); "
+        f"{size(free)} are free"
+    )
+
+
+def short_of_warmup(
+    worst: "ShortOfWarmup", combinations: int, unit: BudgetUnit, warm_ups: int
+) -> str:
+    """Return how many cells are read too soon after warm-up."""
+    return (
+        f"{worst.cells} of {worst.of_cells} cells have fewer than {warm_ups} x "
+        f"{worst.warmup_steps} warm-up updates{_axes(worst.axes, combinations)}. The shortest has "
+        f"T = {worst.num_steps} (n = {worst.num_generations}, B = {worst.problems_per_batch}, "
+        f"{amount(worst.budget, unit)}). A large part of these cells trains below the full "
+        f"learning rate: set recipe.warmup_steps={worst.num_steps // warm_ups} or "
+        f"grid.min_steps={warm_ups * worst.warmup_steps}"
+    )
+
+
+def repeated(worst: "Repeated", combinations: int, unit: BudgetUnit, limit: int) -> str:
+    """Return how many cells see the training problems very often."""
+    part = f" of part {worst.part}" if worst.part else ""
+    return (
+        f"at {amount(worst.budget, unit)} runs see the {worst.problems:,} training problems{part} "
+        f"up to {worst.epochs:.0f} times (n = {worst.num_generations}, B = "
+        f"{worst.problems_per_batch}); {worst.cells} of {worst.of_cells} cells see them more than "
+        f"{limit} times{_axes(worst.axes, combinations)}. In pre-training, repeats beyond about 16 "
+        "add little (arXiv 2305.16264). For RL no limit is published; ScaleRL made tens of passes. "
+        "To repeat less: more problems or a harder task (task, task.num_train_problems), or "
+        f"grid.max_epochs={limit}, which drops those cells"
+    )
+
+
+def stale(worst: "Stale", combinations: int, product: float) -> str:
+    """Return how many cells have a rate that is high for the age of their rollouts."""
+    return (
+        f"{worst.cells} of {worst.of_cells} cells have a learning rate above {worst.largest:g}, "
+        f"with rollouts up to {worst.staleness} updates old (recipe.rollout_lag="
+        f"{worst.rollout_lag}){_axes(worst.axes, combinations)}. The largest is "
+        f"{worst.learning_rate:g} (n = {worst.num_generations}, B = {worst.problems_per_batch}). "
+        f"The largest published rate x age that trained stably is {product:g} (DAPO). Set "
+        f"recipe.learning_rate={worst.mended:g} or less, or a smaller recipe.rollout_lag "
+        "(docs/off_policy.md)"
+    )
+
+
+def _axes(axes: "Axes", combinations: int) -> str:
+    """Return the values of grid.axes that a warning is about, and of how many it is true."""
+    settings = "".join(f", {name}={value}" for name, value in axes.items())
+    many = f" (so in {combinations} combinations of grid.axes)" if combinations > 1 else ""
+    return f"{settings}{many}"

@@ -1,0 +1,79 @@
+"""`mode=status`, of one sweep and of all, over its documents."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from isosweep.compute import BudgetUnit
+from isosweep.files import JsonObject
+from isosweep.pricing import pricing_from
+from isosweep.words.numbers import amount, moment, plural, price, short, size, tally
+
+
+def counted(sweep: JsonObject) -> str:
+    """Return how many runs stand how: 30 runs: 2 not begun, 28 done, 3 of them collapsed."""
+    counts = sweep["counts"]
+    return f"{sum(counts.values())} runs: {tally(counts, sweep['collapsed'])}"
+
+
+def driver(by: JsonObject) -> str:
+    """Return who follows a sweep: ada (process 4321 of login1, since 2026-11-25 13:20:00)."""
+    since = moment(by["since_unix_time"])
+    return f"{by['user']} (process {by['pid']} of {by['host']}, since {since})"
+
+
+def summary(document: JsonObject) -> list[str]:
+    """Return how one sweep stands, its device time, and who follows it, a line each."""
+    head = f"{document['sweep']}: {counted(document)}"
+    if kept := document["checkpoint_bytes"]:
+        head += f"; checkpoints take {size(kept)}"
+    lines = [head]
+    if hours := document["device_hours"]:
+        spent = price(hours, pricing_from(document["pricing"]), predicted=False)
+        lines.append(f"device time of training so far: {spent}")
+    if document["driver"]:
+        lines.append(f"followed by {driver(document['driver'])}")
+    return lines
+
+
+def unanswered(document: JsonObject) -> str:
+    """Return of how many runs the scheduler said nothing, and why."""
+    runs = plural(document["unanswered_runs"], "run")
+    why = document["unanswered"]
+    return f"{runs} shown as in their files, since the scheduler did not answer: {why}"
+
+
+def search(document: JsonObject, num_runs: int) -> str:
+    """Return how many runs a search chose, and when and why it chose no more."""
+    line = f"search: {len(document['asked'])} of {num_runs} runs were chosen"
+    decision = document["decision"]
+    if decision and decision["stop"] is not None:
+        when = moment(decision["unix_time"])
+        return f"{line}; no further run since {when}: {decision['stop']}"
+    if decision and decision["steps"]:
+        when = moment(decision["unix_time"])
+        return f"{line}; chosen at {when}, with the expected value in brackets:"
+    return line
+
+
+def step(chosen: Mapping[str, Any], labels: Mapping[str, str], unit: BudgetUnit) -> str:
+    """Return how far which run goes, the value expected of that, and why."""
+    run = labels.get(chosen["run_id"], chosen["run_id"])
+    end = amount(chosen["milestone"], unit)
+    return f"{run} to {end} ({chosen['value']:.2g}): {chosen['why']}"
+
+
+def listed(sweep: JsonObject) -> str:
+    """Return the line of a sweep in the list of all, after its name."""
+    budgets = sweep["budgets"]
+    several = f"{len(budgets)} budgets {short(budgets[0])} to " if len(budgets) > 1 else ""
+    line = f"{several}{amount(budgets[-1], sweep['budget_unit'])}: {counted(sweep)}"
+    if sweep["verdict"]:
+        line += f"; verdict: {sweep['verdict']}"
+    if sweep["followed_by"]:
+        line += f"; followed by {sweep['followed_by']}"
+    return line
+
+
+def plans(names: Sequence[str]) -> str:
+    """Return the plans that never ran."""
+    return f"only planned, never launched: {', '.join(names)}"

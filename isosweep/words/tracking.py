@@ -1,0 +1,48 @@
+"""What MLflow's page of a sweep says, in Markdown: a paragraph or a point of a list a line."""
+
+from typing import TYPE_CHECKING
+
+from isosweep.compute import BudgetUnit
+from isosweep.pricing import Pricing
+from isosweep.words import answer as say
+from isosweep.words.numbers import amount, price
+from isosweep.words.verdict import headline, reason
+
+if TYPE_CHECKING:
+    from isosweep.analysis.answer import Answer
+
+
+def answer(found: "Answer", label: str = "") -> list[str]:
+    """Return the answer of a sweep, or of its variant `label`.
+
+    MLflow shows some five lines before "Show more": the first paragraph has the answer, its number,
+    what limits it most and its cost.
+    """
+    first, *others = say.caveats(found) or [""]
+    paragraph = [
+        f"**{label}{': ' if label else ''}{headline(found)}**",
+        say.use_sentence(found) if found.use else f"There is {say.nothing_to_use(found)}.",
+        first,
+        f"Spent: {say.spent(found)}.",
+    ]
+    points = [f"**{caveat}**" for caveat in others]
+    points.append(f'Why "{found.verdict}": {reason(found)}')
+    if found.use:
+        points.append(f"How sure: {say.sure(found)}")
+    points.append(f"Runs: {say.runs(found)}")
+    if steps := say.next_steps(found):
+        points.append(f"To be surer: **{steps[0]}**; {' '.join(steps[1:])}")
+    lines = [" ".join(filter(None, paragraph)), *(f"- {point}" for point in points)]
+    # An interval before brackets would be a link.
+    return [line.replace("[", "\\[") for line in lines]
+
+
+def spent(
+    begun: int, runs: int, compute: float, unit: BudgetUnit, hours: float, pricing: Pricing
+) -> str:
+    """Return what runs have spent together."""
+    time = price(hours, pricing, predicted=False)
+    return (
+        f"{begun} of {runs} runs have begun and spent {amount(compute, unit)} of training, device "
+        f"time {time}."
+    )
