@@ -244,6 +244,8 @@ def read_model(model: dict[str, Any]) -> None:
     Raises SettingError where no architecture is found, or the file cannot be converted.
     """
     model["converted"] = None
+    if model["path"] is None and model["source"] is None:
+        raise SettingError("model.path", "null", "has to be given: a directory or a GGUF file")
     if model["path"] is None:
         file = packaged_file(model["source"])
         if file is not None and model["revision"] is None and not may_be_cached(model["source"]):
