@@ -36,18 +36,16 @@ _KILL_S = 45.0
 
 @dataclass
 class _Cancelling:
-    """What has come of each run. `open`: attempts whose jobs are to go, with what the run was.
-    `ended`: what each run was that is over now, by run id, "finished" if it ended by itself."""
+    """What has come of the runs so far. `open`: attempts whose jobs are to go, with what each run
+    was; `cancelled`: what each run was that is over, by run id; `finished`: those that ended by
+    themselves meanwhile."""
 
+    by: str
     open: list[tuple[Attempt, str]] = field(default_factory=list)
-    ended: dict[str, str] = field(default_factory=dict)
-    not_started: int = 0
+    cancelled: dict[str, str] = field(default_factory=dict)
+    finished: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-
-    def count(self, attempt: Attempt, was: str) -> None:
-        """Note that a run is over, by what its last attempt says."""
-        finished = attempt.status in (Status.FINISHED, Status.DIVERGED)
-        self.ended[attempt.run.run_id] = "finished" if finished else was
+    not_started: int = 0
 
 
 def cancel_sweep(config: SweepConfig, console: Console) -> int:
@@ -63,30 +61,29 @@ def cancel_sweep(config: SweepConfig, console: Console) -> int:
 
 def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonObject:
     """Stop the runs of `sweep` that the words `chosen` choose, and return what came of them."""
-    by = f"mode=cancel ({user_name()} on {socket.gethostname()})"
-    doing, followed = _Cancelling(), _is_followed(sweep.paths.drivers)
+    doing = _Cancelling(f"mode=cancel ({user_name()} on {socket.gethostname()})")
+    followed = _is_followed(sweep.paths.drivers)
     for seen in choose_runs(chosen, observe_runs(sweep, jobs)):
         attempt = seen.attempt
         if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
             # Its file cannot be read: a worker may be at it.
             doing.faults.append(f"{seen.run.run_id}: not confirmed: {attempt.reason}")
+        elif attempt is not None and attempt.live:
+            was = "running" if seen.standing is Standing.RUNNING else "pending"
+            doing.open.append((attempt, was))
+        elif seen.standing.ended or seen.standing is Standing.CANCELLED:
             continue
-        if attempt is None or not attempt.live:
-            if seen.standing.ended or seen.standing is Standing.CANCELLED:
-                continue
-            doing.not_started += not followed
-            attempt = _hold_back(seen, sweep, by, doing) if followed else None
-        if attempt is not None:
-            attempt.request_cancel(by)
-            running = seen.standing is Standing.RUNNING
-            doing.open.append((attempt, "running" if running else "pending"))
+        elif followed:
+            _hold_back(seen, sweep, doing)
+        else:
+            doing.not_started += 1
     _stop(doing, jobs, sweep.config.launcher.stop_grace_s)
     return {
         "version": VERSION,
         "sweep": sweep.name,
         "sweep_dir": str(sweep.paths.root),
-        "cancelled": {run: was for run, was in doing.ended.items() if was != "finished"},
-        "finished": [run for run, was in doing.ended.items() if was == "finished"],
+        "cancelled": doing.cancelled,
+        "finished": doing.finished,
         "not_started": doing.not_started,
         "unconfirmed": {
             each.run.run_id: {"was": was, "job_id": each.job_id, "launcher": each.launcher}
@@ -104,60 +101,52 @@ def _is_followed(drivers: Path) -> bool:
         return True
 
 
-def _hold_back(
-    seen: ObservedRun, sweep: StoredSweep, by: str, doing: _Cancelling
-) -> Attempt | None:
-    """Take the run's next attempt so that no driver does; return the driver's if it was faster."""
+def _hold_back(seen: ObservedRun, sweep: StoredSweep, doing: _Cancelling) -> None:
+    """Take the run's next attempt so that no driver does; stop the driver's if it was faster."""
     seen.paths.root.mkdir(exist_ok=True)
     batch = f"cancel-{secrets.token_hex(4)}"
     held = create_attempt(seen.paths, "none", str(sweep.paths.root), {}, batch)
-    if held is None:
-        faster = newest(seen.paths)
-        return faster if faster and faster.live else None
-    held.request_cancel(by)
-    held.end(Status.CANCELLED, f"mode=cancel (it was {seen.standing})")
-    doing.count(held, str(seen.standing))
-    return None
+    if held is not None:
+        held.request_cancel(doing.by)
+        held.end(Status.CANCELLED, f"mode=cancel (it was {seen.standing})")
+        doing.cancelled[seen.run.run_id] = str(seen.standing)
+    elif (faster := newest(seen.paths)) is not None and faster.live:
+        doing.open.append((faster, "pending"))
 
 
 def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
-    """Stop what is open, and wait until it is gone, or `grace_s` and a kill have not helped."""
-    began, killed = time.monotonic(), None
-    fault = jobs.stop([attempt for attempt, _ in doing.open]) if doing.open else None
-    while _settle(doing, jobs):
-        now = time.monotonic()
-        if killed is None and now - began >= grace_s:
-            fault, killed = jobs.stop([attempt for attempt, _ in doing.open], kill=True), now
-        elif killed is not None and now - killed >= min(_KILL_S, grace_s):
-            doing.faults += [fault] if fault else []
-            return
-        time.sleep(min(_POLL_S, grace_s / 10))
+    """Stop what is open and wait until it is gone: for `grace_s`, and again after a kill."""
+    for attempt, _ in doing.open:
+        attempt.request_cancel(doing.by)
+    for kill, wait_s in ((False, grace_s), (True, min(_KILL_S, grace_s))):
+        if doing.open:
+            fault = jobs.stop([attempt for attempt, _ in doing.open], kill=kill)
+            deadline = time.monotonic() + wait_s
+            while _settle(doing, jobs) and time.monotonic() < deadline:
+                time.sleep(min(_POLL_S, grace_s / 10))
+            if kill and doing.open and fault:
+                doing.faults.append(fault)
 
 
 def _settle(doing: _Cancelling, jobs: Jobs) -> bool:
-    """Count those that are over, by their own files or by the scheduler; whether any is left."""
-    still = []
-    for requested, was in doing.open:
-        attempt = newest(requested.run) or requested
-        if attempt.number > requested.number and attempt.batch != requested.batch:
-            # Somebody has submitted the run anew, which was not asked about.
-            attempt = requested
-        elif attempt.number > requested.number:
-            # Its job has started again meanwhile.
-            attempt.request_cancel(requested.cancel or "mode=cancel")
-        if attempt.live:
-            still.append((attempt, was))
-        else:
-            doing.count(attempt, was)
+    """Take note of runs that are over, by their files or their schedulers; whether any is not."""
+    attempts = [(newest(each.run) or each, each, was) for each, was in doing.open]
+    answers = jobs.observe([attempt for attempt, _, _ in attempts])
     doing.open = []
-    answers = jobs.observe([attempt for attempt, _ in still]) if still else []
-    for (attempt, was), answer in zip(still, answers, strict=True):
-        if answer.status == "gone":
-            reason = f": {answer.reason}" if answer.reason else ""
-            attempt.end(Status.CANCELLED, f"mode=cancel{reason}")
-            doing.count(newest(attempt.run) or attempt, was)
-        else:
+    for (attempt, before, was), answer in zip(attempts, answers, strict=True):
+        if attempt.live and answer.status == "gone":
+            attempt.end(Status.CANCELLED, f"mode=cancel: {answer.reason}".removesuffix(": "))
+            attempt = newest(attempt.run) or attempt
+        # Of another batch: somebody has submitted the run anew since.
+        if attempt.live and attempt.batch == before.batch:
+            if attempt.number > before.number:
+                # Its job has started again meanwhile.
+                attempt.request_cancel(doing.by)
             doing.open.append((attempt, was))
+        elif attempt.status in (Status.FINISHED, Status.DIVERGED):
+            doing.finished.append(attempt.run.run_id)
+        else:
+            doing.cancelled[attempt.run.run_id] = was
     return bool(doing.open)
 
 

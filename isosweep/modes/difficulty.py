@@ -3,14 +3,14 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from filelock import FileLock
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from isosweep.config.axes import combinations
 from isosweep.config.base import replaced
@@ -27,47 +27,51 @@ from isosweep.difficulty.measurement import (
 )
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import append_line, write_json
+from isosweep.files import JsonObject, append_line, write_json
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
-from isosweep.modes.terminal import say
+from isosweep.modes.terminal import aligned, progress_console, say, show_json
 from isosweep.plan.spec import RunSpec, answers_at_once, run_spec
 from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool
 from isosweep.training.environment import forget_ranks_and_precision
 from isosweep.words.numbers import percent
 
+# Raised when a field of the document goes or changes its meaning; fields may be added.
+VERSION: Final = 1
+
 
 def measure_difficulty(config: SweepConfig, console: Console) -> int:
-    """Measure all that the config chooses problems from; returns 0, or INTERRUPTED.
+    """Measure all problems that the config chooses from; returns 0, or INTERRUPTED.
 
     Raises PreflightError for what this machine lacks, and as `measure` does.
     """
-    configs = measured_configs(config)
+    told, configs = progress_console(config, console), measured_configs(config)
     for single in configs:
         preflight(single, [ChosenVariant(axes={}, config=single)])
+    documents = []
     try:
         for single in configs:
-            if len(configs) > 1:
-                how = f"temperature {temperature_of(single):g}, top_p {single.recipe.top_p:g}"
-                say(console, f"{single.model.name}, {single.task.name}, {how}:")
-            measure(single, console)
+            how = f"temperature {temperature_of(single):g}, top_p {single.recipe.top_p:g}"
+            say(told, f"{single.model.name}, {single.task.name}, {how}:")
+            documents.append(_show(measure(single, told), told))
     except KeyboardInterrupt:
-        say(console, "stopped; the same command continues from here")
+        say(told, "stopped; the same command continues from here")
         return INTERRUPTED
+    if config.format == "json":
+        show_json(console, {"version": VERSION, "measurements": documents})
     return 0
 
 
 def measured_configs(config: SweepConfig) -> list[SweepConfig]:
-    """What `config` needs measured: every variant of `grid.axes`, and of a mixture
-    every part, that has a pool of its own."""
+    """Return what is measured for `config`: one config for each pool of problems, of the variants
+    of `grid.axes` and the parts of a mixture."""
     configs: dict[Path, SweepConfig] = {}
     for variant in combinations(config):
-        parts = on_parts(variant.config)
         alone = {variant.config.task.name: variant.config}
-        for name, config in (parts or alone).items():
-            task = replaced(config.task, name=name, difficulty=None)
-            single = replaced(config, task=task, grid=replaced(config.grid, axes=None))
+        for name, part in (on_parts(variant.config) or alone).items():
+            task = replaced(part.task, name=name, difficulty=None)
+            single = replaced(part, task=task, grid=replaced(part.grid, axes=None))
             configs.setdefault(_path(single), single)
     return list(configs.values())
 
@@ -77,54 +81,41 @@ def _path(config: SweepConfig) -> Path:
 
 
 def measure(config: SweepConfig, console: Console) -> Measurement:
-    """Measure what is not measured yet, and show the split; every finished batch is kept.
+    """Measure what is not measured yet; every finished batch is kept.
 
     A second process waits for the first. Raises RecordError if the file is of other problems.
     """
-    path = _path(config)
+    path, settings = _path(config), config.difficulty
+    pool = tuple(problem_pool(config.task, settings.max_problems))
+    known = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
+    digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
-        measured = _complete(config, path, console)
-    _show(measured, console)
-    return measured
-
-
-def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
-    settings = config.difficulty
-    pool = tuple(problem_pool(config.task, settings.max_problems))
-    digest = _digest(pool)
-    measured = read_measurement(path)
-    if not measured.total:
-        first = {
-            "kind": "difficulty",
-            "version": FORMAT_VERSION,
-            "model": config.model.name,
-            "task": config.task.name,
-            "samples_per_problem": settings.samples_per_problem,
-            "total": len(pool),
-            "digest": digest,
-        }
-        append_line(path, first, sync=True)
-    elif measured.digest != digest:
-        raise RecordError(
-            f"{path}: it measures other problems than these settings draw now: the data, or a "
-            "package that draws them, has changed. Remove it to measure anew"
-        )
-    done = {problem.problem_id for problem in measured.problems}
-    if len(done) < len(pool):
-        _measure_rest(config, path, pool, done, console)
         measured = read_measurement(path)
-    return measured
+        if not measured.total:
+            first = {
+                "kind": "difficulty",
+                "version": FORMAT_VERSION,
+                "model": config.model.name,
+                "task": config.task.name,
+                "samples_per_problem": settings.samples_per_problem,
+                "total": len(pool),
+                "digest": digest,
+            }
+            append_line(path, first, sync=True)
+        elif measured.digest != digest:
+            raise RecordError(
+                f"{path}: it measures other problems than these settings draw now: the data, or a "
+                "package that draws them, has changed. Remove it to measure anew"
+            )
+        done = {problem.problem_id for problem in measured.problems}
+        if left := [problem for problem in pool if problem.problem_id not in done]:
+            _measure(config, path, left, console)
+    return read_measurement(path)
 
 
-def _digest(pool: tuple[Problem, ...]) -> str:
-    document = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
-    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
-
-
-def _measure_rest(
-    config: SweepConfig, path: Path, pool: tuple[Problem, ...], done: set[str], console: Console
-) -> None:
+def _measure(config: SweepConfig, path: Path, left: Sequence[Problem], console: Console) -> None:
+    """Sample the problems `left`, and append a line for each batch of them to `path`."""
     forget_ranks_and_precision(os.environ)
     import torch
 
@@ -138,19 +129,14 @@ def _measure_rest(
     model.to(spec.device)
     size = max(1, spec.evaluation_batch // config.difficulty.samples_per_problem)
     with Progress(console=console) as progress:
-        bar = progress.add_task("difficulty", total=len(pool), completed=len(done))
-        for start in range(0, len(pool), size):
-            batch = [p for p in pool[start : start + size] if p.problem_id not in done]
-            if not batch:
-                continue
+        for start in progress.track(range(0, len(left), size), description="difficulty"):
+            batch = left[start : start + size]
             evaluator = Evaluator(spec, tokenizer, problems=batch, top_p=spec.recipe.top_p)
-            successes = evaluator(model).successes
             entries = [
                 {"problem": asdict(problem), "successes": count}
-                for problem, count in zip(batch, successes, strict=True)
+                for problem, count in zip(batch, evaluator(model).successes, strict=True)
             ]
             append_line(path, {"problems": entries}, sync=True)
-            progress.advance(bar, len(batch))
 
 
 def _spec(config: SweepConfig) -> RunSpec:
@@ -168,30 +154,23 @@ def _spec(config: SweepConfig) -> RunSpec:
     return replaced(spec, weights_dtype=spec.dtype)
 
 
-def _show(measured: Measurement, console: Console) -> None:
-    """Print the split and write it beside the measurement."""
-    rates = measured.rates
-    counts = dict.fromkeys(DIFFICULTIES, 0)
-    for rate in rates:
-        for name in buckets_of(rate):
-            counts[name] += 1
-    k = measured.samples_per_problem
+def _show(measured: Measurement, console: Console) -> JsonObject:
+    """Print how many problems have which difficulty, write that beside the measurement, and return
+    it."""
+    rates, k = measured.rates, measured.samples_per_problem
+    counts = {name: sum(name in buckets_of(rate) for rate in rates) for name in DIFFICULTIES}
     say(console, f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
-    table = Table(box=None)
-    table.add_column("difficulty")
-    for heading in ("success rate", "problems", "share"):
-        table.add_column(heading, justify="right")
+    rows = [("difficulty", "success rate", "problems", "share")]
     for name, (low, high) in DIFFICULTIES.items():
-        # What begins beside a round number does not include that.
-        first = f"{low:g}" if low == float(f"{low:g}") else f"above {low:g}"
-        span = f"{first} to {high:g}" if low < high else first
-        table.add_row(name, span, f"{counts[name]:,}", percent(counts[name] / len(rates)))
-    console.print(table)
+        span = f"{low:.3g} to {high:.3g}" if low < high else f"{low:.3g}"
+        rows.append((name, span, f"{counts[name]:,}", percent(counts[name] / len(rates))))
+    say(console, *aligned(rows, left=1))
     say(
         console, "extremely_hard is part of hard; a rate on the border of two ranges counts in both"
     )
     histogram = [measured.successes.count(successes) for successes in range(k + 1)]
-    document: dict[str, Any] = {"version": FORMAT_VERSION, "problems": len(rates)}
+    document: JsonObject = {"version": FORMAT_VERSION, "problems": len(rates)}
     document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}
     write_json(measured.path.with_suffix(".json"), document)
     say(console, f"difficulty: {measured.path}")
+    return document | {"path": str(measured.path)}
