@@ -1,7 +1,6 @@
 """What the terminal shows of a search: what it may cost, what it has asked for, and why."""
 
 import json
-from collections import defaultdict
 from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -22,9 +21,6 @@ from isosweep.words.plan import search_cost, search_limit
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
     from isosweep.modes.observed import ObservedRun
-
-# Steps that were not chosen, of those that the newest decision considered.
-_SHOWN = 3
 
 
 def stored_course(sweep: StoredSweep) -> "Course | None":
@@ -66,76 +62,36 @@ def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
     return Standing.STOPPED if over and standing is Standing.TO_EXTEND else standing
 
 
-def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:
-    """What a tracker says of the search's trials, by run id, and of the whole search by None."""
-    tags: dict[str | None, dict[str, str]] = defaultdict(dict)
-    if document is None:
-        return tags
-    # Each decision was made at a compute of its own.
-    decisions = set[float | None]()
-    for run_id, trial in document["trials"].items():
-        decisions.update(step["known"].get("compute") for step in trial["steps"])
-        tags[run_id] = {
-            "search/state": trial["state"],
-            "search/steps": str(len(trial["steps"])),
-            "search/value": f"{sum(step['value'] for step in trial['steps']):.4g}",
-            "search/ended": trial["ended"] or "",
-        }
-    decision = document["decision"] or {"stop": None, "known": {}}
-    whole = sum(run.milestones[-1] for run in plan.runs)
-    share = decision["known"].get("compute", 0.0) / whole
-    tags[None] = {
-        "search/stopped": decision["stop"] or "",
-        "search/share_of_grid": f"{share:.3f}",
-        "search/decisions": str(len(decisions - {None})),
-    }
-    return tags
-
-
 def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
-    """Lines on what a search may train of the plan, and may cost; none without a search."""
+    """Lines on what a search may train of the plan, and what that has cost in simulated sweeps;
+    none without a search."""
     search, unit = config.search, plan.budget_unit
-    whole = sum(run.milestones[-1] for run in plan.runs)
     if not search.searches:
         return []
+    whole = sum(run.milestones[-1] for run in plan.runs)
+    limit = whole if search.max_compute is None else search.max_compute
     lines = [search_limit(search.name, search.max_compute, whole, unit)]
     if search.kind == "frontier":
-        lines.append(_cost(plan, config, whole))
+        # As benchmarks/search.py has measured it.
+        text = files("isosweep.search").joinpath("expected.json").read_text(encoding="utf-8")
+        measured = json.loads(text)
+        cost = {"sweeps": measured["sweeps"], **measured["share"]}
+        hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
+        share = min(1.0, limit / whole)
+        lines.append(search_cost(cost, share, whole, hours, unit, plan.pricing))
     return lines
-
-
-def expected_cost() -> JsonObject:
-    """Of so many simulated `sweeps`, the shares of the grid's compute that searches spent: `low`
-    and `high` ends of the range, and `median`, as benchmarks/search.py has measured them."""
-    text = files("isosweep.search").joinpath("expected.json").read_text(encoding="utf-8")
-    document = json.loads(text)
-    return {"sweeps": document["sweeps"], **document["share"]}
-
-
-def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
-    """What a search may cost of this plan, by what it has cost in simulated sweeps."""
-    limit = config.search.max_compute
-    most = 1.0 if limit is None else min(1.0, limit / whole)
-    hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
-    numbers = expected_cost(), most, whole, hours
-    return search_cost(*numbers, plan.budget_unit, plan.pricing)
 
 
 def described_search(plan: Plan, document: JsonObject) -> list[str]:
-    """What `read_search` has, in lines: how much was asked for, the newest decision, and why."""
-    decision = document["decision"] or {"steps": [], "considered": []}
-    chosen = [(step["run_id"], step["milestone"]) for step in decision["steps"]]
-    others = [s for s in decision["considered"] if (s["run_id"], s["milestone"]) not in chosen]
-    lines = [words.search(document, len(plan.runs))]
-    lines += [f"  {described_step(step, plan)}" for step in decision["steps"]]
-    if others:
-        lines.append("also considered:")
-        lines += [f"  {described_step(step, plan)}" for step in others[:_SHOWN]]
-    return lines
+    """A line on how much `stored_search` has asked for, and one on its newest steps."""
+    steps = (document["decision"] or {"steps": []})["steps"]
+    told = "; ".join(described_step(step, plan) for step in steps)
+    line = words.search(document, len(plan.runs))
+    return [line, f"  {told}"] if told else [line]
 
 
 def described_step(step: JsonObject, plan: Plan) -> str:
-    """One line: how far which run goes, the value expected of that, and why."""
+    """A phrase: how far which run goes, the value expected of that, and why."""
     labels = {run.run_id: run.label for run in plan.runs}
     return words.step(step, labels, plan.budget_unit)
 

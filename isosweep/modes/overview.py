@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from isosweep.modes.display_search import (
     as_searched,
     stopped_runs,
     stored_search,
-    trial_tags,
 )
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.tally import Tally
@@ -37,7 +37,9 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
 
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     search = stored_search(sweep)
-    tags, stopped = trial_tags(search, plan), stopped_runs(search)
+    tags, stopped = defaultdict[str | None, dict[str, str]](dict), stopped_runs(search)
+    if search is not None and search["decision"] is not None:
+        tags[None]["search/stopped"] = search["decision"]["stop"] or ""
     if config.analysis.view({}):
         return Overview(tags=tags, stopped=stopped, files=_drawn(paths))
     known: _Known = []

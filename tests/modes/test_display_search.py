@@ -8,12 +8,6 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
-from isosweep.modes.display_search import (
-    as_asked,
-    stored_search,
-    trial_tags,
-)
-from isosweep.modes.observed import Jobs, observe_runs
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.status import listed_sweep, sweep_status
@@ -40,23 +34,6 @@ def ask_first(sweep: StoredSweep, search: SearchStudy) -> PlannedRun:
     step = Step(run_id=first.run_id, milestone=6.4e9, compute=6.4e9, value=0.0, why="it is next")
     search.ask({first.run_id: first}, [step], {"compute": 0.0})
     return first
-
-
-def test_runs_that_were_asked_for_are_told_from_those_that_were_not(tmp_path: Path) -> None:
-    sweep, search = planned(tmp_path)
-    first, second = ask_first(sweep, search), sweep.plan.runs[1]
-    document = stored_search(sweep)
-    assert document is not None
-    tags = trial_tags(document, sweep.plan)
-    assert tags[first.run_id]["search/state"] == "RUNNING"
-    assert tags[first.run_id]["search/steps"] == "1"
-    assert tags[None] == {
-        "search/stopped": "",
-        "search/share_of_grid": "0.000",
-        "search/decisions": "1",
-    }
-    seen = [as_asked(each, document) for each in observe_runs(sweep, Jobs(sweep.config))]
-    assert {each.run.run_id: each.note for each in seen}[second.run_id] == "not chosen"
 
 
 def standings_of(sweep: StoredSweep) -> tuple[str, dict[str, int]]:
