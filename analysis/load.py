@@ -33,8 +33,8 @@ from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import garbage_collection_paused
 from isosweep.metrics import METRICS, MetricName
-from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
-from isosweep.plan.document import Note
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.document import Note, plan_from_document
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import highest

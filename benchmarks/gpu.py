@@ -42,8 +42,8 @@ from isosweep.config.compose import config_of
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.checkpoints import checkpoint_bytes
 from isosweep.costs.flops import rollout_flops
+from isosweep.costs.memory import checkpoint_bytes
 from isosweep.costs.timing import sampling
 from isosweep.devices import visible_devices
 from isosweep.models.builtin import builtin_model

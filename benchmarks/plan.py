@@ -52,7 +52,7 @@ runs = sum(int((table.longest >= 0).sum()) for table in tables)
 cells = sum(int(table.feasible.sum()) for table in tables)
 seconds = time.perf_counter() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(sum(t.broken.size for t in tables), seconds, peak / 1e3, before / 1e3, cells, runs)
+print(sum(t.steps.size for t in tables), seconds, peak / 1e3, before / 1e3, cells, runs)
 """
 
 BARE = """

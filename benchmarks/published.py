@@ -101,31 +101,23 @@ class Row:
 
     def _phases(self, reached: Efficiency) -> StepSeconds:
         config, table = self.config, self.candidates
-        arch, n = config.model.architecture, np.array(config.grid.num_generations, dtype=float)
+        n = np.array(config.grid.num_generations, dtype=float)
         learner = table.hardware_flops * config.recipe.updates_per_generation
-        passes = passes_of(
-            arch, config.recipe, config.generation, config.hardware.device, n[:, None]
-        )
+        passes = passes_of(config, n[:, None])
         lengths = config.task.lengths
-        flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
-        sampling = table.completions * (flops.prefill + flops.decode)
-        return step_seconds(
-            arch,
-            config.recipe,
-            config.run_hardware,
-            config.generation,
-            passes,
-            lengths,
-            completions=table.completions,
-            # What was run has fitted, whatever the plan says of it.
-            fit=replace(
-                table.memory,
-                micro_batch=np.maximum(table.memory.micro_batch, 1),
-                concurrency=np.where(table.memory.concurrency > 0, table.memory.concurrency, 256),
-            ),
-            learner=(learner - sampling) / config.run_hardware.devices_per_run,
-            reached=reached,
+        flops = rollout_flops(config.model.architecture, lengths.prompt, lengths.completion, passes)
+        learner -= table.completions * (flops.prefill + flops.decode)
+        learner /= config.run_hardware.devices_per_run
+        # What was run has fitted, whatever the plan says of it.
+        concurrency = table.memory.concurrency
+        fit = replace(
+            table.memory,
+            micro_batch=np.maximum(table.memory.micro_batch, 1),
+            concurrency=np.where(concurrency > 0, concurrency, 256),
         )
+        # Scoring and training together.
+        both = np.array([np.zeros_like(learner), learner])
+        return step_seconds(config, passes, table.completions, fit, both, reached)
 
     @property
     def planned_gib(self) -> float:

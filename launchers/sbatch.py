@@ -16,8 +16,7 @@ from isosweep.commands import call
 from isosweep.config.launcher import SlurmConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import require_own
-from isosweep.costs.host import host_bytes
-from isosweep.costs.memory import PRECISION_BYTES
+from isosweep.costs.memory import PRECISION_BYTES, host_bytes
 from isosweep.errors import PreflightError, SettingError
 from isosweep.plan.cells import PlannedRun, predicted
 
@@ -27,7 +26,7 @@ _TIME_FACTOR, _TIME_MARGIN_MIN = 1.5, 15
 # Hours that limits are rounded up to, so that runs of about the same length share an array. A run
 # that takes longer is a chain of jobs.
 _LIMITS_H = (0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168)
-# `costs.host` counts weights and states: libraries of CUDA and of an engine come on top, for each
+# `host_bytes` counts weights and states: libraries of CUDA and of an engine come on top, for each
 # process, and pages of files that are read count as the job's until they are needed.
 _MEMORY_FACTOR, _GPU_PROCESS_BYTES = 1.5, 4e9
 # The signal comes up to 60 s early (sbatch(1), --signal), and has its time in 16 bits (slurm.h).
@@ -94,7 +93,7 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
 def memory_gb(config: SweepConfig) -> int:
     """Host memory of a job on each of its nodes as planned, in whole GB."""
     hardware, generation = config.hardware, config.generation
-    planned = host_bytes(config.model.architecture, config.recipe, hardware).total
+    planned = host_bytes(config.model.architecture, config.recipe, hardware)
     ranks = hardware.node_devices
     processes = ranks if hardware.device == "cuda" else 0
     if generation.name == "vllm":

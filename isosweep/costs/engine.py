@@ -101,28 +101,21 @@ class EngineBytes:
         """
         return np.asarray(self.graphs + requests * self.kept, dtype=np.float64)
 
+    def requests_within(self, room: float, beside: Requests, most: Counts) -> Counts:
+        """`max_num_seqs`: at most `most` requests that fit into `room` bytes; 0 where none does.
+
+        `beside`: what else is held at times between the engine's steps.
+        """
+        requests = np.arange(1, MAX_NUM_SEQS + 1, dtype=np.float64)
+        awake = self.awake(requests)
+        sampling = np.searchsorted(awake + self.working(requests), room, side="right")
+        waiting = np.searchsorted(awake, room - np.asarray(beside), side="right")
+        return np.minimum(np.minimum(sampling, waiting), most)
+
 
 def context_tokens(prompt: float, completion: float) -> int:
     """`max_model_len` that is planned for prompts of `prompt` tokens on average."""
     return math.ceil(_LONGEST_PROMPT * prompt) + math.ceil(completion)
-
-
-def batched_tokens(requests: Counts, context: int) -> Counts:
-    """`max_num_batched_tokens` for `requests` at once: at least as many, as vLLM asks."""
-    tokens: Counts = np.minimum(MAX_NUM_BATCHED_TOKENS, np.maximum(requests, 1) * context)
-    return tokens
-
-
-def requests_within(engine: EngineBytes, room: Bytes, beside: Bytes, most: Counts) -> Counts:
-    """`max_num_seqs`: at most `most` requests that fit into `room` bytes; 0 where none does.
-
-    `beside`: what else is held at times between the engine's steps. All shapes broadcast.
-    """
-    requests = np.arange(1, MAX_NUM_SEQS + 1, dtype=np.float64)
-    awake = engine.awake(requests)
-    sampling = np.searchsorted(awake + engine.working(requests), room, side="right")
-    waiting = np.searchsorted(awake, room - beside, side="right")
-    return np.minimum(np.minimum(sampling, waiting), most)
 
 
 def gathered_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
@@ -131,13 +124,12 @@ def gathered_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareC
     That is one parameter after the other (TRL 1.16, generation/vllm_generation.py,
     `_iter_named_params`).
     """
-    adapted = recipe.lora_rank is not None
-    size = PRECISION_BYTES[hardware.dtype if adapted else hardware.weights_dtype]
     if hardware.sharding == "ddp":
         return 0.0
+    dtype = hardware.weights_dtype if recipe.lora_rank is None else hardware.dtype
     # transformers keeps gate and up of all experts of a layer in one parameter.
     experts = 2 * arch.num_experts * arch.expert_intermediate_size * arch.hidden_size
-    return float(max(arch.embedding_weights, experts) * size)
+    return float(max(arch.embedding_weights, experts) * PRECISION_BYTES[dtype])
 
 
 def engine_bytes(
@@ -160,7 +152,7 @@ def engine_bytes(
     block = SHARED_BLOCK_TOKENS[hardware.device]
     graphs = _GRAPHS * arch.num_layers * _GRAPH_BYTES + _ATTENTION_SCRATCH
     return EngineBytes(
-        weights=weight_bytes(arch, hardware.dtype, devices),
+        weights=_weights(arch, devices) * size,
         # On a CPU the engine is eager.
         graphs=graphs if hardware.device == "cuda" else 0.0,
         kept=arch.vocab_size * _KEPT_BY_SAMPLER,
@@ -169,7 +161,7 @@ def engine_bytes(
         context=blocks(context, block) * token,
         # One block is vLLM's own (v1/core/block_pool.py, null_block): of a GPU's many a trifle.
         spare=block * token if hardware.device == "cpu" else 0.0,
-        forward=MAX_NUM_BATCHED_TOKENS * _forward_bytes_per_token(arch, size, devices),
+        forward=MAX_NUM_BATCHED_TOKENS * size * _widest(arch, devices),
         hidden=float(MAX_NUM_BATCHED_TOKENS * arch.hidden_size * size),
         logits=arch.vocab_size * max(logits + _SAMPLER_COPY, gathering),
     )
@@ -180,31 +172,29 @@ def blocks(tokens: float, block: int = BLOCK_TOKENS) -> int:
     return math.ceil(tokens / block) * block
 
 
-def weight_bytes(arch: Architecture, dtype: str, tensor_parallel: int) -> float:
-    """Weights on one device: divided, but for norms, and for k and v where heads are too few."""
-    repeated = max(1.0, tensor_parallel / arch.num_kv_heads) - 1
-    keys = 2 * arch.num_layers * arch.hidden_size * arch.num_kv_heads * arch.head_dim
-    parameters = arch.parameters + repeated * keys
-    norms = (2 * arch.num_layers + 1) * arch.hidden_size * (1 - 1 / tensor_parallel)
-    return (parameters / tensor_parallel + norms) * PRECISION_BYTES[dtype]
-
-
 def cache_bytes_per_token(arch: Architecture, dtype: str, tensor_parallel: int) -> float:
     """Keys and values of one token on one device, which has one head at least."""
     share = max(1, arch.num_kv_heads // tensor_parallel) / arch.num_kv_heads
     return kv_bytes_per_token(arch, dtype) * share
 
 
-def _forward_bytes_per_token(arch: Architecture, size: int, devices: int) -> float:
+def _weights(arch: Architecture, devices: int) -> float:
+    """Weights on one device: divided, but for norms, and for k and v where heads are too few."""
+    repeated = max(1.0, devices / arch.num_kv_heads) - 1
+    keys = 2 * arch.num_layers * arch.hidden_size * arch.num_kv_heads * arch.head_dim
+    norms = (2 * arch.num_layers + 1) * arch.hidden_size * (1 - 1 / devices)
+    return (arch.parameters + repeated * keys) / devices + norms
+
+
+def _widest(arch: Architecture, devices: int) -> float:
     """Activations of one token at the widest point of a layer, the residual stream included."""
     attention = (2 * arch.num_heads + 2 * arch.num_kv_heads) * arch.head_dim / devices
     # Gate and up in one tensor, and their product.
-    dense = 3 * arch.intermediate_size / devices
-    routed = 0.0
+    dense = routed = 0.0
+    if arch.num_moe_layers < arch.num_layers:
+        dense = 3 * arch.intermediate_size / devices
     if arch.num_moe_layers:
         # Each expert's input, gate and up, product, and output (fused_moe's intermediate caches).
         width = 3 * arch.expert_intermediate_size / devices + 2 * arch.hidden_size
         routed = arch.num_experts_per_token * width
-    if arch.num_moe_layers == arch.num_layers:
-        dense = 0.0
-    return size * (4 * arch.hidden_size + max(attention, dense, routed))
+    return 4 * arch.hidden_size + max(attention, dense, routed)

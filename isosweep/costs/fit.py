@@ -1,7 +1,7 @@
 """How a GRPO run fits its device: micro-batch, vLLM's share of the memory, and concurrency.
 
-Sizes are bytes (1 GB = 1e9) on one device; what they are made of is in `memory.py`, and for
-vLLM in `engine.py`.
+Sizes are bytes (1 GB = 1e9) on one device; what they are made of is in `memory.py` and
+`activations.py`, and for vLLM in `engine.py`.
 """
 
 from collections.abc import Sequence
@@ -11,26 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.config.hardware import HardwareConfig
-from isosweep.config.model import Architecture
-from isosweep.config.recipe import GenerationConfig, RecipeConfig
-from isosweep.config.task import Lengths
+from isosweep.config.recipe import RecipeConfig
+from isosweep.config.sweep import SweepConfig
 from isosweep.costs.activations import TrainingBytes, generating_bytes, training_bytes
 from isosweep.costs.engine import (
+    MAX_NUM_BATCHED_TOKENS,
     MAX_NUM_SEQS,
-    EngineBytes,
+    Bytes,
+    Counts,
     Requests,
-    batched_tokens,
     context_tokens,
     engine_bytes,
     gathered_bytes,
-    requests_within,
 )
 from isosweep.costs.memory import state_bytes, weight_bytes
 from isosweep.costs.padding import cached_at_most
-
-Counts = NDArray[np.int64]
-Bytes = NDArray[np.float64]
 
 # The most that vLLM should take of a device, its own or one that also trains.
 MAX_VLLM_SHARE = 0.9
@@ -57,7 +52,7 @@ class MemoryFit:
     `micro_batch`: completions per forward pass, 0 where none fits. `needed`: bytes with the
     smallest possible micro-batch; `peak`: bytes with the one chosen. `concurrency`: rollouts that
     generation holds at once, on one device or in one vLLM engine (its `max_num_seqs`); `engine`:
-    None for transformers. `evaluating`: bytes with an evaluation's largest batch, by transformers.
+    None for transformers.
     """
 
     micro_batch: Counts
@@ -65,241 +60,139 @@ class MemoryFit:
     peak: Bytes
     concurrency: Counts
     engine: EngineFit | None = None
-    evaluating: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampled:
-    """Completions that a device samples for an evaluation, by transformers `at_once`; `prompt`: the
-    mean length, `completion`: the longest."""
-
-    prompt: float
-    completion: float
-    at_once: int
-
-
-def fit_memory(
-    arch: Architecture,
-    recipe: RecipeConfig,
-    hardware: HardwareConfig,
-    generation: GenerationConfig,
-    *,
-    lengths: Lengths,
-    completions: Counts,
-    evaluated: Sequence[Sampled] = (),
-) -> MemoryFit:
-    """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
-
-    `evaluated`: what a device samples for each evaluation of a record. A micro-batch divides the
-    completions of one device; `recipe.micro_batch` fixes it. `transformers` generates all
-    completions of a device at once and frees them before training. vLLM has room for as many as are
-    expected to be as long at once, pages, and queues the others (`padding.cached_at_most`); what is
-    free goes to its cache, up to all at their longest. It keeps weights and cache throughout, so
-    that the largest micro-batch may take at most half of what the state leaves; asleep it gives
-    them back, and only the state has to fit beside either. A generator beside the trainer has
-    memory of its own, and is of the same devices.
-    """
-    prompt, completion = lengths.prompt, lengths.longest
-    training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
-    train = _Training(
-        room=hardware.usable_bytes,
-        state=state_bytes(arch, recipe, hardware).total,
-        passes=training,
-        least=recipe.micro_batch or 1,
-        local=completions // hardware.devices_per_run,
-    )
-    if generation.name == "transformers":
-        rollouts = Sampled(prompt=prompt, completion=completion, at_once=1)
-        sampled, *evaluating = (
-            each.at_once
-            * generating_bytes(
-                arch, recipe, hardware, prompt=each.prompt, completion=each.completion
-            )
-            for each in (rollouts, *evaluated)
-        )
-        held, local = train.state, train.local
-        if generation.overlap:
-            held, local = weight_bytes(arch, recipe, hardware), completions
-        largest = max(held, train.state) + max(evaluating, default=0.0)
-        return _beside_transformers(train, recipe, held + local * sampled, local, largest)
-    engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
-    context = context_tokens(prompt, completion)
-    longest = max([context, *(context_tokens(e.prompt, e.completion) for e in evaluated)])
-    demand = _Sampling(
-        engine=engine_bytes(
-            arch,
-            recipe,
-            hardware,
-            generation,
-            cached=prompt + cached_at_most(lengths),
-            longest=prompt + completion,
-            context=longest,
-        ),
-        gathered=gathered_bytes(arch, recipe, hardware),
-        memory=hardware.memory_gb * 1e9,
-        context=context,
-        longest=longest,
-        most=np.minimum(-(-completions // engines), MAX_NUM_SEQS),
-    )
-    if generation.overlap:
-        # A generator scores with a copy of the policy, beside its engine's.
-        return _beside_an_engine(train, demand, recipe, weight_bytes(arch, recipe, hardware))
-    return _beside_vllm(train, demand, recipe, sleeps=generation.sleep)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Training:
-    """Bytes of a device: what there is, what the state takes, and what forward and backward
-    `passes` add; the `least` micro-batch, and the completions of the device, `local`: (batches,).
-    """
+    """A device that trains: what its state `left`, what `passes` add, its completions (`local`)."""
 
-    room: float
-    state: float
+    recipe: RecipeConfig
     passes: TrainingBytes
-    least: int
+    state: float
+    left: float
     local: Counts
-
-    @property
-    def left(self) -> float:
-        """What the state leaves."""
-        return self.room - self.state
 
     def added(self, micro_batch: Requests) -> Bytes:
         """What the passes of a micro-batch add to the state."""
         return np.asarray(self.passes.fixed + micro_batch * self.passes.per_completion)
 
-    def micro_batch(self, recipe: RecipeConfig, room: Bytes) -> Counts:
-        """The largest micro-batch whose passes take at most `room`: (batches,)."""
-        within = np.floor((room - self.passes.fixed) / self.passes.per_completion)
-        return _micro_batch(recipe, self.local, within)
+    @property
+    def least(self) -> float:
+        """What the passes of the smallest micro-batch add to the state."""
+        return float(self.added(self.recipe.micro_batch or 1))
+
+    def largest(self, room: Bytes) -> Counts:
+        """The largest micro-batch whose passes take at most `room`, 0 if none: (batches,).
+
+        It divides an update's share of the completions, within the recipe's own bound.
+        """
+        limit = np.floor((room - self.passes.fixed) / self.passes.per_completion)
+        local, only = self.local // self.recipe.mini_batches, self.recipe.micro_batch
+        best = np.zeros(local.shape, dtype=np.int64)
+        for size in range(1, self.recipe.max_micro_batch + 1) if only is None else [only]:
+            best = np.where((local % size == 0) & (size <= limit), size, best)
+        return best
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sampling:
-    """vLLM's side of a device: bytes of one engine, of weights gathered for it, and of all
-    memory; tokens of a rollout's context and of the `longest` that is evaluated, and the
-    completions of one engine, `most`: (batches,)."""
-
-    engine: EngineBytes
-    gathered: float
-    memory: float
-    context: int
-    longest: int
-    most: Counts
-
-    def engines_least(self) -> float:
-        """What one request needs, with what is gathered before it."""
-        return float(self.engine.awake(1) + np.maximum(self.engine.working(1), self.gathered))
-
-    def requests(self, room: float, beside: Bytes) -> Counts:
-        """How many an engine holds at once in `room`, with `beside` held between its steps."""
-        return requests_within(self.engine, np.array(self.room(room)), beside, self.most)
-
-    def room(self, room: float) -> float:
-        """What an engine may take of it."""
-        return min(room, MAX_VLLM_SHARE * self.memory)
-
-    def more(self, requests: Counts, free: Bytes) -> Bytes:
-        """What more of the cache goes into `free` bytes: lengths may be others than expected."""
-        more: Bytes = np.minimum(self.engine.unexpected(requests), np.maximum(free, 0.0))
-        return more
-
-    def fit(
-        self, requests: Counts, fits: NDArray[np.bool_], share: Bytes, more: Bytes
-    ) -> EngineFit:
-        """What is planned of an engine for `requests` at once, with so much `more` cache."""
-        return EngineFit(
-            share=np.where(fits, share, 0.0),
-            batched_tokens=np.where(fits, batched_tokens(requests, self.context), 0),
-            cache_bytes=np.where(fits, np.ceil(self.engine.cached(requests) + more), 0.0),
-            context_tokens=self.longest,
-        )
-
-
-def _beside_transformers(
-    train: _Training,
-    recipe: RecipeConfig,
-    generating: NDArray[np.floating[Any]],
-    local: Counts,
-    evaluating: float,
+def fit_memory(
+    config: SweepConfig, recipe: RecipeConfig, completions: Counts, context: int
 ) -> MemoryFit:
-    """`generating`: bytes of a device that samples its `local` completions, with the state or the
-    weights that it holds; `evaluating`: the same with the largest batch of an evaluation."""
-    micro = train.micro_batch(recipe, np.where(generating <= train.room, train.left, -1.0))
+    """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
+
+    `recipe`: that of the sweep, or with a micro-batch to try; `context`: tokens of the longest
+    sequence that an engine is handed. A micro-batch divides the completions of one device.
+    `transformers` generates all completions of a device at once and frees them before training. A
+    generator beside the trainer has memory of its own, on a device of the same kind.
+    """
+    arch, hardware, lengths = config.model.architecture, config.run_hardware, config.task.lengths
+    size = {"prompt": lengths.prompt, "completion": lengths.longest}
+    state = state_bytes(arch, recipe, hardware).total
+    train = _Training(
+        recipe=recipe,
+        passes=training_bytes(arch, recipe, hardware, **size),
+        state=state,
+        left=hardware.usable_bytes - state,
+        local=completions // hardware.devices_per_run,
+    )
+    # What the device that samples holds throughout.
+    beside = config.generation.overlap
+    held = weight_bytes(arch, recipe, hardware) if beside else state
+    if config.generation.name == "vllm":
+        return _with_vllm(config, train, completions, held, context)
+    rollouts = completions if beside else train.local
+    generating = held + rollouts * generating_bytes(arch, recipe, hardware, **size)
+    micro = train.largest(np.where(generating <= hardware.usable_bytes, train.left, -1.0))
     return MemoryFit(
         micro_batch=micro,
-        needed=np.maximum(generating, train.state + train.added(train.least)),
-        peak=np.maximum(np.maximum(generating, evaluating), train.state + train.added(micro)),
-        concurrency=local,
-        evaluating=evaluating,
+        needed=np.maximum(generating, state + train.least),
+        peak=np.maximum(generating, state + train.added(micro)),
+        concurrency=rollouts,
     )
 
 
-def _beside_an_engine(
-    train: _Training, demand: _Sampling, recipe: RecipeConfig, copied: float
+def _with_vllm(
+    config: SweepConfig, train: _Training, completions: Counts, held: float, context: int
 ) -> MemoryFit:
-    """`copied`: bytes beside the engine, with which a generator scores."""
-    local, room = train.local, train.room - copied
-    requests = demand.requests(room, np.zeros(local.shape))
-    fits = (requests > 0) & (demand.gathered <= train.left)
-    micro = np.where(fits, train.micro_batch(recipe, np.full(local.shape, train.left)), 0)
-    trained = np.maximum(train.added(train.least), demand.gathered)
-    sampling = demand.engine.awake(requests) + demand.engine.working(requests)
-    more = demand.more(requests, demand.room(room) - sampling)
-    share = np.maximum(np.floor(100 * (sampling + more) / demand.memory), 1.0) / 100
-    served = float(demand.engine.awake(1) + demand.engine.working(1)) + copied
-    return MemoryFit(
-        micro_batch=micro,
-        needed=np.full(local.shape, max(train.state + trained, served)),
-        peak=train.state + np.maximum(train.added(micro), demand.gathered),
-        concurrency=np.where(micro > 0, requests, 0),
-        engine=demand.fit(requests, micro > 0, share, more),
-    )
+    """vLLM has room for as many as are expected to be as long at once, pages, and queues the others
+    (`padding.cached_at_most`); what is free goes to its cache, up to all at their longest.
 
+    It keeps weights and cache throughout, so that the largest micro-batch may take at most half of
+    what the state leaves; asleep it gives them back, and only the state has to fit beside either.
+    """
+    generation, hardware, lengths = config.generation, config.run_hardware, config.task.lengths
+    settings = config.model.architecture, train.recipe, hardware
+    longest = lengths.prompt + lengths.longest
+    expected = lengths.prompt + cached_at_most(lengths)
+    engine = engine_bytes(*settings, generation, cached=expected, longest=longest, context=context)
+    gathered = gathered_bytes(*settings)
+    memory, shape = hardware.memory_gb * 1e9, completions.shape
+    room = min(hardware.usable_bytes - held, MAX_VLLM_SHARE * memory)
+    engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
+    most = np.minimum(-(-completions // engines), MAX_NUM_SEQS)
+    away = generation.sleep or generation.overlap
 
-def _beside_vllm(
-    train: _Training, demand: _Sampling, recipe: RecipeConfig, *, sleeps: bool
-) -> MemoryFit:
-    engine, left, shape = demand.engine, train.left, train.local.shape
-    smallest = float(train.added(train.least))
-    gathered = np.full(shape, demand.gathered)
-    if sleeps:
-        requests = demand.requests(left, gathered)
-        # What stays of it while the policy is updated leaves room for one micro-batch.
-        beside = np.floor((left - smallest - float(engine.asleep(0))) / engine.kept)
-        requests = np.minimum(requests, np.maximum(beside, 0).astype(np.int64))
-        held = engine.asleep(requests)
-        least = max(demand.engines_least(), float(engine.asleep(1)) + smallest)
-        most = left - held
+    def resident(requests: Requests) -> Bytes:
+        """What the engine keeps of the device that trains."""
+        if generation.overlap:
+            return np.zeros(shape)
+        return engine.asleep(requests) if generation.sleep else engine.awake(requests)
+
+    if away:
+        requests = engine.requests_within(room, np.full(shape, gathered), most)
+        if generation.sleep:
+            # What stays of it while the policy is updated leaves room for one micro-batch.
+            fits = np.floor((train.left - train.least - float(engine.asleep(0))) / engine.kept)
+            requests = np.minimum(requests, np.maximum(fits, 0).astype(np.int64))
+        micro = train.largest(train.left - resident(requests))
     else:
-        one = float(engine.awake(1))
-        least = max(demand.engines_least(), one + smallest)
-        most = np.full(shape, left - one)
-        if recipe.micro_batch is None:
-            most = np.minimum(most, max(left / 2, smallest))
-    micro = train.micro_batch(recipe, most)
-    if not sleeps:
-        requests = demand.requests(left, np.maximum(gathered, train.added(micro)))
-        held = engine.awake(requests)
+        free = train.left - float(engine.awake(1))
+        if train.recipe.micro_batch is None:
+            free = min(free, max(train.left / 2, train.least))
+        micro = train.largest(np.full(shape, free))
+        during = np.maximum(gathered, train.added(micro))
+        requests = engine.requests_within(room, during, most)
     fits = (micro > 0) & (requests > 0)
     sampling = engine.awake(requests) + np.maximum(engine.working(requests), gathered)
-    trained = held + train.added(micro)
-    free = demand.room(left) - sampling
-    if not sleeps:
-        free = np.minimum(free, left - trained)
-    more = demand.more(requests, free)
-    sampling = sampling + more
-    if not sleeps:
-        trained = trained + more
-    share = (engine.awake(requests) + more + engine.working(requests)) / demand.memory
+    trained = resident(requests) + train.added(micro)
+    unused = room - sampling if away else np.minimum(room - sampling, train.left - trained)
+    more = np.minimum(engine.unexpected(requests), np.maximum(unused, 0.0))
+    share = (engine.awake(requests) + more + engine.working(requests)) / memory
+    one = float(engine.awake(1) + np.maximum(engine.working(1), gathered))
+    tokens = np.maximum(requests, 1) * context_tokens(lengths.prompt, lengths.longest)
+    trained = train.state + trained + (0.0 if away else more)
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
-        needed=np.full(shape, train.state + least),
-        peak=train.state + np.maximum(sampling, trained),
+        needed=np.maximum(held + one, train.state + train.least + resident(1)) + np.zeros(shape),
+        peak=np.maximum(held + sampling + more, trained),
         concurrency=np.where(fits, requests, 0),
-        # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
-        # free, and refuses a share of 0.
-        engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100, more),
+        engine=EngineFit(
+            # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much
+            # is free, and refuses a share of 0.
+            share=np.where(fits, np.maximum(np.floor(100 * share), 1.0) / 100, 0.0),
+            batched_tokens=np.where(fits, np.minimum(MAX_NUM_BATCHED_TOKENS, tokens), 0),
+            cache_bytes=np.where(fits, np.ceil(engine.cached(requests) + more), 0.0),
+            context_tokens=context,
+        ),
     )
 
 
@@ -314,36 +207,20 @@ def quickest(fits: Sequence[MemoryFit], seconds: Sequence[NDArray[np.float64]]) 
     best = len(fits) - 1 - np.argmin(order[::-1], axis=0)
     best = np.where(np.isfinite(np.min(order, axis=0)), best, 0)
 
-    def chosen(values: Sequence[NDArray[np.generic]]) -> NDArray[Any]:
-        return np.choose(best, values)
+    def chosen(of: Sequence[Any], name: str) -> NDArray[Any]:
+        return np.choose(best, [getattr(each, name) for each in of])
 
-    engines = [fit.engine for fit in fits if fit.engine is not None]
-    first = fits[0]
+    first, engines = fits[0], [fit.engine for fit in fits]
     return MemoryFit(
-        micro_batch=chosen([fit.micro_batch for fit in fits]),
+        micro_batch=chosen(fits, "micro_batch"),
         needed=first.needed,
-        peak=chosen([fit.peak for fit in fits]),
-        concurrency=chosen([fit.concurrency for fit in fits]),
-        engine=EngineFit(
-            share=chosen([engine.share for engine in engines]),
-            batched_tokens=chosen([engine.batched_tokens for engine in engines]),
-            cache_bytes=chosen([engine.cache_bytes for engine in engines]),
-            context_tokens=engines[0].context_tokens,
-        )
-        if engines
-        else None,
-        evaluating=first.evaluating,
+        peak=chosen(fits, "peak"),
+        concurrency=chosen(fits, "concurrency"),
+        engine=first.engine
+        and EngineFit(
+            share=chosen(engines, "share"),
+            batched_tokens=chosen(engines, "batched_tokens"),
+            cache_bytes=chosen(engines, "cache_bytes"),
+            context_tokens=first.engine.context_tokens,
+        ),
     )
-
-
-def _micro_batch(recipe: RecipeConfig, local: Counts, limit: NDArray[np.float64]) -> Counts:
-    """The largest divisor of an update's share of `local` within `limit` and the recipe's own
-    bound; 0 if none."""
-    local = local // recipe.mini_batches
-    if recipe.micro_batch is not None:
-        fits = (local % recipe.micro_batch == 0) & (recipe.micro_batch <= limit)
-        return np.where(fits, recipe.micro_batch, 0)
-    best = np.zeros(local.shape, dtype=np.int64)
-    for size in range(1, recipe.max_micro_batch + 1):
-        best = np.where((local % size == 0) & (size <= limit), size, best)
-    return best

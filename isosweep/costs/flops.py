@@ -38,18 +38,12 @@ def attention_flops(arch: Architecture, tokens: Count, pairs: Pairs = "attended"
     per_pair = 4.0 * arch.num_heads * arch.head_dim
     if pairs == "square":
         return per_pair * arch.num_layers * tokens * tokens
-    full = _causal_pairs(tokens)
-    if arch.sliding_window is None:
-        return per_pair * arch.num_layers * full
-    beyond = np.maximum(tokens - arch.sliding_window, 0.0)
-    # Each token past the window leaves out one pair more than the token before it.
-    windowed = full - _causal_pairs(beyond)
-    full_layers = arch.num_layers - arch.num_sliding_layers
-    return per_pair * (full_layers * full + arch.num_sliding_layers * windowed)
-
-
-def _causal_pairs(tokens: Count) -> Count:
-    return tokens * (tokens + 1) / 2
+    every = arch.num_layers * tokens * (tokens + 1) / 2
+    if arch.sliding_window is not None:
+        # Each token past the window leaves out one pair more than the token before it.
+        beyond = np.maximum(tokens - arch.sliding_window, 0.0)
+        every = every - arch.num_sliding_layers * beyond * (beyond + 1) / 2
+    return per_pair * every
 
 
 def prefill_flops(arch: Architecture, prompt: Count, pairs: Pairs = "attended") -> Count:
@@ -108,6 +102,11 @@ class Passes:
     adapter_weights: int = 0
     adapted_sampling: bool = False
 
+    @property
+    def scoring(self) -> float:
+        """Log-probability passes before the updates."""
+        return float(self.old_policy) + float(self.reference)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFlops:
@@ -125,23 +124,15 @@ class PhaseFlops:
         return self.prefill + self.decode + self.old_policy + self.reference + self.training
 
 
-def shared_tokens(prompt: Count, block: int) -> Count:
-    """Tokens of a prompt that all of its rollouts but one find in the cache: its whole blocks.
-
-    The last token is never among them, since its logits are needed (vLLM 0.31,
-    v1/core/kv_cache_manager.py, get_computed_blocks: at most prompt - 1 tokens). What is cached is
-    assumed to stay until the last rollout of the prompt has begun.
-    """
-    return np.floor(np.maximum(prompt - 1, 0) / block) * block
-
-
 def rollout_flops(
     arch: Architecture, prompt: Count, completion: Count, passes: Passes
 ) -> PhaseFlops:
     """FLOPs of one rollout that is trained on: of sampling it, and of the `passes` over it.
 
     Of a prompt whose cache is shared, the mean of its rollouts: the first reads all of it, the
-    others the tokens that no block shares. Not counted: evaluation, the optimiser's update.
+    others what lies beyond its whole blocks. The last token is never shared, since its logits are
+    needed (vLLM 0.31, v1/core/kv_cache_manager.py, get_computed_blocks); what is cached is assumed
+    to stay until the last rollout has begun. Not counted: evaluation, the optimiser's update.
     """
     tokens = prompt + completion
     forward = forward_flops(arch, prompt, completion)
@@ -152,7 +143,7 @@ def rollout_flops(
         # nothing learns: no gradient is sent on to the embedding.
         update = update - (forward - attention_flops(arch, tokens)) - _first_maps(arch) * tokens
     sampling = 2.0 * passes.adapter_weights * float(passes.adapted_sampling)
-    shared = shared_tokens(prompt, passes.block_tokens)
+    shared = np.floor(np.maximum(prompt - 1, 0) / passes.block_tokens) * passes.block_tokens
     spared = (linear_flops_per_token(arch) + sampling) * shared + attention_flops(arch, shared)
     prefill = prefill_flops(arch, prompt) + sampling * prompt
     prefill = prefill - (1 - 1 / passes.prompt_sharing) * spared
@@ -210,8 +201,7 @@ def hardware_flops(
             dense = arch.num_layers - arch.num_moe_layers
             update = update - 2.0 * dense * arch.hidden_size * arch.intermediate_size * tokens
     # The reference model has no adapters.
-    made = passes.old_policy + passes.reference
-    adapted = passes.old_policy / made if made else 1.0
+    adapted = passes.old_policy / passes.scoring if passes.scoring else 1.0
     return HardwareFlops(
         scoring=linear + head + attention + adapters * adapted,
         training=update * passes.num_iterations,

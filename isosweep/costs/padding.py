@@ -8,7 +8,6 @@ modelled: prompts of several lengths, and answers that pile up at the limit.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,8 @@ def learner_flops(
     micro_batch: NDArray[np.int64],
     mini_batches: int = 1,
 ) -> Floats:
-    """FLOPs a device is expected to compute in one generation's scoring and training: (batches,).
+    """FLOPs a device is expected to compute in one generation's scoring, and in training on it:
+    (2, batches).
 
     `local`: rollouts of a device, in micro-batches of `micro_batch`, both (batches,), which are
     ordered within each of `mini_batches`.
@@ -53,7 +53,7 @@ def learner_flops(
         for rollouts in (local, among)
     )
 
-    def flops(width: float) -> tuple[float, float]:
+    def flops(width: float) -> NDArray[np.float64]:
         row = hardware_flops(
             arch,
             passes,
@@ -63,100 +63,64 @@ def learner_flops(
             checkpointing=hardware.gradient_checkpointing,
             pairs=attention_pairs(hardware.attention),
         )
-        made = float(passes.old_policy) + float(passes.reference)
-        return made * float(row.scoring), float(row.training)
+        return np.array([passes.scoring * float(row.scoring), float(row.training)])
 
-    each = _mean_of_square_law(flops, lengths.longest, (scored, trained))
-    total: Floats = local * each
-    return total
-
-
-def _mean_of_square_law(
-    flops: Callable[[float], tuple[float, float]],
-    reach: float,
-    moments: tuple[tuple[Floats, Floats], tuple[Floats, Floats]],
-) -> Floats:
-    """The sum of the means of two quadratic functions, from the moments of what each is given."""
-    none, half, whole = (np.array(flops(width)) for width in (0.0, reach / 2, reach))
+    # Both are quadratic in the width: their means follow from its first two moments.
+    reach = lengths.longest
+    none, half, whole = (flops(width) for width in (0.0, reach / 2, reach))
     curves = 2 * (whole - 2 * half + none) / reach**2
     slopes = (whole - none) / reach - curves * reach
-    mean: Floats = sum(
-        constant + slope * first + curve * second
-        for constant, slope, curve, (first, second) in zip(
-            none, slopes, curves, moments, strict=True
+    return np.array(
+        [
+            local * (constant + slope * first + curve * second)
+            for constant, slope, curve, (first, second) in zip(
+                none, slopes, curves, (scored, trained), strict=True
+            )
+        ]
+    )
+
+
+class _Ends:
+    """Where completions end by the distribution above: from 0, their first token, to 1, the limit.
+
+    `place`: the mean; `reach`: tokens between the two.
+    """
+
+    def __init__(self, mean: float, longest: float) -> None:
+        self.reach = longest - 1
+        self.place = (mean - 1) / max(self.reach, 1)
+        # Past the middle it is the same distribution from its other end.
+        self.mirrored = self.place > 0.5
+        self.rate = _rate(min(self.place, 1 - self.place))
+        self.norm = -math.expm1(-self.rate)
+
+    def _nearer(self, share: Floats) -> Floats:
+        quantile: Floats = -np.log1p(-share * self.norm) / self.rate
+        return quantile
+
+    def quantile(self, share: Floats) -> Floats:
+        """Where so large a share has ended."""
+        return 1 - self._nearer(1 - share) if self.mirrored else self._nearer(share)
+
+    def left(self, at: Floats) -> Floats:
+        """The share that ends later."""
+        at = 1 - at if self.mirrored else at
+        share: Floats = (np.expm1(-self.rate * at) + self.norm) / self.norm
+        return 1 - share if self.mirrored else share
+
+    def integrals(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Integrals of the quantile function and of its square between two shares."""
+        r = self.rate
+        ends = map(self._nearer, (1 - high, 1 - low) if self.mirrored else (low, high))
+        # Of x and x^2 times the density, from each end on.
+        (first, second), (less, least) = (
+            np.array([x + 1 / r, x**2 + 2 * x / r + 2 / r**2]) * np.exp(-r * x) / self.norm
+            for x in ends
         )
-    )
-    return mean
-
-
-def width_moments(
-    mean: float, longest: float, rollouts: NDArray[np.int64], size: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Mean, and mean square, of the longest completions of parts of `size`: (batches,) each.
-
-    The parts are of `rollouts` ordered by length, with this mean and no length above `longest`.
-    The longest of all counts by itself. The ends of the other parts divide the distribution
-    evenly: their sum is an integral over it, by the midpoint rule.
-    """
-    span = rollouts + 1 - 2 * _POSITION
-    low, high = (np.asarray((at - _POSITION) / span) for at in (size / 2, rollouts - size / 2))
-    top = (rollouts - _POSITION) / span
-    place = (mean - 1) / max(longest - 1, 1)
-    rate = _rate(min(place, 1 - place))
-    if place > 0.5:
-        # The same distribution from the other end.
-        first, second = _integrals(rate, 1 - high, 1 - low)
-        first, second = high - low - first, high - low - 2 * first + second
-        last = 1 - _quantile(rate, 1 - top)
-    else:
-        first, second = _integrals(rate, low, high)
-        last = _quantile(rate, top)
-    last = np.where(rollouts == 1, place, last)
-    share = size / rollouts
-    first, second = (
-        inner * span / rollouts + share * end for inner, end in ((first, last), (second, last**2))
-    )
-    reach = longest - 1
-    return 1 + reach * first, 1 + 2 * reach * first + reach**2 * second
-
-
-def longest_of(lengths: Lengths, rollouts: Floats) -> Floats:
-    """Tokens that the longest of so many completions is expected to have: (batches,).
-
-    By the distribution above; and `_RUN_ON` of all go on to the limit, whatever their mean.
-    """
-    mean, reach = lengths.completion, lengths.longest - 1
-    place = (mean - 1) / max(reach, 1)
-    rate = _rate(min(place, 1 - place))
-    top = (rollouts - _POSITION) / (rollouts + 1 - 2 * _POSITION)
-    quantile = 1 - _quantile(rate, 1 - top) if place > 0.5 else _quantile(rate, top)
-    longest = np.where(rollouts <= 1, place, np.maximum(quantile, place))
-    cut = -np.expm1((rollouts - 1).clip(0) * math.log1p(-_RUN_ON))
-    tokens: Floats = 1 + reach * (longest + (1 - longest) * cut)
-    return tokens
-
-
-def mean_cached(lengths: Lengths) -> float:
-    """Tokens of a completion that are cached when another of it is decoded: the mean over all
-    decoded tokens, of which long completions have more than their share."""
-    first, second = width_moments(
-        lengths.completion, lengths.longest, np.array([1024]), np.array([1])
-    )
-    return float((second / first)[0]) / 2
-
-
-def cached_at_most(lengths: Lengths) -> float:
-    """Tokens of a completion that are expected in the cache where that is fullest: (t x the share
-    that is longer than t) at its most, of completions that begin together, or their mean while
-    others begin as some end, if that is more."""
-    reach = lengths.longest - 1
-    place = (lengths.completion - 1) / max(reach, 1)
-    rate = _rate(min(place, 1 - place))
-    ends = np.linspace(0.0, 1.0, 257)
-    # What is left at each end, of the distribution or of the same from its other end.
-    left = _survival(rate, ends) if place <= 0.5 else 1 - _survival(rate, 1 - ends)
-    together = float(np.max(left[:-1] * (1 + reach * ends[1:])))
-    return max(together, mean_cached(lengths))
+        first, second = first - less, second - least
+        if self.mirrored:
+            first, second = high - low - first, high - low - 2 * first + second
+        return first, second
 
 
 def _rate(mean: float) -> float:
@@ -169,27 +133,53 @@ def _rate(mean: float) -> float:
     return rate
 
 
-def _quantile(rate: float, share: Floats) -> Floats:
-    quantile: Floats = -np.log1p(share * math.expm1(-rate)) / rate
-    return quantile
+def width_moments(
+    mean: float, longest: float, rollouts: NDArray[np.int64], size: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Mean, and mean square, of the longest completions of parts of `size`: (batches,) each.
+
+    The parts are of `rollouts` ordered by length, with this mean and no length above `longest`.
+    The longest of all counts by itself. The ends of the other parts divide the distribution
+    evenly: their sum is an integral over it, by the midpoint rule.
+    """
+    ends, span = _Ends(mean, longest), rollouts + 1 - 2 * _POSITION
+    low, high = (np.asarray((at - _POSITION) / span) for at in (size / 2, rollouts - size / 2))
+    last = ends.quantile((rollouts - _POSITION) / span)
+    last = np.where(rollouts == 1, ends.place, last)
+    share, reach = size / rollouts, ends.reach
+    first, second = (
+        inner * span / rollouts + share * end
+        for inner, end in zip(ends.integrals(low, high), (last, last**2), strict=True)
+    )
+    return 1 + reach * first, 1 + 2 * reach * first + reach**2 * second
 
 
-def _survival(rate: float, at: Floats) -> Floats:
-    share: Floats = (np.expm1(-rate * at) - math.expm1(-rate)) / -math.expm1(-rate)
-    return share
+def longest_of(lengths: Lengths, rollouts: Floats) -> Floats:
+    """Tokens that the longest of so many completions is expected to have: (batches,).
+
+    By the distribution above; and `_RUN_ON` of all go on to the limit, whatever their mean.
+    """
+    ends = _Ends(lengths.completion, lengths.longest)
+    top = (rollouts - _POSITION) / (rollouts + 1 - 2 * _POSITION)
+    longest = np.maximum(ends.quantile(top), ends.place)
+    longest = np.where(rollouts <= 1, ends.place, longest)
+    cut = -np.expm1((rollouts - 1).clip(0) * math.log1p(-_RUN_ON))
+    tokens: Floats = 1 + ends.reach * (longest + (1 - longest) * cut)
+    return tokens
 
 
-def _integrals(rate: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Integrals of the quantile function and of its square between two shares."""
-    low, high = _quantile(rate, low), _quantile(rate, high)
-    norm = -math.expm1(-rate)
+def mean_cached(lengths: Lengths) -> float:
+    """Tokens of a completion that are cached when another of it is decoded: the mean over all
+    decoded tokens, of which long completions have more than their share."""
+    alone = np.array([1024]), np.array([1])
+    first, second = width_moments(lengths.completion, lengths.longest, *alone)
+    return float((second / first)[0]) / 2
 
-    def first(at: Floats) -> Floats:
-        tail: Floats = (at + 1 / rate) * np.exp(-rate * at) / norm
-        return tail
 
-    def second(at: Floats) -> Floats:
-        tail: Floats = (at**2 + 2 * at / rate + 2 / rate**2) * np.exp(-rate * at) / norm
-        return tail
-
-    return first(low) - first(high), second(low) - second(high)
+def cached_at_most(lengths: Lengths) -> float:
+    """Tokens of a completion that are expected in the cache where that is fullest: (t x the share
+    that is longer than t) at its most, of completions that begin together, or their mean while
+    others begin as some end, if that is more."""
+    ends, at = _Ends(lengths.completion, lengths.longest), np.linspace(0.0, 1.0, 257)
+    together = float(np.max(ends.left(at[:-1]) * (1 + ends.reach * at[1:])))
+    return max(together, mean_cached(lengths))

@@ -49,8 +49,3 @@ def budget_of(steps: Ints | int, cost: Floats | float) -> Floats | float:
     # NumPy's types lose which kind of float it is.
     spent: Any = steps * cost
     return spent  # type: ignore[no-any-return]
-
-
-def whole_generations(steps: float, updates: int) -> int:
-    """The smallest number of steps, `steps` or more, that whole generations make."""
-    return updates * math.ceil(steps / updates)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.model import Architecture, adapter_weights
-from isosweep.config.recipe import GenerationConfig, RecipeConfig
+from isosweep.config.recipe import GenerationConfig
+from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.efficiency import Efficiency
 from isosweep.costs.engine import cache_bytes_per_token
@@ -61,14 +62,17 @@ class StepSeconds:
     share of the peak that is reached; `generation` is `Sampling.seconds`; `update` is moving
     the optimiser's states, gathering weights, gradient exchange and weight synchronisation;
     `overhead` what is spent beside the device: a generation, a pass and an answer.
-    `beside`: of a generator beside the trainer, None without.
+
+    A generator beside the trainer also judges and scores what it samples, which is in `beside` and
+    not in the others, and is sent the weights, while both wait: `transfer`.
     """
 
     training: Seconds
     generation: Seconds
     update: Seconds
     overhead: Seconds
-    beside: "Beside | None" = None
+    beside: Seconds | None = None
+    transfer: float = 0.0
 
     def times(self, generation: float, training: float) -> "StepSeconds":
         """The step whose sampling, and all else, take so many times as long."""
@@ -81,104 +85,67 @@ class StepSeconds:
         )
 
     @property
+    def learning(self) -> Seconds:
+        """All that the trainer does but sample."""
+        return self.training + self.update + self.overhead
+
+    @property
     def total(self) -> Seconds:
         """From one generation to the next."""
         if self.beside is None:
-            return self.training + self.generation + self.update + self.overhead
-        learning = self.training + self.update + self.overhead
-        generating = self.generation + self.beside.scoring
-        return np.maximum(generating, learning) + self.beside.transfer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Beside:
-    """Seconds of a generator beside the trainer, which also judges and scores what it samples.
-
-    `scoring`: judging, and the log-probability passes, which the trainer then does not make:
-    (batches,); `transfer`: sending it the weights, while both wait.
-    """
-
-    scoring: Seconds
-    transfer: float
+            return self.generation + self.learning
+        return np.maximum(self.generation + self.beside, self.learning) + self.transfer
 
 
 def step_seconds(
-    arch: Architecture,
-    recipe: RecipeConfig,
-    hardware: HardwareConfig,
-    generation: GenerationConfig,
+    config: SweepConfig,
     passes: Passes,
-    lengths: Lengths,
-    *,
     completions: NDArray[np.int64],
     fit: MemoryFit,
     learner: NDArray[np.float64],
-    scoring: NDArray[np.float64] | float = 0.0,
     reached: Efficiency,
 ) -> StepSeconds:
     """Seconds of one step with n x B = `completions`.
 
     `fit`: micro-batches, and rollouts decoded at once; `learner`: FLOPs that a device computes in
-    scoring and training, padding and recomputation included (`padding.learner_flops`), of which a
-    generator beside the trainer would take over `scoring`; `reached`: `efficiency` of the run.
-    Arrays: (batches,).
+    training, padding and recomputation included (`padding.learner_flops`), (batches,) each, with
+    those of scoring before them: (2, batches); `reached`: `efficiency` of the run.
     """
-    local = completions / hardware.devices_per_run
-    engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
+    arch, hardware, lengths = config.model.architecture, config.run_hardware, config.task.lengths
+    samplers = config.generation.sampling_devices(hardware.devices_per_run)
+    engines = samplers / config.generation.tensor_parallel
     flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
-    sampled = sampling(
+    generating = sampling(
         arch,
         hardware,
-        generation,
+        config.generation,
         lengths,
         rollouts=completions / engines,
         concurrency=fit.concurrency,
         prefill_flops=flops.prefill / passes.draws,
-    )
-    made, speed = (
-        forward_passes(hardware, passes),
-        hardware.peak_flops * reached.training_utilization,
-    )
-    generating = sampled.seconds(reached) * passes.draws
-    beside = generation.overlap
+    ).seconds(reached)
+    beside, speed = config.generation.overlap, hardware.peak_flops * reached.training_utilization
+    size = np.maximum(fit.micro_batch, 1)
+    micro_batches = completions / hardware.devices_per_run / size
     # Of the devices that judge and score, a share of the rollouts each.
-    judging = completions / generation.sampling_devices(hardware.devices_per_run)
-    scored = (
+    judged = completions / samplers
+    judging = (
         reached.step_overhead_s
-        + reached.answer_overhead_s * judging * passes.draws
-        + reached.pass_overhead_s * made.scoring * judging / np.maximum(fit.micro_batch, 1)
+        + reached.answer_overhead_s * judged * passes.draws
+        + reached.pass_overhead_s * passes.scoring * judged / size
     )
-    gathered = replace(passes, old_policy=False, reference=False) if beside else passes
-    micro_batches = local / np.maximum(fit.micro_batch, 1)
+    # A backward pass counts as two; recomputation counts, as it does in `flops.hardware_flops`.
+    trained = passes.num_iterations * (4.0 if hardware.gradient_checkpointing else 3.0)
+    launching = reached.pass_overhead_s * micro_batches * trained
+    scoring, training = learner
+    gathering = _micro_batch_seconds(config, passes.num_iterations, 0 if beside else passes.scoring)
     return StepSeconds(
-        training=(learner - (scoring if beside else 0.0)) / speed,
-        generation=generating,
-        update=_update_seconds(arch, recipe, hardware, generation)
-        + micro_batches * _micro_batch_seconds(arch, recipe, hardware, gathered),
-        overhead=reached.pass_overhead_s * micro_batches * made.training
-        + (0.0 if beside else scored),
-        beside=Beside(
-            scoring=scored + scoring * hardware.devices_per_run / speed,
-            transfer=_transfer_seconds(arch, hardware),
-        )
-        if beside
-        else None,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForwardPasses:
-    """Passes that are made over a micro-batch in one generation; a backward one counts as two."""
-
-    scoring: float
-    training: float
-
-
-def forward_passes(hardware: HardwareConfig, passes: Passes) -> ForwardPasses:
-    """How many are launched: recomputation counts, as it does in `flops.hardware_flops`."""
-    return ForwardPasses(
-        scoring=float(passes.old_policy) + float(passes.reference),
-        training=passes.num_iterations * (4.0 if hardware.gradient_checkpointing else 3.0),
+        training=(training if beside else scoring + training) / speed,
+        generation=generating * passes.draws,
+        update=_update_seconds(config) + micro_batches * gathering,
+        overhead=launching if beside else launching + judging,
+        beside=judging + scoring * hardware.devices_per_run / speed if beside else None,
+        transfer=_transfer_seconds(arch, hardware) if beside else 0.0,
     )
 
 
@@ -246,26 +213,21 @@ def _weight_bytes(
     return weights * size / devices
 
 
-def _update_seconds(
-    arch: Architecture,
-    recipe: RecipeConfig,
-    hardware: HardwareConfig,
-    generation: GenerationConfig,
-) -> float:
+def _update_seconds(config: SweepConfig) -> float:
     """Seconds of the updates of one step: states read and written, exchange, weight sync."""
-    state = state_bytes(arch, recipe, hardware)
+    arch, recipe, hardware = config.model.architecture, config.recipe, config.run_hardware
+    state, size = state_bytes(arch, recipe, hardware), PRECISION_BYTES[hardware.dtype]
     # AdamW reads weights, gradients and both states and writes all but the gradients.
     moved = 2 * (state.weights + state.optimizer) + state.gradients
-    seconds = recipe.updates_per_generation * moved / hardware.memory_bandwidth
-    # A ring all-reduce moves 2 (d - 1) / d of the gradients, a reduce-scatter half of it
-    # (arXiv 1910.02054, section 7).
-    size = PRECISION_BYTES[hardware.dtype] if recipe.lora_rank is None else 4
-    gradients = size * _trained(arch, recipe)
+    one = moved / hardware.memory_bandwidth
     if hardware.sharding == "ddp":
-        everywhere = _ring_seconds(hardware, 2 * gradients)
-        seconds += recipe.updates_per_generation * everywhere
-    if generation.name == "vllm" and not generation.overlap:
-        seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
+        # A ring all-reduce moves 2 (d - 1) / d of the gradients, a reduce-scatter half of it
+        # (arXiv 1910.02054, section 7).
+        gradients = (size if recipe.lora_rank is None else 4) * _trained(arch, recipe.lora_rank)
+        one += _ring_seconds(hardware, 2 * gradients)
+    seconds = recipe.updates_per_generation * one
+    if config.generation.name == "vllm" and not config.generation.overlap:
+        seconds += 2 * arch.parameters * size / hardware.memory_bandwidth
     return seconds
 
 
@@ -276,26 +238,23 @@ def _transfer_seconds(arch: Architecture, hardware: HardwareConfig) -> float:
     return 2 * size / min(_HOST_BANDWIDTH, hardware.memory_bandwidth)
 
 
-def _micro_batch_seconds(
-    arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig, passes: Passes
-) -> float:
+def _micro_batch_seconds(config: SweepConfig, updates: int, scoring: float) -> float:
     """Seconds in which weights that are sharded are gathered for the passes over a micro-batch:
     once to score it, twice to train on it (arXiv 1910.02054, section 7).
 
     FSDP also reduces its gradients then, in float32.
     """
+    arch, hardware = config.model.architecture, config.run_hardware
     if hardware.sharding == "ddp":
         return 0.0
-    gathered = float(passes.old_policy) + float(passes.reference) + 2.0 * passes.num_iterations
-    volume = gathered * arch.parameters * PRECISION_BYTES[hardware.dtype]
-    gradients = passes.num_iterations * 4.0 * _trained(arch, recipe)
+    volume = (scoring + 2.0 * updates) * arch.parameters * PRECISION_BYTES[hardware.dtype]
+    gradients = updates * 4.0 * _trained(arch, config.recipe.lora_rank)
     return _ring_seconds(hardware, volume + gradients)
 
 
-def _trained(arch: Architecture, recipe: RecipeConfig) -> int:
+def _trained(arch: Architecture, lora_rank: int | None) -> int:
     """Parameters that have gradients."""
-    rank = recipe.lora_rank
-    return arch.parameters if rank is None else adapter_weights(arch, rank)
+    return arch.parameters if lora_rank is None else adapter_weights(arch, lora_rank)
 
 
 def _ring_seconds(hardware: HardwareConfig, volume: float) -> float:

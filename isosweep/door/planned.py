@@ -14,8 +14,9 @@ from isosweep.door.display import markdown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, sweep_paths
+from isosweep.modes.plan_facts import described_cautions, described_findings
 from isosweep.modes.price import described_price, hours_left
-from isosweep.modes.stored import described_cautions, described_findings, places_of
+from isosweep.modes.stored import places_of
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve

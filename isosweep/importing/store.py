@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
@@ -10,13 +10,12 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.importing.plan import run_id
 from isosweep.importing.runs import ForeignRun
-from isosweep.plan.cells import PLAN_VERSION, Plan
-from isosweep.plan.document import Imported
+from isosweep.plan.cells import Plan
+from isosweep.plan.document import Imported, plan_document
 from isosweep.plan.output import plan_csv
 from isosweep.store.attempts import Status, claim
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import Evaluation, Record, write_records
-from isosweep.version import __version__
 
 
 def store_sweep(
@@ -42,25 +41,8 @@ def store_sweep(
     write_json(paths.config, settings)
     write_text(paths.plan_csv, plan_csv(plan))
     # Last: whoever finds a plan.json finds the rest.
-    write_json(paths.plan, imported_document(plan, imported))
+    write_json(paths.plan, plan_document(plan, imported))
     return existing
-
-
-def imported_document(plan: Plan, imported: Imported | None = None) -> JsonObject:
-    """What plan.json holds of such a sweep: no costs, since nobody predicted any."""
-    document: dict[str, Any] = {
-        "version": PLAN_VERSION,
-        "isosweep": __version__,
-        "plan_id": plan.plan_id,
-        "kind": "imported",
-        "imported": imported and asdict(imported),
-        "cost_models": [],
-        "checkpoints": None,
-        "evaluation": None,
-        "short_of_warmup": [],
-        **asdict(plan),
-    }
-    return document
 
 
 def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:

@@ -17,7 +17,8 @@ from isosweep.files import JsonObject, names, read_json, write_json, write_text
 from isosweep.machine import garbage_collection_paused
 from isosweep.modes.terminal import printable, typed
 from isosweep.modes.typed_settings import require_settings_of
-from isosweep.plan.cells import Plan, plan_from_document
+from isosweep.plan.cells import Plan
+from isosweep.plan.document import plan_document, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
 from isosweep.reserved import RUNS, is_beside_sweeps
 from isosweep.store.paths import SweepPaths
@@ -368,9 +369,8 @@ def store_plan(
     What a sweep was launched with stays as it is, unless it is launched (`launches`) anew. Raises
     SettingError if the directory is another plan's.
     """
-    from isosweep.modes.plan_facts import plan_facts
+    from isosweep.modes.plan_facts import described_cautions, described_findings
     from isosweep.plan.output import plan_csv, plan_page
-    from isosweep.plan.study import plan_document
 
     sweeps, plan, config = paths.runs.parent, study.plan, study.config
     try:
@@ -383,10 +383,12 @@ def store_plan(
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
-        facts = plan_facts(study, paths, places)
-        write_text(paths.plan_page, plan_page(plan, paths.root.name, facts))
+        notes = (*described_findings(study), *described_cautions(study))
+        command = f"python -m isosweep mode=resume {typed('sweep_dir', paths.root)}"
+        page = plan_page(study, paths.root.name, places, notes, command)
+        write_text(paths.plan_page, page)
         # Last: whoever finds a plan.json finds the rest.
-        write_json(paths.plan, plan_document(study, places))
+        write_json(paths.plan, plan_document(plan))
     except OSError as error:
         rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
         raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None

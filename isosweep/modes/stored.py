@@ -22,22 +22,15 @@ from isosweep.files import write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
+from isosweep.modes.plan_facts import described_cautions, described_findings
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import aligned, say, warn
 from isosweep.plan.calibration import planned_times
-from isosweep.plan.cautions import (
-    RATE_TIMES_STALENESS,
-    WARM_UPS,
-    WARN_EPOCHS,
-    repeated,
-    short_of_warmup,
-    stale,
-)
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
-from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
+from isosweep.plan.study import Study, checkpoint_plan
 from isosweep.plan.tally import Standing, Tally
 from isosweep.preflight.plan import free_bytes, require_disk, require_search
 from isosweep.store.attempts import highest, read
@@ -114,7 +107,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     )
     say(console, *totals)
     first = {rejection.rule for rejection in plan.rejected}
-    rules = [rule.setting for rule in RULES if rule.setting in first]
+    rules = [rule for rule in RULES if rule in first]
     letters = dict(zip(rules, ascii_lowercase, strict=False))
     for axes in plan.axes:
         own = plan.of_axes(axes)
@@ -170,33 +163,6 @@ def _aligned(rows: Sequence[Sequence[str]], budgets: Sequence[str], width: int) 
     for begin in range(2, len(widths), most):
         lines += aligned([[*row[:2], *row[begin : begin + most]] for row in table])
     return lines
-
-
-def described_findings(study: Study) -> Iterator[str]:
-    """What evaluation takes and what the plan could find, a line each."""
-    from isosweep.analysis.outlook import outlook_of_variants
-
-    plan, config = study.plan, study.config
-    if config.trainer.name == "command":
-        yield words.commanded(config.trainer.command)
-    else:
-        yield words.evaluation(evaluation_of(study), len(plan.runs))
-    seen = outlook_of_variants(plan, config)
-    yield words.findings(seen)
-
-
-def described_cautions(study: Study) -> Iterator[str]:
-    """What the plan warns of, a line each."""
-    if short := tuple(short_of_warmup(study.candidates)):
-        worst = min(short, key=lambda each: each.num_steps / each.warmup_steps)
-        unit = study.plan.budget_unit
-        yield words.short_of_warmup(worst, len(short), unit, WARM_UPS)
-    if often := tuple(repeated(study.candidates)):
-        most = max(often, key=lambda each: each.epochs)
-        yield words.repeated(most, len(often), study.plan.budget_unit, WARN_EPOCHS)
-    if old := tuple(stale(study.candidates)):
-        above = max(old, key=lambda each: each.learning_rate / each.largest)
-        yield words.stale(above, len(old), RATE_TIMES_STALENESS)
 
 
 def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:

@@ -2,10 +2,13 @@
 rates beyond what is published for such old rollouts."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
 
 from isosweep.config.model import BUILTIN_MODEL
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.document import Repeated, ShortOfWarmup, Stale
 from isosweep.plan.spec import resolve_learning_rate
 
 # DAPO (arXiv 2503.14476, section 4.1): a rate of 1e-6 with 16 updates for each generation, the
@@ -23,84 +26,86 @@ WARN_EPOCHS = 16
 WARM_UPS = 3
 
 
-def short_of_warmup(tables: Iterable[Candidates]) -> Iterator[ShortOfWarmup]:
-    """Of each variant, the cells whose T is below WARM_UPS warm-ups, if there are any."""
+@dataclass(frozen=True, kw_only=True)
+class Caution:
+    """Cells whose `value` is beyond a `limit`, and the worst of them.
+
+    | kind | value | limit |
+    |---|---|---|
+    | short_of_warmup | T, updates | three warm-ups |
+    | repeated | passes over the training problems, at the largest budget | `WARN_EPOCHS` |
+    | stale | learning rate | the largest published one for rollouts as old |
+
+    `axes`: those of the worst of so many `combinations` of `grid.axes` that have such cells;
+    `cells`: how many of its `of_cells` are such; `mends`: settings, as typed, without such cells.
+    """
+
+    kind: Literal["short_of_warmup", "repeated", "stale"]
+    axes: dict[str, Any]
+    cells: int
+    of_cells: int
+    num_generations: int
+    problems_per_batch: int
+    budget: float
+    value: float
+    limit: float
+    mends: str
+    combinations: int = 1
+
+    @property
+    def excess(self) -> float:
+        """Times that the value is beyond its limit."""
+        return max(self.value / self.limit, self.limit / self.value)
+
+
+def cautions(tables: Iterable[Candidates]) -> tuple[Caution, ...]:
+    """What the plan of these candidates warns of, of each kind the worst."""
+    found: dict[str, list[Caution]] = {}
     for table in tables:
-        config = table.config
-        short = table.feasible & (table.steps < WARM_UPS * config.recipe.warmup_steps)
-        if not short.any():
-            continue
-        shortest = table.at(min(table.places(short), key=lambda place: table.steps[place]))
-        yield ShortOfWarmup(
-            axes=table.variant.axes,
-            warmup_steps=config.recipe.warmup_steps,
-            cells=int(short.sum()) * len(config.grid.seeds),
-            of_cells=int(table.feasible.sum()) * len(config.grid.seeds),
-            num_steps=shortest.num_steps,
-            num_generations=shortest.num_generations,
-            problems_per_batch=shortest.problems_per_batch,
-            budget=shortest.budget,
-        )
+        for each in _of_variant(table):
+            found.setdefault(each.kind, []).append(each)
+    worst = (max(each, key=lambda caution: caution.excess) for each in found.values())
+    return tuple(replace(each, combinations=len(found[each.kind])) for each in worst)
 
 
-def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
-    """Of each variant, the cells at the largest budget that see the training problems more often
-    than WARN_EPOCHS times, if there are any."""
-    for table in tables:
-        config, last = table.config, len(table.budgets) - 1
-        # The built-in task is small: its sweeps pass over few problems on purpose.
-        if config.model.source == BUILTIN_MODEL:
-            continue
-        planned = (place for place in table.places(table.feasible) if place.k == last)
-        seen = {place: table.epochs(place, int(table.steps[place])) for place in planned}
-        often = {place: passes for place, passes in seen.items() if passes > WARN_EPOCHS}
-        if not often:
-            continue
-        worst = max(often, key=lambda place: often[place])
-        name, part = config.task.scarcest
-        yield Repeated(
-            axes=table.variant.axes,
-            budget=float(table.budgets[last]),
-            cells=len(often) * len(config.grid.seeds),
-            of_cells=len(seen) * len(config.grid.seeds),
-            epochs=often[worst],
-            num_generations=int(table.num_generations[worst.i]),
-            problems_per_batch=int(table.problems_per_batch[worst.j]),
-            problems=part.num_train_problems,
-            part=name,
-        )
-
-
-def stale(tables: Iterable[Candidates]) -> Iterator[Stale]:
-    """Of each variant that trains all weights of a pre-trained model, the cells whose rate is above
-    RATE_TIMES_STALENESS / staleness, if there are any; on-policy there are none."""
-    for table in tables:
-        config, recipe = table.config, table.config.recipe
-        if (
-            recipe.staleness == 1
-            or recipe.lora_rank is not None
-            or config.model.source == BUILTIN_MODEL
-        ):
-            continue
-        rates = {
-            place: resolve_learning_rate(recipe, int(table.completions[place[:2]]))
-            for place in table.places(table.feasible)
-        }
-        limit = RATE_TIMES_STALENESS / recipe.staleness
+def _of_variant(table: Candidates) -> Iterator[Caution]:
+    config, recipe, feasible = table.config, table.config.recipe, table.feasible
+    rates = np.broadcast_to(
+        resolve_learning_rate(recipe, table.completions)[..., None], feasible.shape
+    )
+    last = np.arange(feasible.shape[-1]) == feasible.shape[-1] - 1
+    enough, stable = WARM_UPS * recipe.warmup_steps, RATE_TIMES_STALENESS / recipe.staleness
+    # The built-in task is small: its sweeps pass over few problems on purpose.
+    pretrained = config.model.source != BUILTIN_MODEL
+    old = pretrained and recipe.staleness > 1 and recipe.lora_rank is None
+    kinds: tuple[tuple[Any, Any, float, Any], ...] = (
+        ("short_of_warmup", table.steps, enough, feasible & (table.steps < enough)),
+        ("repeated", table.epochs, WARN_EPOCHS, pretrained & last & (table.epochs > WARN_EPOCHS)),
         # In floats 16e-6 / 16 is not quite 1e-6.
-        above = {place: rate for place, rate in rates.items() if rate > limit * (1 + 1e-9)}
-        if not above:
+        ("stale", rates, stable, old & (rates > stable * (1 + 1e-9))),
+    )
+    for kind, values, limit, beyond in kinds:
+        beyond, among = feasible & beyond, feasible & (last | (kind != "repeated"))
+        if not beyond.any():
             continue
-        worst = max(above, key=lambda place: above[place])
-        yield Stale(
+        worst = np.argmax(np.where(beyond, np.abs(np.log(values / limit)), -1))
+        i, j, k = np.unravel_index(worst, values.shape)
+        value = values[i, j, k].item()
+        mends = {
+            "short_of_warmup": f"recipe.warmup_steps={value // WARM_UPS:g} or "
+            f"grid.min_steps={enough}",
+            "repeated": f"grid.max_epochs={WARN_EPOCHS}",
+            "stale": f"recipe.learning_rate={recipe.learning_rate * limit / value:g}",
+        }
+        yield Caution(
+            kind=kind,
             axes=table.variant.axes,
-            staleness=recipe.staleness,
-            rollout_lag=recipe.rollout_lag,
-            cells=len(above) * len(config.grid.seeds),
-            of_cells=len(rates) * len(config.grid.seeds),
-            learning_rate=above[worst],
-            largest=limit,
-            mended=recipe.learning_rate * limit / above[worst],
-            num_generations=int(table.num_generations[worst.i]),
-            problems_per_batch=int(table.problems_per_batch[worst.j]),
+            cells=int(beyond.sum()) * len(config.grid.seeds),
+            of_cells=int(among.sum()) * len(config.grid.seeds),
+            num_generations=int(table.num_generations[i]),
+            problems_per_batch=int(table.problems_per_batch[j]),
+            budget=float(table.budgets[k]),
+            value=value,
+            limit=limit,
+            mends=mends[kind],
         )

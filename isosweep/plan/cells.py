@@ -1,4 +1,4 @@
-"""What a plan is made of: cells, runs, rejections; and the document that holds it."""
+"""What a plan is made of: cells, runs, rejections."""
 
 import hashlib
 import json
@@ -8,30 +8,33 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
 from annotated_types import Ge, Gt, Le, MinLen
+from pydantic import AfterValidator
 
 from isosweep.compute import BudgetUnit
-from isosweep.errors import RecordError
-from isosweep.pricing import Pricing, pricing_from
+from isosweep.pricing import Pricing
 
 T = TypeVar("T")
-
-# 2: axes, device-hours, memory and micro-batch; all rules that a rejected candidate breaks.
-PLAN_VERSION = 2
-
 
 # Types of plan.json's values, with their bounds.
 Budget = Annotated[float, Gt(0)]
 Cost = Annotated[float, Gt(0)]
-Generations = Annotated[int, Ge(2)]
+
 PositiveInt = Annotated[int, Ge(1)]
 NonNegativeInt = Annotated[int, Ge(0)]
 Seed = Annotated[int, Ge(0)]
-RunId = Annotated[str, MinLen(1)]
+
+
+def _name(run_id: str) -> str:
+    """A run lies below runs/, whatever its name is. Raises ValueError for one that would not."""
+    if {"", ".", ".."}.intersection(run_id.split("/")) or not run_id.isprintable():
+        raise ValueError("is no name of a run")
+    return run_id
+
+
+RunId = Annotated[str, AfterValidator(_name)]
 Budgets = Annotated[tuple[Budget, ...], MinLen(1)]
 # By a setting, a config group, or a name of the user's own.
 Axes = dict[str, Any]
-# A setting that can reject a candidate: the `setting` of one of `rules.RULES`.
-RuleName = str
 
 
 def predicted(value: T | None) -> T:
@@ -54,15 +57,15 @@ def variant_label(axes: Mapping[str, Any]) -> str:
 class Setup:
     """What a cell, a candidate that is none and a run have in common."""
 
-    num_generations: Generations
-    """n: rollouts per problem. A count."""
+    num_generations: PositiveInt
+    """n: rollouts per problem."""
     problems_per_batch: PositiveInt
-    """B: distinct problems per batch. A count."""
+    """B: distinct problems per batch."""
     num_steps: PositiveInt
     """T: optimiser updates until the budget is spent, of a run its last one; of a rejection the
-    whole number nearest to it. A count."""
+    whole number nearest to it."""
     seed: Seed
-    """Seed of the training run. No unit."""
+    """Seed of the training run."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
@@ -85,7 +88,7 @@ class Cell(Setup):
     Device-hours."""
     run_id: RunId
     """Name of the training run and of its directory, ending in a hash of all that can change its
-    numbers. No unit."""
+    numbers."""
 
     @property
     def cost_of_step(self) -> float:
@@ -99,12 +102,12 @@ class Rejection(Setup):
 
     budget: Budget
     """Compute that one cell may spend, in budget_unit."""
-    rule: RuleName
-    """The first setting of rules: the one that reason is about. No unit."""
+    rule: str
+    """The first setting of rules: the one that reason is about."""
     reason: Annotated[str, MinLen(1)]
     """How it breaks rule: a sentence with the numbers and their units."""
-    rules: Annotated[tuple[RuleName, ...], MinLen(1)]
-    """Every setting that the candidate breaks. No unit."""
+    rules: Annotated[tuple[str, ...], MinLen(1)]
+    """Every setting that the candidate breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +116,10 @@ class PlannedRun(Setup):
 
     run_id: RunId
     """Name of the training run and of its directory, ending in a hash of all that can change its
-    numbers. No unit."""
+    numbers."""
     learning_rate: Annotated[float, Gt(0)] | None = None
     """Learning rate after warm-up, by the recipe's rule for this n x B; null of a run that was
-    trained elsewhere, as its costs are. No unit."""
+    trained elsewhere, as its costs are."""
     milestones: Budgets
     """Budgets at which cells read the run off, ascending, in budget_unit. The run ends at the
     last."""
@@ -125,22 +128,22 @@ class PlannedRun(Setup):
     seconds: Cost | None = None
     """Predicted wall time of the whole run, start-up and evaluation included. Seconds."""
     micro_batch: PositiveInt | None = None
-    """Completions per device in one forward pass of training. A count."""
+    """Completions per device in one forward pass of training."""
     vllm_share: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of a device's memory given to vLLM, 0 without it. A fraction."""
     vllm_max_num_seqs: NonNegativeInt = 0
-    """Rollouts that one engine of vLLM holds at once, 0 without it. A count."""
+    """Rollouts that one engine of vLLM holds at once, 0 without it."""
     vllm_max_num_batched_tokens: NonNegativeInt = 0
-    """Tokens of one of its forward passes. A count."""
+    """Tokens of one of its forward passes."""
     vllm_max_model_len: NonNegativeInt = 0
-    """Tokens of its longest sequence. A count."""
+    """Tokens of its longest sequence."""
     vllm_cache_bytes: NonNegativeInt = 0
     """Its cache of keys and values on one device. Bytes."""
     planned_hardware_flops: Cost | None = None
     """What planned_flops come to on the devices, with the padding, recomputation and square of
     attention expected of scoring and training; null of runs that were trained elsewhere. FLOPs."""
     records: NonNegativeInt = 0
-    """Held-out evaluations, that before training included, which runs of a model share. A count."""
+    """Held-out evaluations, that before training included, which runs of a model share."""
     evaluation_flops: Annotated[float, Ge(0)] = 0.0
     """FLOPs of sampling for all of them."""
     evaluation_seconds: Annotated[float, Ge(0)] = 0.0
@@ -208,48 +211,3 @@ class Plan:
         """Hash of the runs and the budgets they are read at: what makes two plans the same."""
         key = [self.budget_unit, sorted((run.run_id, run.milestones) for run in self.runs)]
         return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:8]
-
-
-def plan_from_document(document: dict[str, Any]) -> Plan:
-    """The plan that `plan.json` holds. Raises RecordError for another version of the format."""
-    if document.get("version") != PLAN_VERSION:
-        raise RecordError(
-            f"plan.json has format {document.get('version')}, and this isosweep reads format "
-            f"{PLAN_VERSION}: plan the sweep again in another sweep_dir"
-        )
-    plan = Plan(
-        budget_unit=document["budget_unit"],
-        budgets=tuple(document["budgets"]),
-        cells=tuple(Cell(**cell) for cell in document["cells"]),
-        runs=tuple(
-            PlannedRun(**{**run, "milestones": tuple(run["milestones"])})
-            for run in document["runs"]
-        ),
-        rejected=tuple(
-            Rejection(**{**rejection, "rules": tuple(rejection["rules"])})
-            for rejection in document["rejected"]
-        ),
-        pricing=pricing_from(document.get("pricing")),
-    )
-    _require_whole(plan, document)
-    return plan
-
-
-def _require_whole(plan: Plan, document: dict[str, Any]) -> None:
-    """Raise RecordError where parts of the document contradict each other, or a run would lie
-    elsewhere than below runs/: it was changed."""
-    remedy = "plan it anew: the sweep's own command with mode=plan"
-    for run_id in {run.run_id for run in plan.runs} | {cell.run_id for cell in plan.cells}:
-        if {"", ".", ".."}.intersection(run_id.split("/")) or not run_id.isprintable():
-            raise RecordError(f"plan.json has the run {run_id!r}, which is no name; {remedy}")
-    known = document.get("plan_id", plan.plan_id)
-    if plan.plan_id != known:
-        raise RecordError(
-            f"plan.json says plan {known}, and its runs are those of {plan.plan_id}; {remedy}"
-        )
-    steps = {(cell.run_id, cell.budget): cell.num_steps for cell in plan.cells}
-    for run in plan.runs:
-        own = steps.get((run.run_id, run.milestones[-1]), run.num_steps)
-        if own != run.num_steps:
-            rule = f"plan.json gives {run.run_id} {run.num_steps} steps, and its cell {own}"
-            raise RecordError(f"{rule}; {remedy}")

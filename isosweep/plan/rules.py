@@ -1,7 +1,7 @@
 """The rules that a candidate must keep to be planned.
 
-A rule is one entry of `RULES`: adding one is one edit, here. The order is that in which broken
-rules are reported.
+A rule is one entry of `RULES`, by the setting that it is about: adding one is one edit, here. The
+order is that in which broken rules are reported.
 """
 
 from collections.abc import Callable
@@ -10,171 +10,121 @@ from typing import Any
 
 import numpy as np
 
-from isosweep.config.task import TaskConfig
 from isosweep.costs.memory import state_bytes
-from isosweep.costs.steps import Ints
-from isosweep.plan.candidates import Candidate, Candidates
-from isosweep.plan.spec import evaluation_batch
+from isosweep.plan.candidates import Candidates, Place
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Rule:
     """What rejects a candidate.
 
-    `setting` names it and is the setting that it is about. `broken` gives a mask, of a shape that
-    broadcasts to (N, M, K). `reason` says with numbers why one candidate breaks it. `bounds_steps`:
-    whether another budget, which buys other numbers of steps, would keep it.
+    `broken` gives a mask, of a shape that broadcasts to (N, M, K). `reason` says with numbers why
+    one candidate breaks it. `bounds_steps`: whether another budget would keep it.
     """
 
-    setting: str
     broken: Callable[[Candidates], Any]
-    reason: Callable[[Candidate], str]
+    reason: Callable[[Candidates, Place], str]
     bounds_steps: bool = False
 
 
-def _passes_too_often(table: Candidates) -> Any:
-    """Whether the steps draw more problems than `grid.max_epochs` passes hold: (N, M, K)."""
-    recipe, problems = table.config.recipe, table.config.task.epoch_draws
-    drawn = table.steps * table.problems_per_batch[None, :, None] * recipe.planned_draws
-    return drawn > table.config.grid.max_epochs * problems * recipe.updates_per_generation
+def _shares(table: Candidates) -> int:
+    """What n x B is to be a multiple of: devices x mini-batches x completions of a micro-batch."""
+    recipe = table.config.recipe
+    together = table.config.run_hardware.devices_per_run
+    return together * (recipe.mini_batches * recipe.micro_batch if recipe.micro_batch else 1)
 
 
-def _uneven(c: Candidate) -> str:
-    devices, size = c.config.run_hardware.devices_per_run, c.config.recipe.micro_batch
-    if c.completions % devices:
-        if c.config.hardware.devices_per_run > devices:
-            return f"{c.product} is not a multiple of the {devices} devices that train"
-        return f"{c.product} is not a multiple of hardware.devices_per_run={devices}"
-    across = f" x {devices} devices" if devices > 1 else ""
-    parts = c.config.recipe.mini_batches
-    updates = f" x {parts} mini-batches" if parts > 1 else ""
-    return f"{c.product} is not a multiple of {size}{across}{updates}"
+def _divisible(table: Candidates) -> Any:
+    return (table.completions % _shares(table) == 0)[..., None]
 
 
-def _cut_unevenly(table: Candidates) -> Any:
+def _uncut(table: Candidates) -> Any:
     """Whether the devices' even shares cannot be cut into mini-batches of one size: (N, M, 1)."""
     devices, parts = table.config.run_hardware.devices_per_run, table.config.recipe.mini_batches
-    shared = table.completions % devices == 0
-    return (shared & (table.completions % (devices * parts) != 0))[..., None]
+    uneven = table.completions % (devices * parts) != 0
+    return ((table.completions % devices == 0) & uneven)[..., None]
 
 
-def _uncut(c: Candidate) -> str:
-    devices, parts = c.config.run_hardware.devices_per_run, c.config.recipe.mini_batches
-    across = f" x {devices} devices" if devices > 1 else ""
-    return f"{c.product} is not a multiple of {parts} mini-batches{across}"
+def _product(table: Candidates, at: Place) -> str:
+    n, B = table.num_generations[at.i], table.problems_per_batch[at.j]
+    return f"n x B = {n} x {B} = {n * B}"
 
 
-def _out_of_memory(c: Candidate) -> str:
-    hardware = c.config.run_hardware
-    needed, free = c.memory_bytes / 1e9, 1 - hardware.memory_reserve
-    states = state_bytes(c.config.model.architecture, c.config.recipe, hardware).total / 1e9
+def _uneven(table: Candidates, at: Place, parts: str) -> str:
+    devices = table.config.run_hardware.devices_per_run
+    across = f"{devices} devices that train" + (f" x {parts}" if parts else "")
+    return f"{_product(table, at)} is not a multiple of {across}"
+
+
+def _pieces(table: Candidates) -> str:
+    """The mini-batches and micro-batches that n x B is cut into."""
+    recipe = table.config.recipe
+    if recipe.micro_batch is None:
+        return ""
+    return f"{recipe.mini_batches} mini-batches x {recipe.micro_batch} completions"
+
+
+def _out_of_memory(table: Candidates, at: Place) -> str:
+    config, hardware = table.config, table.config.run_hardware
+    state = state_bytes(config.model.architecture, config.recipe, hardware).total / 1e9
     return (
-        f"{c.product} needs {needed:,.1f} GB a device ({states:,.1f} for weights and "
-        f"optimiser, the rest for generation and activations), "
-        f"{needed - hardware.memory_gb * free:,.1f} GB "
-        f"more than {free:.0%} of {hardware.memory_gb:.4g} GB"
+        f"{_product(table, at)} needs {table.memory.needed[at[:2]] / 1e9:,.1f} GB a device "
+        f"({state:,.1f} for weights and optimiser, the rest for generation and activations), and "
+        f"has {hardware.usable_bytes / 1e9:,.1f} GB"
     )
 
 
-def _off_budget(c: Candidate) -> str:
+def _off_budget(table: Candidates, at: Place) -> str:
+    spent, budget = float(table.spent[at]), float(table.budgets[at.k])
     return (
-        f"T = {c.num_steps} spends {c.spent:.4g}, {c.deviation:.1%} off {c.budget:.4g}; "
-        f"allowed {c.config.grid.tolerance:.1%}"
+        f"T = {table.steps[at]} spends {spent:.4g}, {abs(spent / budget - 1):.1%} off "
+        f"{budget:.4g}; allowed {table.config.grid.tolerance:.1%}"
     )
 
 
-def _too_many_epochs(c: Candidate) -> str:
-    draws, epochs = c.config.recipe.planned_draws, c.epochs
-    again = f", {draws:g} draws each," if draws > 1 else ""
-    allowed = c.config.grid.max_epochs
-    # With as many digits as it takes to lie above what is allowed.
-    texts = (f"{epochs:.{digits}f}" for digits in range(1, 9))
-    text = next((text for text in texts if float(text) > allowed), f"{epochs}")
-    return (
-        f"{c.num_batches} batches of B = {c.problems_per_batch}{again} pass {text} times "
-        f"over {_passed_over(c.config.task)}; allowed {allowed:g}"
-    )
-
-
-def _passed_over(task: TaskConfig, problems: str = "problems") -> str:
+def _problems(table: Candidates) -> str:
     """The problems of which a pass is counted."""
-    name, part = task.scarcest
-    if not name:
-        return f"{part.num_train_problems} {problems}"
-    share = part.num_train_problems / task.epoch_draws
-    return f"{part.num_train_problems} {problems} of part {name}, at a share of {share:.3g}"
+    name, part = table.config.task.scarcest
+    return f"{part.num_train_problems} training problems" + (f" of part {name}" if name else "")
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        setting="grid.max_completions_per_step",
-        broken=lambda t: (t.completions > t.config.grid.max_completions_per_step)[..., None],
-        reason=lambda c: f"{c.product} exceeds {c.config.grid.max_completions_per_step}",
+RULES: dict[str, Rule] = {
+    "grid.max_completions_per_step": Rule(
+        lambda t: (t.completions > t.config.grid.max_completions_per_step)[..., None],
+        lambda t, at: f"{_product(t, at)} exceeds {t.config.grid.max_completions_per_step}",
     ),
-    Rule(
-        setting="task.num_train_problems",
-        broken=lambda t: t.config.task.epoch_draws < t.problems_per_batch[None, :, None],
-        reason=lambda c: (
-            f"B = {c.problems_per_batch} exceeds the "
-            f"{_passed_over(c.config.task, 'training problems')}"
+    "task.num_train_problems": Rule(
+        lambda t: t.problems_per_batch[None, :, None] > t.config.task.epoch_draws,
+        lambda t, at: f"B = {t.problems_per_batch[at.j]} exceeds the {_problems(t)}",
+    ),
+    "recipe.mini_batches": Rule(
+        _uncut, lambda t, at: _uneven(t, at, f"{t.config.recipe.mini_batches} mini-batches")
+    ),
+    "recipe.micro_batch": Rule(lambda t: ~_divisible(t), lambda t, at: _uneven(t, at, _pieces(t))),
+    "hardware.memory_gb": Rule(
+        lambda t: _divisible(t) & (t.memory.micro_batch == 0)[..., None], _out_of_memory
+    ),
+    "grid.min_steps": Rule(
+        lambda t: t.steps < t.config.grid.min_steps,
+        lambda t, at: f"T = {t.steps[at]} is below {t.config.grid.min_steps}",
+        bounds_steps=True,
+    ),
+    "grid.max_steps": Rule(
+        lambda t: t.steps > t.config.grid.max_steps,
+        lambda t, at: f"T = {t.steps[at]} exceeds {t.config.grid.max_steps}",
+        bounds_steps=True,
+    ),
+    "grid.tolerance": Rule(
+        lambda t: np.abs(t.spent - t.budgets) > t.config.grid.tolerance * t.budgets,
+        _off_budget,
+        bounds_steps=True,
+    ),
+    "grid.max_epochs": Rule(
+        lambda t: t.epochs > t.config.grid.max_epochs,
+        lambda t, at: (
+            f"T = {t.steps[at]} with B = {t.problems_per_batch[at.j]} passes "
+            f"{t.epochs[at]:.4g} times over {_problems(t)}; allowed {t.config.grid.max_epochs:g}"
         ),
-    ),
-    Rule(setting="recipe.mini_batches", broken=_cut_unevenly, reason=_uncut),
-    Rule(
-        setting="recipe.micro_batch",
-        broken=lambda t: ~t.divisible[..., None],
-        reason=_uneven,
-    ),
-    Rule(
-        setting="hardware.memory_gb",
-        broken=lambda t: (t.divisible & (t.memory.micro_batch == 0))[..., None],
-        reason=_out_of_memory,
-    ),
-    Rule(
-        setting="evaluation.batch_size",
-        broken=lambda t: np.array(t.memory.evaluating > t.config.run_hardware.usable_bytes)[
-            ..., None, None, None
-        ],
-        reason=lambda c: (
-            f"with {evaluation_batch(c.config):,} answers at once an evaluation takes more than "
-            f"the {c.config.run_hardware.usable_bytes / 1e9:,.1f} GB that a device has for a run"
-        ),
-    ),
-    Rule(
-        setting="grid.min_steps",
-        broken=lambda t: t.steps < t.config.grid.min_steps,
-        reason=lambda c: f"T = {c.num_steps} is below {c.config.grid.min_steps}",
         bounds_steps=True,
     ),
-    Rule(
-        setting="grid.max_steps",
-        broken=lambda t: t.steps > t.config.grid.max_steps,
-        reason=lambda c: f"T = {c.num_steps} exceeds {c.config.grid.max_steps}",
-        bounds_steps=True,
-    ),
-    Rule(
-        setting="grid.tolerance",
-        broken=lambda t: np.abs(t.spent - t.budgets) > t.config.grid.tolerance * t.budgets,
-        reason=_off_budget,
-        bounds_steps=True,
-    ),
-    Rule(
-        setting="grid.max_epochs",
-        broken=_passes_too_often,
-        reason=_too_many_epochs,
-        bounds_steps=True,
-    ),
-)
-
-
-def broken_bits(table: Candidates) -> Ints:
-    """Bit r is set where a candidate breaks RULES[r]: (N, M, K)."""
-    broken = np.zeros(table.steps.shape, dtype=np.int64)
-    for bit, rule in enumerate(RULES):
-        broken |= np.where(rule.broken(table), 1 << bit, 0)
-    return broken
-
-
-def rules_of(bits: int) -> tuple[Rule, ...]:
-    """The rules that a candidate's bits name, in the order of RULES."""
-    return tuple(rule for bit, rule in enumerate(RULES) if bits >> bit & 1)
+}

@@ -5,14 +5,16 @@ import json
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, assert_never
+from typing import Annotated, Any, overload
+
+import numpy as np
 
 from isosweep.config.base import NonNegativeInt, Positive, PositiveInt, Settings, Whole, load
 from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
 from isosweep.config.identity import OUTSIDE, identity
 from isosweep.config.launcher import TrainerConfig
-from isosweep.config.model import Architecture, ModelConfig, adapter_weights
+from isosweep.config.model import ModelConfig, adapter_weights
 from isosweep.config.recipe import GenerationConfig, RecipeConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
@@ -21,6 +23,7 @@ from isosweep.costs.efficiency import Efficiency, efficiency
 from isosweep.costs.engine import SHARED_BLOCK_TOKENS
 from isosweep.costs.flops import Count, Passes
 from isosweep.costs.memory import state_bytes
+from isosweep.costs.steps import Floats, Ints
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 5
@@ -102,9 +105,7 @@ class RunSpec(Settings, group="spec"):
     @cached_property
     def passes(self) -> Passes:
         """The passes over each rollout that was sampled: what is thrown away is counted as well."""
-        arch, n = self.model.architecture, float(self.num_generations)
-        planned = passes_of(arch, self.recipe, self.generation, self.device, n)
-        return replace(planned, draws=1.0)
+        return replace(passes_of(self, float(self.num_generations)), draws=1.0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain nested dictionaries."""
@@ -124,33 +125,27 @@ class RunSpec(Settings, group="spec"):
         return f"{self.model.name}-{self.task.name}-{shape}-{digest}"
 
 
-def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
+@overload
+def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float: ...
+@overload
+def resolve_learning_rate(recipe: RecipeConfig, completions: Ints) -> Floats: ...
+def resolve_learning_rate(recipe: RecipeConfig, completions: Ints | int) -> Floats | float:
     """Learning rate at `completions` = n x B a generation, by the recipe's rule."""
-    ratio = completions / recipe.mini_batches / recipe.reference_completions
-    match recipe.learning_rate_rule:
-        case "sqrt":
-            return recipe.learning_rate * math.sqrt(ratio)
-        case "linear":
-            return recipe.learning_rate * ratio
-        case "constant":
-            return recipe.learning_rate
-        case unknown:
-            assert_never(unknown)
+    ratio: Any = completions / recipe.mini_batches / recipe.reference_completions
+    scale = {"sqrt": np.sqrt(ratio), "linear": ratio, "constant": 0 * ratio + 1}
+    rate: Floats = recipe.learning_rate * scale[recipe.learning_rate_rule]
+    return rate if isinstance(completions, np.ndarray) else float(rate)
 
 
-def passes_of(
-    arch: Architecture,
-    recipe: RecipeConfig,
-    generation: GenerationConfig,
-    device: Device,
-    num_generations: Count,
-) -> Passes:
+def passes_of(run: RunSpec | SweepConfig, num_generations: Count) -> Passes:
     """The passes that a recipe and a generation backend make over a rollout.
 
     Old log-probabilities are computed when a generation makes several updates or makes them later
     than it was sampled, or when the sampler's are not the learner's and importance sampling
     corrects it.
     """
+    arch, recipe, generation = run.model.architecture, run.recipe, run.generation
+    device = run.device if isinstance(run, RunSpec) else run.hardware.device
     reused = recipe.updates_per_generation > 1 or recipe.rollout_lag > 0
     return Passes(
         prompt_sharing=num_generations if generation.prefix_sharing else 1.0,
@@ -167,15 +162,7 @@ def passes_of(
 
 def reached(config: SweepConfig) -> Efficiency:
     """What runs reach of their devices, by settings or as expected."""
-    # Runs that share a device feed it together.
     return efficiency(config.model.architecture, config.hardware, config.generation)
-
-
-def evaluation_batch(config: SweepConfig) -> int:
-    """Completions of an evaluation that transformers samples at once on a device: no more than
-    there are."""
-    problems = math.ceil(config.task.num_eval_problems / config.run_hardware.devices_per_run)
-    return min(answers_at_once(config), problems * config.evaluation.samples_per_problem)
 
 
 def answers_at_once(config: SweepConfig) -> int:
@@ -188,6 +175,12 @@ def answers_at_once(config: SweepConfig) -> int:
     one = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     fits = (hardware.usable_bytes - state_bytes(arch, recipe, hardware).total) / one
     return max(1, min(_MOST_AT_ONCE, math.floor(fits)))
+
+
+def evaluation_batch(config: SweepConfig) -> int:
+    """`answers_at_once` of an evaluation: no more than there are."""
+    problems = math.ceil(config.task.num_eval_problems / config.run_hardware.devices_per_run)
+    return min(answers_at_once(config), problems * config.evaluation.samples_per_problem)
 
 
 def run_spec(

@@ -2,25 +2,20 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from isosweep.config.axes import Variant
+from isosweep.config.study import Keep
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.checkpoints import RunBytes, peak_bytes
-from isosweep.costs.flops import rollout_flops
+from isosweep.costs.memory import RunBytes, peak_bytes
 from isosweep.difficulty.selection import ChosenVariant, choose_variants
 from isosweep.errors import SettingError
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.cautions import repeated, short_of_warmup, stale
-from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun, predicted
-from isosweep.plan.document import CheckpointPlan, EvaluationPlan
+from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.plan.enumerate import enumerate_candidates
-from isosweep.plan.evaluation import evaluation_plan
+from isosweep.plan.evaluation import EvaluationPlan, evaluation_plan
 from isosweep.plan.make import make_plan
-from isosweep.plan.spec import RunSpec, passes_of
-from isosweep.version import __version__
+from isosweep.plan.spec import RunSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +99,27 @@ def resolve_stored(config: SweepConfig, *, measured: bool = True) -> Study:
     return Study(config=config, variants=variants, candidates=candidates, plan=plan, specs=specs)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPlan:
+    """Bytes that the checkpoints of the whole sweep take: one of the `largest`, all while the sweep
+    runs and after its end, at most; `keep`: what is left of a run's."""
+
+    keep: Keep
+    largest_bytes: float
+    peak_bytes: float
+    kept_bytes: float
+
+
 def checkpoint_plan(study: Study, places: int | None) -> CheckpointPlan:
     """Bytes of the sweep's checkpoints with `places` runs at once; None: all at once."""
     runs = [
         RunBytes(running=run.checkpoints_peak_bytes, kept=run.checkpoints_kept_bytes)
         for run in study.plan.runs
     ]
-    at_once = min(places or len(runs), len(runs))
     return CheckpointPlan(
         keep=study.config.checkpoint.keep,
-        runs_at_once=at_once,
         largest_bytes=max((run.checkpoint_bytes for run in study.plan.runs), default=0.0),
-        peak_bytes=peak_bytes(runs, at_once),
+        peak_bytes=peak_bytes(runs, places or len(runs)),
         kept_bytes=math.fsum(run.kept for run in runs),
     )
 
@@ -123,43 +127,3 @@ def checkpoint_plan(study: Study, places: int | None) -> CheckpointPlan:
 def evaluation_of(study: Study) -> EvaluationPlan:
     """What held-out evaluation takes of the sweep."""
     return evaluation_plan(study.plan, [variant.config for variant in study.variants])
-
-
-def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
-    """What `plan.json` holds. `places`: runs at once."""
-    return {
-        "version": PLAN_VERSION,
-        "isosweep": __version__,
-        "plan_id": study.plan.plan_id,
-        "kind": "planned",
-        "imported": None,
-        "cost_models": [_cost_model(table.variant) for table in study.candidates],
-        "checkpoints": asdict(checkpoint_plan(study, places)),
-        "evaluation": asdict(evaluation_of(study)),
-        "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
-        "repeated": [asdict(each) for each in repeated(study.candidates)],
-        "stale": [asdict(each) for each in stale(study.candidates)],
-        **asdict(study.plan),
-    }
-
-
-def _cost_model(variant: Variant) -> dict[str, Any]:
-    """What one variant's costs were computed from; FLOPs are of one rollout of the smallest n."""
-    config = variant.config
-    prompt = config.task.planned_prompt_tokens
-    completion = config.task.planned_completion_tokens
-    arch, smallest = config.model.architecture, float(min(config.grid.num_generations))
-    passes = passes_of(arch, config.recipe, config.generation, config.hardware.device, smallest)
-    phases = rollout_flops(arch, prompt, completion, passes)
-    return {
-        "axes": variant.axes,
-        "model": config.model.name,
-        "architecture": config.model.architecture.model_dump(),
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "passes": asdict(passes),
-        "flops_per_rollout": {name: float(value) for name, value in asdict(phases).items()},
-        "hardware": config.run_hardware.model_dump(),
-        "generation": config.generation.model_dump(),
-        "nodes": config.hardware.nodes,
-    }

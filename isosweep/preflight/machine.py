@@ -12,7 +12,7 @@ from packaging.version import Version
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
-from isosweep.costs.host import host_bytes
+from isosweep.costs.memory import host_bytes
 from isosweep.devices import visible_devices
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import PreflightError
@@ -168,7 +168,7 @@ def missing_devices(config: SweepConfig) -> Missing:
 def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
     """Return what host memory is missing to load a run of the largest variant."""
     sizes = (
-        host_bytes(each.config.model.architecture, each.config.recipe, config.hardware).total
+        host_bytes(each.config.model.architecture, each.config.recipe, config.hardware)
         for each in variants
     )
     needed, launcher = max(sizes) / 1e9, config.launcher

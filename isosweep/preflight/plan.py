@@ -9,7 +9,7 @@ from pathlib import Path
 from isosweep.config.evaluation import of_set, on_sets
 from isosweep.config.recipe import own_loss, require_known
 from isosweep.config.task import TaskConfig, of_part
-from isosweep.costs.checkpoints import WHILE_RUNNING, RunBytes, peak_bytes
+from isosweep.costs.memory import WHILE_RUNNING, RunBytes, peak_bytes
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.plan.standing import run_standing

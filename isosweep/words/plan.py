@@ -24,14 +24,10 @@ from isosweep.words.numbers import (
 if TYPE_CHECKING:
     from isosweep.analysis.outlook import Lack, Outlook
     from isosweep.config.hardware import HardwareConfig
+    from isosweep.plan.cautions import Caution
     from isosweep.plan.cells import Axes, Plan, Rejection
-    from isosweep.plan.document import (
-        CheckpointPlan,
-        EvaluationPlan,
-        Repeated,
-        ShortOfWarmup,
-        Stale,
-    )
+    from isosweep.plan.evaluation import EvaluationPlan
+    from isosweep.plan.study import CheckpointPlan
     from isosweep.plan.tally import Tally
 
 # What each verdict takes of a plan: the noun, and what it is for.
@@ -204,14 +200,8 @@ def evaluation(each: "EvaluationPlan", num_runs: int) -> str:
         f"{each.records / num_runs:.0f} times a run; {percent(each.share_of_flops)} of the FLOPs, "
         f"{percent(each.share_of_time)} of the device time"
     )
-    for part, words in ((True, "of the parts"), (False, "with the sets")):
-        shown = [
-            f"{one.name} ({one.problems:,} x {one.samples_per_problem})"
-            for one in each.sets
-            if one.part == part
-        ]
-        line += f", {words} {', '.join(shown)}" if shown else ""
-    return line
+    sets = ", ".join(f"{name} ({problems:,} problems)" for name, problems in each.sets.items())
+    return f"{line}, with the sets {sets}" if sets else line
 
 
 def commanded(command: Sequence[str]) -> str:
@@ -232,49 +222,33 @@ def checkpoints(plan: "CheckpointPlan", free: float) -> str:
     )
 
 
-def short_of_warmup(
-    worst: "ShortOfWarmup", combinations: int, unit: BudgetUnit, warm_ups: int
-) -> str:
-    """Return how many cells are read too soon after warm-up."""
-    return (
-        f"{worst.cells} of {worst.of_cells} cells have fewer than {warm_ups} x "
-        f"{worst.warmup_steps} warm-up updates{_axes(worst.axes, combinations)}. The shortest has "
-        f"T = {worst.num_steps} (n = {worst.num_generations}, B = {worst.problems_per_batch}, "
-        f"{amount(worst.budget, unit)}). A large part of these cells trains below the full "
-        f"learning rate: set recipe.warmup_steps={worst.num_steps // warm_ups} or "
-        f"grid.min_steps={warm_ups * worst.warmup_steps}"
-    )
-
-
-def repeated(worst: "Repeated", combinations: int, unit: BudgetUnit, limit: int) -> str:
-    """Return how many cells see the training problems very often."""
-    part = f" of part {worst.part}" if worst.part else ""
-    return (
-        f"at {amount(worst.budget, unit)} runs see the {worst.problems:,} training problems{part} "
-        f"up to {worst.epochs:.0f} times (n = {worst.num_generations}, B = "
-        f"{worst.problems_per_batch}); {worst.cells} of {worst.of_cells} cells see them more than "
-        f"{limit} times{_axes(worst.axes, combinations)}. In pre-training, repeats beyond about 16 "
-        "add little (arXiv 2305.16264). For RL no limit is published; ScaleRL made tens of passes. "
-        "To repeat less: more problems or a harder task (task, task.num_train_problems), or "
-        f"grid.max_epochs={limit}, which drops those cells"
-    )
-
-
-def stale(worst: "Stale", combinations: int, product: float) -> str:
-    """Return how many cells have a rate that is high for the age of their rollouts."""
-    return (
-        f"{worst.cells} of {worst.of_cells} cells have a learning rate above {worst.largest:g}, "
-        f"with rollouts up to {worst.staleness} updates old (recipe.rollout_lag="
-        f"{worst.rollout_lag}){_axes(worst.axes, combinations)}. The largest is "
-        f"{worst.learning_rate:g} (n = {worst.num_generations}, B = {worst.problems_per_batch}). "
-        f"The largest published rate x age that trained stably is {product:g} (DAPO). Set "
-        f"recipe.learning_rate={worst.mended:g} or less, or a smaller recipe.rollout_lag "
-        "(docs/off_policy.md)"
-    )
-
-
-def _axes(axes: "Axes", combinations: int) -> str:
-    """Return the values of grid.axes that a warning is about, and of how many it is true."""
-    settings = "".join(f", {name}={value}" for name, value in axes.items())
-    many = f" (so in {combinations} combinations of grid.axes)" if combinations > 1 else ""
-    return f"{settings}{many}"
+def caution(each: "Caution", unit: BudgetUnit) -> str:
+    """Return what a plan warns of, by the worst of the cells that it is true of."""
+    axes = "".join(f", {name}={value}" for name, value in each.axes.items())
+    where = f"n = {each.num_generations}, B = {each.problems_per_batch}, "
+    where += amount(each.budget, unit) + axes
+    if each.combinations > 1:
+        where += f"; so in {each.combinations} combinations of grid.axes"
+    cells = f"{each.cells} of {each.of_cells} cells"
+    match each.kind:
+        case "short_of_warmup":
+            return (
+                f"{cells} have fewer than {each.limit:g} updates, three warm-ups. The shortest has "
+                f"T = {each.value:g} ({where}). A large part of these cells trains below the full "
+                f"learning rate: set {each.mends}"
+            )
+        case "repeated":
+            return (
+                f"{cells} at the largest budget see the training problems more than "
+                f"{each.limit:g} times, up to {each.value:.0f} times ({where}). In pre-training, "
+                "repeats beyond about 16 add little (arXiv 2305.16264). For RL no limit is "
+                "published; ScaleRL made tens of passes. To repeat less: more problems or a harder "
+                f"task (task, task.num_train_problems), or {each.mends}, which drops those cells"
+            )
+        case "stale":
+            return (
+                f"{cells} have a learning rate above {each.limit:g}, the largest published one "
+                f"that trained stably with rollouts as old (DAPO). The largest here is "
+                f"{each.value:g} ({where}). Set {each.mends} or less, or a smaller "
+                "recipe.rollout_lag (docs/off_policy.md)"
+            )

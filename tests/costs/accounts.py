@@ -1,4 +1,4 @@
-"""Accounts of memory that are not the planner's: tensors that autograd saves, and live storages."""
+"""An account of memory that is not the planner's: live storages."""
 
 import weakref
 from collections.abc import Iterator
@@ -168,25 +168,6 @@ class Scaled:
         batch["prompt_mask"][0, :2] = 0
         batch["completion_mask"][-1, -1] = 0
         return self.trainer.compute_loss(self.policy, batch)
-
-    def saved(self, rows: int, completion: int) -> int:
-        """Bytes of the distinct storages that the loss saves, the parameters' left out."""
-        own = {p.untyped_storage().data_ptr() for p in self.policy.parameters()}
-        saved: dict[int, int] = {}
-
-        def pack(tensor: Any) -> Any:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in own:
-                saved[storage.data_ptr()] = storage.nbytes()
-            return tensor
-
-        with (
-            as_with_triton(),
-            torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
-        ):
-            loss = self.loss(rows, completion)
-        del loss
-        return sum(saved.values())
 
     def most(self, rows: int, completion: int, *, triton: bool = True) -> int:
         """Most bytes alive in a forward and backward pass, beside weights and gradients."""

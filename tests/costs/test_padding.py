@@ -7,8 +7,8 @@ import pytest
 
 from isosweep.config.task import Lengths
 from isosweep.costs.flops import Passes, hardware_flops, rollout_flops
-from isosweep.costs.padding import learner_flops, width_moments
-from tests.conftest import candidates_of, make_config
+from isosweep.costs.padding import cached_at_most, learner_flops, longest_of, width_moments
+from tests.conftest import make_config
 
 
 def exponential(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -> Any:
@@ -61,18 +61,25 @@ def test_answers_that_are_all_of_one_length_are_not_padded() -> None:
     assert moments(5, 9, 1, 1)[0] == pytest.approx(5)
 
 
-def test_flash_attention_computes_less_than_the_square() -> None:
-    config = make_config("model=qwen-1.5b", "hardware.attention=flash_attention_2")
-    (flash,), (square,) = candidates_of(config), candidates_of(make_config("model=qwen-1.5b"))
-    assert (flash.hardware_flops < square.hardware_flops).all()
-    assert (flash.hardware_flops > flash.flops).all()
-    assert (flash.flops == square.flops).all()
+def test_the_longest_of_more_answers_is_longer_and_never_above_the_limit() -> None:
+    lengths = Lengths(prompt=100.0, completion=200.0, longest=2048.0)
+    found = longest_of(lengths, np.array([1.0, 2, 8, 64, 512, 1e6]))
+    assert found[[0, -1]] == pytest.approx([200, 2048])
+    assert (np.diff(found) > 0).all()
+    # Few reach the limit: nearly an exponential distribution, whose maxima are known.
+    rng = np.random.default_rng(0)
+    drawn = np.minimum(rng.exponential(200, size=(4000, 64)), 2048).max(axis=1).mean()
+    assert found[3] == pytest.approx(drawn, rel=0.1)
+    alike = Lengths(prompt=100.0, completion=2048.0, longest=2048.0)
+    assert longest_of(alike, np.array([1.0, 64.0])) == pytest.approx(2048)
+    assert cached_at_most(alike) == pytest.approx(2048)
+    assert 100 < cached_at_most(lengths) < 512
 
 
 def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() -> None:
     config = make_config("model=qwen3-30b-a3b")
     arch, hardware, passes = config.model.architecture, config.hardware, Passes()
-    (flops,) = learner_flops(
+    scoring, (flops,) = learner_flops(
         *(arch, hardware, passes),
         Lengths(prompt=100.0, completion=1000.0, longest=4096.0),
         local=np.array([512]),
@@ -87,6 +94,7 @@ def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() ->
         answer=1000.0,
         checkpointing=hardware.gradient_checkpointing,
     )
+    assert (scoring == 0).all()
     assert flops == pytest.approx(512 * float(row.training))
     model = float(rollout_flops(arch, 100.0, 1000.0, passes).training)
     assert flops > 2 * 512 * model

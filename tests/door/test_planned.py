@@ -6,7 +6,7 @@ import pytest
 
 import isosweep
 from isosweep.errors import SettingError
-from isosweep.plan.study import plan_document, resolve
+from isosweep.plan.study import resolve
 from isosweep.store.attempts import Status
 from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, reported, submitted, sweep_in
@@ -18,7 +18,7 @@ def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     planned = isosweep.make_plan(PLAN)
     study = resolve(make_config("mode=plan", *PLAN))
-    assert plan_document(planned.study) == plan_document(study)
+    assert planned.study.plan == study.plan
     assert len(planned.plan) == len(study.plan.cells) + len(study.plan.rejected)
     assert list(planned.runs.run_id) == [run.run_id for run in study.plan.runs]
     price = planned.price

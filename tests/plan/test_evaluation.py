@@ -7,15 +7,23 @@ import numpy as np
 import pytest
 
 from isosweep.compute import Compute
-from isosweep.config.base import replaced
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.engine import MAX_NUM_SEQS
 from isosweep.costs.flops import decode_flops, prefill_flops
 from isosweep.plan.cells import predicted
-from isosweep.plan.enumerate import planned_memory
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
-from isosweep.plan.spec import reached, run_spec
-from isosweep.plan.study import plan_document, resolve
+from isosweep.plan.spec import evaluation_batch, reached
+from isosweep.plan.study import evaluation_of, resolve
 from isosweep.training.schedule import Schedule
-from tests.conftest import make_config
+from tests.conftest import candidates_of, make_config
+
+SETS = (
+    "evaluation.sets={long:{task:{sort:{levels:[9]},num_eval_problems:64}},cool:{temperature:0.5}}"
+)
+
+
+def seconds_of(config: SweepConfig) -> float:
+    return float(evaluation_seconds(config, np.array([MAX_NUM_SEQS]))[0])
 
 
 def test_an_evaluation_samples_k_completions_of_every_problem() -> None:
@@ -45,64 +53,74 @@ def test_runs_are_evaluated_as_often_as_planned() -> None:
 def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> None:
     asked = ("task.num_eval_problems=100", "evaluation.samples_per_problem=8")
     config = make_config(*asked, "evaluation.batch_size=256")
-    positions = config.task.completion_limit - 1
+    names = ("step", "token", "pass", "answer")
 
     def seconds(**hardware: Any) -> float:
-        none = {name: 0.0 for name in vars(config.hardware) if name.endswith("_overhead_s")}
-        changed = replaced(config.hardware, **(none | hardware))
-        return float(evaluation_seconds(replaced(config, hardware=changed))[0])
+        each = {f"{name}_overhead_s": 0.0 for name in names} | hardware
+        typed = (f"hardware.{name}={value}" for name, value in each.items())
+        return seconds_of(make_config(*asked, "evaluation.batch_size=256", *typed))
 
-    least = seconds()
+    least, positions = seconds(), config.task.completion_limit - 1
     assert seconds(token_overhead_s=1.0) - least == pytest.approx(800 / 256 * positions)
     assert seconds(answer_overhead_s=1.0) - least == pytest.approx(800)
-    assert seconds(generation_utilization=reached(config).generation_utilization / 2) == (
-        pytest.approx(2 * least)
-    )
+    half = reached(config).generation_utilization / 2
+    assert seconds(generation_utilization=half) == pytest.approx(2 * least)
 
 
-SETS = (
-    "evaluation.sets={long:{task:{sort:{levels:[9]},num_eval_problems:64}},cool:{temperature:0.5}}"
-)
-
-
-def test_every_set_is_part_of_an_evaluation() -> None:
+def test_every_set_and_part_is_an_evaluation_of_its_own() -> None:
     plain, asked = make_config(), make_config(SETS)
     long = make_config("task.sort.levels=[9]", "task.num_eval_problems=64")
-    for cost in (evaluation_flops, evaluation_seconds):
+    mixed = make_config("task=sort_mix", "budget=8192", "budget_unit=rollouts")
+    parts = [
+        make_config(f"task.sort.levels=[{levels}]", "task.max_completion_tokens=7", "budget=1e10")
+        for levels in (6, 4)
+    ]
+    for cost in (evaluation_flops, seconds_of):
         assert cost(asked) == pytest.approx(2 * cost(plain) + cost(long))
+        # Half of the held-out problems each.
+        assert cost(mixed) == pytest.approx(sum(map(cost, parts)) / 2, rel=0.1)
     without, study = resolve(plain), resolve(asked)
-    assert [run.run_id for run in study.plan.runs] == [run.run_id for run in without.plan.runs]
     assert study.plan.plan_id == without.plan.plan_id
     for run, other in zip(study.plan.runs, without.plan.runs, strict=True):
         assert run.planned_flops == other.planned_flops
         assert predicted(run.seconds) > predicted(other.seconds)
-    document = plan_document(study)["evaluation"]
-    assert [(each["name"], each["problems"]) for each in document["sets"]] == [
-        ("long", 64),
-        ("cool", plain.task.num_eval_problems),
-    ]
-    assert plan_document(without)["evaluation"]["sets"] == ()
+    assert evaluation_of(study).sets == {"long": 64, "cool": plain.task.num_eval_problems}
+    assert evaluation_of(without).sets == {}
 
 
-def test_a_sets_longest_answers_have_room_in_memory_and_in_the_engine() -> None:
-    long = "evaluation.sets={long:{task:{max_completion_tokens:8192}}}"
+def test_a_plan_says_which_share_of_its_compute_evaluation_takes() -> None:
+    study = resolve(make_config("grid.axes={task.num_eval_problems:[64,128]}"))
+    evaluation, runs = evaluation_of(study), study.plan.runs
+    assert evaluation.problems == (64, 128)
+    assert evaluation.flops == pytest.approx(sum(run.evaluation_flops for run in runs))
+    training = sum(predicted(run.planned_flops) for run in runs)
+    assert evaluation.share_of_flops == pytest.approx(
+        evaluation.flops / (evaluation.flops + training)
+    )
+    assert 0 < evaluation.share_of_time < 1
+
+
+def test_a_sets_longest_answers_have_room_in_the_engine_and_fewer_at_once() -> None:
     gpu = ("model=qwen-0.5b", "budget=1e18", "task.max_completion_tokens=512")
-    few = np.array([64])
-    plain, asked = (planned_memory(make_config(*gpu, *more), few) for more in ((), (long,)))
-    assert asked.engine is not None
+    long = "evaluation.sets={long:{task:{max_completion_tokens:8192}}}"
+    plain, asked = (candidates_of(make_config(*gpu, *more))[0].memory for more in ((), (long,)))
     assert plain.engine is not None
+    assert asked.engine is not None
     assert asked.engine.context_tokens - plain.engine.context_tokens == 8192 - 512
     # What training is given stays.
-    assert asked.engine.batched_tokens == plain.engine.batched_tokens
-    assert asked.concurrency == plain.concurrency
-    sampled = (*gpu, "generation=transformers")
-    plain, asked = (planned_memory(make_config(*sampled, *more), few) for more in ((), (long,)))
-    # Answers that are longer are fewer at once.
-    assert asked.needed[0] == plain.needed[0]
-    assert asked.micro_batch == plain.micro_batch
-    one = {"num_generations": 2, "problems_per_batch": 2, "seed": 0, "micro_batch": 1}
-    specs = [run_spec(make_config(*sampled, *more), **one) for more in ((), (long,))]
-    assert 1 <= specs[1].evaluation_batch < specs[0].evaluation_batch
+    assert (asked.engine.batched_tokens == plain.engine.batched_tokens).all()
+    assert (asked.concurrency == plain.concurrency).all()
+    sampled = resolve(make_config(*gpu, "generation=transformers", long))
+    alone = evaluation_batch(sampled.config)
+    assert {1 <= spec.evaluation_batch < alone for spec in sampled.specs.values()} == {True}
+
+
+def test_answers_at_once_are_as_many_as_fit_and_no_more_than_there_are() -> None:
+    gpu = ("model=qwen-1.5b", "generation=transformers", "hardware=h100", "budget=1e20")
+    long = (*gpu, "task.max_completion_tokens=16384", "evaluation.samples_per_problem=8")
+    assert 16 < evaluation_batch(make_config(*long, "task.num_eval_problems=8192")) < 2048
+    assert evaluation_batch(make_config(*long, "task.num_eval_problems=2")) == 16
+    assert evaluation_batch(make_config("task.num_eval_problems=4096")) == 2048
 
 
 def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
@@ -113,6 +131,3 @@ def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
     training = sum(predicted(run.seconds) for run in study.plan.runs) - evaluation - startup
     assert 1 / 1.5 < (evaluation / training) / (99 / 300) < 1.5
     assert 1 / 1.5 < evaluation / 99 < 1.5
-    # Twelve times the problems, in batches as large.
-    thorough = evaluation_seconds(make_config("evaluation=thorough"))
-    assert thorough == pytest.approx(12 * evaluation_seconds(study.config), rel=0.01)

@@ -16,7 +16,8 @@ from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
-from isosweep.plan.document import CheckpointPlan, EvaluationPlan
+from isosweep.plan.evaluation import EvaluationPlan
+from isosweep.plan.study import CheckpointPlan
 from isosweep.pricing import Pricing
 from isosweep.search.proposing import Stop
 
@@ -126,7 +127,7 @@ EVALUATION = EvaluationPlan(
     share_of_time=0.12,
 )
 CHECKPOINTS = CheckpointPlan(
-    keep="resumable", runs_at_once=2, largest_bytes=1.61e9, peak_bytes=6.46e9, kept_bytes=3.23e9
+    keep="resumable", largest_bytes=1.61e9, peak_bytes=6.46e9, kept_bytes=3.23e9
 )
 END = OpenEnd(kind="above", edge=64)
 ENDS = (

@@ -7,18 +7,14 @@ from typing import Any
 
 import axe_core_python
 import pytest
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from isosweep.analysis.report import analyse
 from isosweep.config.study import AnalysisConfig
-from isosweep.plan.output import plan_page
 from tests.analysis.sweeps import BUDGETS, peaked, write_sweep
 from tests.analysis.sweeps import make_plan as make_small_plan
 from tests.browser import start_browser
-from tests.conftest import make_config, plan_of
-from tests.plan.test_output import FACTS
 
 pytestmark = pytest.mark.browser
 
@@ -103,36 +99,6 @@ def test_page_and_figures_have_the_colours_that_the_system_asks_for(
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert strokes(browser) == light
     prefer(browser, "light")
-    assert complaints(browser) == []
-
-
-def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: Any) -> None:
-    plan = plan_of(make_config("model=qwen-1.5b", "budget=[1e19,1e20]"))
-    page = tmp_path / "plan.html"
-    page.write_text(plan_page(plan, "a plan", FACTS), encoding="utf-8")
-    load(browser, page)
-
-    def cell(row: int, column: int) -> Any:
-        return browser.find_element(
-            By.CSS_SELECTOR, f"#grid tbody tr:nth-child({row}) td:nth-child({column})"
-        )
-
-    steps = {
-        (c.budget, c.num_generations, c.problems_per_batch): f"{c.num_steps:,}" for c in plan.cells
-    }
-    assert cell(3, 2).text == steps[1e19, 32, 32]
-    radio = browser.find_elements(By.CSS_SELECTOR, "input[name=budget]")[1]
-    browser.execute_script("arguments[0].click()", radio)
-    assert cell(3, 2).text == steps[1e20, 32, 32]
-    rejected = next(r for r in plan.rejected if r.budget == 1e20 and r.num_generations == 8)
-    ActionChains(browser).move_to_element(cell(1, 2)).perform()
-    details = browser.find_element(By.ID, "details").text
-    assert "n = 8, B = 32" in details
-    assert rejected.rule in details
-    assert rejected.reason in details
-    said = browser.find_element(By.TAG_NAME, "body").text
-    for fact in ("tiny", "6 runs at once", "Can find: little.", "Launch it: python -m isosweep"):
-        assert fact in said
     assert complaints(browser) == []
 
 

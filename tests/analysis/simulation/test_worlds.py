@@ -16,7 +16,8 @@ from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import Floats, World
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
-from isosweep.plan.study import Study, plan_document, resolve
+from isosweep.plan.document import plan_document
+from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import make_config
@@ -96,7 +97,7 @@ def test_seeds_differ_by_what_the_world_says() -> None:
 def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     paths.root.mkdir()
-    write_json(paths.plan, plan_document(the_study()))
+    write_json(paths.plan, plan_document(the_study().plan))
     records = simulated(PRESETS["easy"])
     for run in the_plan().runs:
         files = paths.run(run.run_id)
