@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from isosweep.door.compared import compare as compare
     from isosweep.door.imported import from_frame as from_frame
     from isosweep.door.planned import make_plan as make_plan
+    from isosweep.door.planned import run as run
     from isosweep.door.sweep import open as open  # noqa: A004
     from isosweep.door.sweep import sweeps as sweeps
     from isosweep.errors import IsosweepError as IsosweepError
@@ -17,6 +18,7 @@ else:
         "compare": "isosweep.door.compared",
         "from_frame": "isosweep.door.imported",
         "make_plan": "isosweep.door.planned",
+        "run": "isosweep.door.planned",
         "open": "isosweep.door.sweep",
         "sweeps": "isosweep.door.sweep",
         "IsosweepError": "isosweep.errors",

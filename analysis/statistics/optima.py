@@ -32,6 +32,9 @@ class Range:
         """Median and interval, as 23 (8 to 51)."""
         return self.interval.open_words(below=self.open_below, above=self.open_above)
 
+    def __str__(self) -> str:
+        return self.words
+
     def holds(self, n: float) -> bool:
         """Whether n lies in the interval."""
         low = 0.0 if self.open_below else self.interval.low

@@ -1,27 +1,23 @@
 """Sweeps, and variants of each, side by side in Python: what `mode=compare` says."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.columns import Row
 from isosweep.config.base import one_of
-from isosweep.door.columns import COMPARED
-from isosweep.door.display import markdown
-from isosweep.door.frames import frame
+from isosweep.door.frames import frame, page
 from isosweep.door.sweep import Sweep
 from isosweep.door.sweep import open as open_sweep
 from isosweep.errors import SettingError
-from isosweep.words.numbers import UNITS, short
 
 if TYPE_CHECKING:
     import matplotlib.figure
     import pandas
 
     from isosweep.analysis.figures.canvas import Figure
-    from isosweep.analysis.statistics.compare import AtBudget, Comparison
+    from isosweep.analysis.statistics.compare import Comparison
     from isosweep.analysis.statistics.entries import Entry
 
 
@@ -51,7 +47,13 @@ class ComparedSweeps:
     @property
     def frontier(self) -> "pandas.DataFrame":
         """A frame of the best n and its reward, one row a sweep and budget."""
-        return frame(COMPARED, map(_row, self.answer.frontiers), self.answer.unit)
+        rows = []
+        for at in self.answer.frontiers:
+            row = {**asdict(at), "n_star": at.n_star, "n_d": at.n_d}
+            row["low"], row["high"] = row.pop("interval") or (None, None)
+            rows.append(row)
+        made = frame(rows, self.answer.unit)
+        return made.rename(columns={"entry": "sweep", "best_n": "n", "best_batch": "B"})
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -59,15 +61,11 @@ class ComparedSweeps:
         return tuple(self._figures)
 
     def plot(self, name: str) -> "matplotlib.figure.Figure":
-        """A figure of the comparison. Raises SettingError for a name that is none of `figures`."""
+        """Return a figure of the comparison. Raises SettingError for none of `figures`."""
         from isosweep.analysis.figures.output import to_matplotlib
 
         one_of("figure", name, self.figures)
         return to_matplotlib(self._figures[name])
-
-    def __repr__(self) -> str:
-        told = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())
-        return f"<ComparedSweeps {told}>"
 
     @cached_property
     def _figures(self) -> "dict[str, Figure]":
@@ -75,21 +73,19 @@ class ComparedSweeps:
 
         return comparison_figures(self.answer, self.entries)
 
-    def _repr_markdown_(self) -> str:
-        last = {at.entry: at for at in self.answer.frontiers}
-        head = (self.answer.kind, f"largest budget ({UNITS[self.answer.unit]})", "n", "B", "reward")
-        rows = [_shown_row(at) for at in last.values()]
-        return markdown(
-            heading=f"{len(self.entries)} {self.answer.kind}s compared",
-            sentences=self.summary,
-            tables=([(*head, "verdict"), *((*row, self.verdicts[row[0]]) for row in rows)],),
-        )
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}: {verdict}" for name, verdict in self.verdicts.items())
+        return f"<ComparedSweeps {named}>"
+
+    def _repr_html_(self) -> str:
+        heading = f"{len(self.entries)} {self.answer.kind}s compared"
+        return page(heading, self.summary, self.frontier.groupby("sweep", sort=False).tail(1))
 
 
 def compare(
     *sweeps: Sweep | str | Path, sweeps_dir: str | Path = "sweeps", **settings: Any
 ) -> ComparedSweeps:
-    """The sweeps side by side, with all variants of each: what `mode=compare` says.
+    """Return the sweeps side by side, with all variants of each: what `mode=compare` says.
 
     `sweeps`: opened ones, also variants and selections, or names and directories as `open` takes
     them. All are analysed by the settings of the first one, with those of `settings` instead, such
@@ -99,65 +95,42 @@ def compare(
     >>> isosweep.compare(sweep.variant("few_problems"), sweep.variant("many_problems"))
     <ComparedSweeps few_problems: growing, many_problems: ...>
     """
+    from isosweep.analysis.statistics.compare import compare as compare_entries
+
     opened = [each if isinstance(each, Sweep) else open_sweep(each, sweeps_dir) for each in sweeps]
-    if opened:
-        asked = opened[0].view(**settings).analysis
-        opened = [replace(each, analysis=asked) for each in opened]
-    parts = [(each, variant) for each in opened for variant in each.variants.values()]
+    opened = [replace(each, analysis=opened[0].view(**settings).analysis) for each in opened]
+    parts = [part for each in opened for part in each.variants.values()]
     if len(parts) < 2:
         raise SettingError("sweeps", len(parts), "a comparison takes two sweeps or variants")
-    units = sorted({part.data.plan.budget_unit for _, part in parts})
+    units = sorted({part.data.plan.budget_unit for part in parts})
     if len(units) > 1:
         rule = f"their budgets are in {' and '.join(units)}"
         raise SettingError("compute_axis", None, rule, 'compute_axis="flops"')
-    from isosweep.analysis.statistics.compare import compare as compare_entries
-
-    entries = _entries(opened)
+    entries = _entries(parts)
     names = Counter(entry.name for entry in entries)
     if twice := [name for name, times in names.items() if times > 1]:
         raise SettingError("sweeps", ", ".join(twice), "is given twice")
-    alone = len({each.path for each in opened}) == 1
-    of_one = alone and not any(each.selected for each in opened)
-    found = compare_entries(entries, asked, "variant" if of_one else "sweep")
+    of_one = len({each.path for each in opened}) == 1 and not any(each.selected for each in opened)
+    found = compare_entries(entries, opened[0].analysis, "variant" if of_one else "sweep")
     return ComparedSweeps(answer=found, entries=tuple(entries))
 
 
-def _entries(opened: list[Sweep]) -> "list[Entry]":
-    """One for every variant of every sweep, named by what tells it from the others."""
+def _entries(parts: list[Sweep]) -> "list[Entry]":
+    """Return one for every variant, named by what tells it from the others."""
     from isosweep.analysis.statistics.entries import Entry, sweep_labels
 
-    first = {each.path: each for each in opened}
+    first = {part.path: part for part in parts}
     labels = dict.fromkeys(first, "")
     if len(first) > 1:
-        documents = [next(iter(s.variants.values())).data.config_document for s in first.values()]
         names = [path.name for path in first]
         # Directories of one name are shown with their parents.
         shown = names if len(set(names)) == len(names) else [str(path) for path in first]
+        documents = [part.data.config_document for part in first.values()]
         labels = dict(zip(first, sweep_labels(shown, documents), strict=True))
     entries = []
-    for sweep in opened:
-        for part in sweep.variants.values():
-            (axes,) = part.data.plan.axes
-            entry = Entry.of_variant(axes, part.data, part.findings, sweep=labels[sweep.path])
-            name = " ".join(filter(None, (entry.name, sweep.selected))) or sweep.name
-            entries.append(replace(entry, name=name))
+    for part in parts:
+        axes = part.data.plan.axes[0]
+        entry = Entry.of_variant(axes, part.data, part.findings, sweep=labels[part.path])
+        name = " ".join(filter(None, (entry.name, part.selected))) or part.name
+        entries.append(replace(entry, name=name))
     return entries
-
-
-def _row(at: "AtBudget") -> Row:
-    low, high = at.interval or (None, None)
-    row: dict[str, Any] = {
-        **{"sweep": at.entry, "budget": at.budget, "n": at.best_n, "B": at.best_batch},
-        **{"reward": at.reward, "low": low, "high": high, "better": at.better},
-    }
-    for name, found in (("n_star", at.n_star), ("n_d", at.n_d)):
-        if found is not None:
-            ends = found.interval
-            row |= {name: ends.median, f"{name}_low": ends.low, f"{name}_high": ends.high}
-            row[f"{name}_open_below"] = found.open_below
-            row[f"{name}_open_above"] = found.open_above
-    return row
-
-
-def _shown_row(at: "AtBudget") -> tuple[str, ...]:
-    return at.entry, short(at.budget), f"{at.best_n}", f"{at.best_batch}", f"{at.reward:.3f}"

@@ -24,7 +24,7 @@ def from_frame(
     columns: Mapping[str, object] | None = None,
     **settings: object,
 ) -> Sweep:
-    """A sweep made of the runs in a frame, and written to `sweep_dir`.
+    """Return a sweep made of the runs in a frame, and written to `sweep_dir`.
 
     `frame`: one row for each held-out evaluation. `sweep_dir`: where all files go, those of the
     runs too unless `sweeps_dir` is given; None for `imported-frame` in `sweeps_dir`. `columns`:
@@ -34,7 +34,7 @@ def from_frame(
     for a frame that cannot be read this way.
 
     >>> isosweep.from_frame(frame, "sweeps/ours", columns={"n": "rollout.n", "reward": "val"})
-    <Sweep ours: 24 runs, 7 budgets from 1.2e+06 to 3.2e+07 rollouts>
+    <Sweep ours: 24 runs, 7 budgets up to 3.2e7 rollouts>
     """
     given = dict(columns or {})
     quantities = {name: given.pop(name) for name in QUANTITIES if name in given}
@@ -46,4 +46,4 @@ def from_frame(
     stored, imported, _ = store_frame(config, shaped, ["frame"])
     for line in notes(imported.notes, stored.plan.budget_unit):
         sys.stderr.write(f"isosweep: {line}\n")
-    return Sweep(stored=stored, analysis=stored.config.analysis)
+    return Sweep(stored=stored, analysis=stored.config.analysis, part=stored.plan)

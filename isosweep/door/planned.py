@@ -1,18 +1,19 @@
-"""A plan made in Python: what it would train, and its price. Nothing is written or launched."""
+"""Plans made in Python: what they would train, and their price; and their launch."""
 
 import math
 import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from isosweep.config.compose import config_of
 from isosweep.config.overrides import Overrides, as_typed
-from isosweep.door.columns import PLAN, RUNS
-from isosweep.door.display import markdown
-from isosweep.door.frames import candidate_rows, frame, run_rows
-from isosweep.errors import SettingError
+from isosweep.door.frames import candidate_rows, frame, page, run_rows
+from isosweep.door.sweep import Sweep
+from isosweep.door.sweep import open as open_sweep
+from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import StoredSweep, sweep_paths
 from isosweep.modes.plan_facts import described_cautions, described_findings
 from isosweep.modes.price import described_price, hours_left
@@ -20,38 +21,29 @@ from isosweep.modes.stored import places_of
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
-from isosweep.words import numbers as words
+from isosweep.words.numbers import price
 
 if TYPE_CHECKING:
     import pandas
 
-_MODE = "mode=plan"
 
+class Price(NamedTuple):
+    """The predicted cost of a plan: counts, FLOPs, device-hours, US dollars, hours and bytes.
 
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """The predicted cost of a plan, in FLOPs, device-hours, dollars and hours.
-
-    `cells`, `rejected`, `runs`: counts of planned candidates, of rejected ones, and of training
-    runs. `flops`: FLOPs of training and generation. `device_hours`: device time, with evaluation;
-    `device_hours_left`: the part that runs on the disk have not trained yet. `dollars`,
-    `dollars_left`: the price of both, by `hardware.dollars_per_hour`; None without it. `hours`:
-    wall time with `places` runs at once (None: all at once). `spread`: lowest and highest factor
-    by which measured times and prices are expected to differ from these. `evaluation_share`:
-    evaluation's share of the device time. `checkpoint_bytes`: most bytes of checkpoints on the disk
-    at once.
+    `device_hours`: with evaluation; `device_hours_left`: what runs on the disk have not trained
+    yet. `dollars`: by `hardware.dollars_per_hour`; None without it. `hours`: wall time with
+    `places` runs at once (None: all). `evaluation_share`: of the device time. `checkpoint_bytes`:
+    most at once.
     """
 
+    runs: int
     cells: int
     rejected: int
-    runs: int
     flops: float
     device_hours: float
     device_hours_left: float
     dollars: float | None
-    dollars_left: float | None
     hours: float
-    spread: tuple[float, float]
     places: int | None
     evaluation_share: float
     checkpoint_bytes: float
@@ -69,46 +61,43 @@ class PlannedSweep:
     study: Study
 
     def __repr__(self) -> str:
-        price, typed = self.price, shlex.join(self.overrides)
-        time = words.price(price.device_hours, self.study.plan.pricing)
+        cost, time = self.price, price(self.price.device_hours, self.study.plan.pricing)
         return (
-            f"<PlannedSweep {typed}: {price.runs} runs, {price.cells} cells, {price.rejected} "
-            f"rejected, device time {time}>"
+            f"<PlannedSweep {shlex.join(self.overrides)}: {cost.runs} runs, {cost.cells} cells, "
+            f"{cost.rejected} rejected, device time {time}>"
         )
+
+    def _repr_html_(self) -> str:
+        return page(self.command, self.notes, frame([self.price._asdict()]))
 
     @property
     def plan(self) -> "pandas.DataFrame":
         """A frame of every candidate: planned, or rejected with the reason."""
-        plan = self.study.plan
-        return frame(PLAN, candidate_rows(plan), plan.budget_unit)
+        return frame(candidate_rows(self.study.plan), self.study.plan.budget_unit)
 
     @property
     def runs(self) -> "pandas.DataFrame":
         """A frame of every run, with its progress where another sweep has trained it already."""
         study, plan = self.study, self.study.plan
         sweep = StoredSweep(config=study.config, plan=plan, paths=sweep_paths(study))
-        return frame(RUNS, run_rows(sweep), plan.budget_unit)
+        return frame(run_rows(sweep), plan.budget_unit)
 
     @cached_property
     def price(self) -> Price:
         """The predicted cost of the plan."""
-        study, places = self.study, places_of(self.study)
-        plan, evaluation = study.plan, evaluation_of(study)
+        study, plan, places = self.study, self.study.plan, places_of(self.study)
         seconds = [predicted(run.seconds) for run in plan.runs]
-        left = hours_left(study)
         return Price(
+            runs=len(plan.runs),
             cells=len(plan.cells),
             rejected=len(plan.rejected),
-            runs=len(plan.runs),
             flops=math.fsum(predicted(run.planned_flops) for run in plan.runs),
             device_hours=study.device_hours,
-            device_hours_left=left,
+            device_hours_left=hours_left(study),
             dollars=plan.pricing.dollars(study.device_hours),
-            dollars_left=plan.pricing.dollars(left),
-            spread=plan.pricing.spread,
             hours=makespan(seconds, places or len(seconds)) / 3600,
             places=places,
-            evaluation_share=evaluation.share_of_time,
+            evaluation_share=evaluation_of(study).share_of_time,
             checkpoint_bytes=checkpoint_plan(study, places).peak_bytes,
         )
 
@@ -116,34 +105,18 @@ class PlannedSweep:
     def notes(self) -> tuple[str, ...]:
         """Sentences of `mode=plan`: the cost of evaluation, what the sweep could find, warnings,
         and whether launching it would ask first or be refused for its price."""
-        study = self.study
-        price = described_price(study)
-        parts = described_findings(study), described_cautions(study)
-        return (*chain(*parts), *([price] if price else []))
+        limit = described_price(self.study)
+        said = (*described_findings(self.study), *described_cautions(self.study))
+        return (*said, limit) if limit else said
 
     @property
     def command(self) -> str:
         """The command that launches the plan, to be typed in this directory."""
         return shlex.join(["python", "-m", "isosweep", *self.overrides])
 
-    def _repr_markdown_(self) -> str:
-        price, pricing = self.price, self.study.plan.pricing
-        at_once = f"{price.places or f'all {price.runs}'} runs at once"
-        table = (
-            ("runs", "cells", "rejected", "FLOPs", "device time", at_once, "checkpoints"),
-            (
-                *(f"{count:,}" for count in (price.runs, price.cells, price.rejected)),
-                f"{price.flops:.3g}",
-                words.price(price.device_hours, pricing),
-                words.predicted_time(price.hours, pricing),
-                words.size(price.checkpoint_bytes),
-            ),
-        )
-        return markdown(heading=self.command, sentences=self.notes, tables=(table,))
-
 
 def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:
-    """The plan that these settings make, with its price. Nothing is written or launched.
+    """Return the plan that these settings make, with its price. Nothing is written or launched.
 
     `overrides`: those of the command line, as text, as a list, or as a mapping from names to
     values. `settings`: further ones by name, such as `budget=1e20`. Raises SettingError for a
@@ -155,8 +128,27 @@ def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:
     4
     """
     typed = (*as_typed(overrides), *as_typed(settings))
-    config = config_of([_MODE, *typed])
+    config = config_of(["mode=plan", *typed])
     if config.mode != "plan":
-        rule = "make_plan plans; what else is done is the command line's"
-        raise SettingError("mode", config.mode, rule, _MODE)
+        rule = "make_plan plans, run launches; what else is done is the command line's"
+        raise SettingError("mode", config.mode, rule, "mode=plan")
     return PlannedSweep(overrides=typed, study=resolve(config))
+
+
+def run(overrides: Overrides = (), /, **settings: object) -> Sweep:
+    """Launch the plan that `make_plan` makes of the same settings, follow it, and return the sweep.
+
+    What the command line prints is printed. Above `launcher.confirm_above` nothing is asked. Raises
+    IsosweepError where it was refused; runs that failed are in the sweep's `runs`.
+    """
+    planned = make_plan(overrides, **settings)
+    line = ""
+    command = [sys.executable, "-m", "isosweep", *planned.overrides]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout or ():
+            sys.stdout.write(line)
+    if process.returncode not in (0, 1):
+        raise IsosweepError(line.strip())
+    return open_sweep(sweep_paths(planned.study).root)

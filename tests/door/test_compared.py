@@ -49,7 +49,7 @@ def test_a_comparison_is_that_of_the_command_line(
     last = compared.frontier.set_index(["sweep", "budget"]).loc["flat"].iloc[-1]
     assert last.better == compared.answer.frontiers[-1].better
     assert len(compared.summary) == 2
-    assert compared._repr_markdown_().count("\n|") == 4
+    assert compared._repr_html_().count("<tr") == 1 + len(SWEEPS)
     assert compared.plot("comparison_reward").get_suptitle()
     with pytest.raises(SettingError, match=r"figure=reward: must be one of comparison_reward"):
         compared.plot("reward")

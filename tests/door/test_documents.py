@@ -59,7 +59,7 @@ def test_a_notebook_runs_from_top_to_bottom(
             assert cell["outputs"] == []
             shown = _execute("".join(cell["source"]), f"{path.name}[{number}]", namespace)
             # What a notebook shows of it.
-            getattr(shown, "_repr_markdown_", shown.__repr__)()
+            getattr(shown, "_repr_html_", shown.__repr__)()
     assert NOTEBOOKS
 
 

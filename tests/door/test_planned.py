@@ -8,7 +8,7 @@ import isosweep
 from isosweep.errors import SettingError
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Status
-from tests.conftest import make_config
+from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import PLAN, reported, submitted, sweep_in
 
 
@@ -27,7 +27,7 @@ def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
     assert price.device_hours_left == pytest.approx(price.device_hours)
     assert price.flops == pytest.approx(planned.runs.planned_flops.sum())
     assert 0 < price.hours <= price.device_hours
-    assert "grid.num\\_generations" in planned._repr_markdown_()
+    assert "grid.num_generations" in planned._repr_html_()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -52,15 +52,10 @@ def test_a_plan_says_whether_launching_it_asks_or_is_refused() -> None:
 def test_a_price_is_shown_everywhere_and_changes_no_run() -> None:
     free = isosweep.make_plan(PLAN)
     priced = isosweep.make_plan([*PLAN, "hardware.dollars_per_hour=36"])
-    assert (free.price.dollars, free.price.dollars_left) == (None, None)
+    assert free.price.dollars is None
     assert priced.price.dollars == pytest.approx(36 * priced.price.device_hours)
-    assert priced.price.dollars_left == pytest.approx(36 * priced.price.device_hours_left)
-    assert priced.price.spread == (0.75, 1.5)
     assert "$" in repr(priced)
-    assert "$" not in repr(free) + free._repr_markdown_()
-    # In which notebooks find no formula between two dollars.
-    assert "$" in priced._repr_markdown_()
-    assert "$" not in priced._repr_markdown_().replace("\\$", "")
+    assert "$" not in repr(free)
     assert list(free.runs.run_id) == list(priced.runs.run_id)
     assert free.study.plan.plan_id == priced.study.plan.plan_id
     assert free.plan.dollars.isna().all()
@@ -75,3 +70,15 @@ def test_another_mode_and_settings_that_break_a_rule_are_refused() -> None:
         isosweep.make_plan({"grid.tolerance": -1})
     with pytest.raises(SettingError, match="none of 108 candidates is feasible"):
         isosweep.make_plan(model="qwen-7b", budget=1e16)
+
+
+def test_a_plan_is_run_and_its_sweep_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["budget=6.4e9", *SMALL, "grid.num_generations=[4]", "tracking=none"]
+    sweep = isosweep.run([*asked, "analysis.formats=[]"])
+    assert set(sweep.runs.standing) == {"done"}
+    assert "verdict: not identified" in capsys.readouterr().out
+    with pytest.raises(isosweep.IsosweepError, match=r"launcher\.max_device_hours=1e-09: "):
+        isosweep.run(asked, budget=1e10, **{"launcher.max_device_hours": 1e-9})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.door.frames import run_rows, sweep_rows
+from isosweep.door.frames import run_rows, sweep_row
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.launcher import JobState
@@ -134,7 +134,7 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     plan_sweep(sweep.study(), console := terminal())
     assert f"runs: {words}; " in printed(console)
     listed = listed_sweep(sweep.paths.root)
-    (row,) = sweep_rows([listed])
+    row = sweep_row(listed)
     runs = list(run_rows(sweep))
     assert (row["done"], row["collapsed"]) == (len(others) + 1, 1)
     assert sum(run["standing"] == "done" for run in runs) == row["done"]
