@@ -49,15 +49,15 @@ _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "dry_run": (("launch",), "mode=launch dry_run=true, or mode=plan"),
     "runs": (("status", "cancel"), ""),
     "lines": (("status",), ""),
+    "steps": (("plan",), "mode=plan"),
     "retry_failed": (("resume",), "mode=resume retry_failed=true"),
     "format": (
-        ("status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
+        ("plan", "status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
         "format=text",
     ),
 }
 # Files that hold what modes without a document for programs print.
 _DOCUMENTS = {
-    "plan": "plan.json in the sweep's directory",
     **dict.fromkeys(("run", "resume"), "analysis/answer.json in the sweep's directory"),
 }
 
@@ -103,6 +103,9 @@ def _budget(c: "SweepConfig") -> Refusals:
     if c.trainer.name == "command" and c.unit == "device_hours":
         rule = "cannot be predicted for a run, and trainer=command needs T in advance"
         yield SettingError("budget_unit", c.unit, rule, "budget_unit=rollouts")
+    if c.steps is not None and "budget" in c.given:
+        rule = "describes single runs; with a budget T follows from it"
+        yield SettingError("steps", c.steps, rule, "either without the other")
 
 
 def _nodes(c: "SweepConfig") -> Refusals:
@@ -337,6 +340,9 @@ class SweepConfig(Settings):
     range (`logspace:1e18:1e20:3`)."""
     budget_unit: BudgetUnit = "flops"
     """Unit of the budgets."""
+    steps: PositiveInt | None = None
+    """With `mode=plan` and no budget: update steps of single runs, one at each n and B of the grid.
+    Says whether they fit, how long they take and what they cost; null: plan the budgets."""
     sweeps_dir: str = "sweeps"
     """Directory of all sweeps, of their shared runs (`runs/`) and of MLflow's database."""
     name: DirectoryName | None = None

@@ -78,6 +78,10 @@ def prepare(config: SweepConfig) -> Action:
     if config.mode in FUNCTIONS:
         module, function = FUNCTIONS[config.mode]
         return partial(getattr(import_module(f"isosweep.modes.{module}"), function), config)
+    if config.steps is not None:
+        from isosweep.modes.single import describe_runs
+
+        return partial(describe_runs, config)
     from isosweep.plan.study import resolve
 
     study = resolve(config)

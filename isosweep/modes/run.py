@@ -24,9 +24,10 @@ from isosweep.modes.price import (
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import described_losses, places_of, require_room, stored_plan
-from isosweep.modes.terminal import say, warn
+from isosweep.modes.terminal import progress_console, say, show_json, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.plan.cells import PlannedRun, predicted
+from isosweep.plan.document import plan_document
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing
@@ -45,7 +46,8 @@ _PLACES = 8
 
 
 def plan_sweep(study: Study, console: Console) -> int:
-    """Store and show the plan; returns 0."""
+    """Store and show the plan, or print its document; returns 0."""
+    output, console = console, progress_console(study.config, console)
     paths = stored_plan(study, console)
     show_site(study.config, console)
     if price := described_price(study):
@@ -62,6 +64,11 @@ def plan_sweep(study: Study, console: Console) -> int:
                 "command with mode=difficulty before mode=run",
             )
     say(console, f"files: {paths.plan}; as a page: {paths.plan_page}")
+    if study.config.format == "json":
+        hours, pricing = study.device_hours, study.plan.pricing
+        spent = {"device_hours": hours, "dollars": pricing.dollars(hours)}
+        document = {"sweep_dir": str(paths.root), "price": spent, **plan_document(study.plan)}
+        show_json(output, document)
     return 0
 
 

@@ -20,7 +20,7 @@ from isosweep.pricing import Pricing
 # Between which multiples of a predicted time three runs of four are: published rows, by constants
 # that were fitted without their source (`benchmarks/published.py`); and, assumed, runs on hardware
 # whose times others have corrected.
-_PUBLISHED, _MEASURED = (0.75, 1.5), (0.9, 1.1)
+PUBLISHED, MEASURED = (0.75, 1.5), (0.9, 1.1)
 
 
 def make_plan(config: SweepConfig, tables: Sequence[Candidates]) -> tuple[Plan, dict[str, RunSpec]]:
@@ -55,7 +55,7 @@ def make_plan(config: SweepConfig, tables: Sequence[Candidates]) -> tuple[Plan, 
         rejected=tuple(rejected),
         pricing=Pricing(
             dollars_per_hour=config.hardware.dollars_per_hour,
-            spread=_MEASURED if config.hardware.calibrated_from else _PUBLISHED,
+            spread=MEASURED if config.hardware.calibrated_from else PUBLISHED,
         ),
     )
     return plan, specs
@@ -161,7 +161,7 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     of_steps = [name for name in broken if RULES[name].bounds_steps]
     reasons = [RULES[name].reason(table, place) for name in broken if name not in of_steps[1:]]
     unit = "FLOPs" if config.unit == "flops" else config.unit.replace("_", "-")
-    remedies = [] if len(of_steps) == len(broken) else [_hardware_that_works(table, place, broken)]
+    remedies = [] if len(of_steps) == len(broken) else [hardware_that_works(table, place, broken)]
     remedies += [_budget_that_works(table, place)] if of_steps else []
     return SettingError(
         "budget",
@@ -190,7 +190,7 @@ def _least_broken(tables: Sequence[Candidates]) -> tuple[Candidates, Place]:
     return found
 
 
-def _hardware_that_works(table: Candidates, place: Place, broken: Sequence[str]) -> str:
+def hardware_that_works(table: Candidates, place: Place, broken: Sequence[str]) -> str:
     """The smallest of conf/hardware whose memory has room for this pair of n and B; "" where none
     has, or another rule is broken that no budget mends."""
     if any(name != "hardware.memory_gb" for name in broken if not RULES[name].bounds_steps):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from isosweep.plan.cautions import Caution
     from isosweep.plan.cells import Axes, Plan, Rejection
     from isosweep.plan.evaluation import EvaluationPlan
+    from isosweep.plan.single import Single
     from isosweep.plan.study import CheckpointPlan
     from isosweep.plan.tally import Tally
 
@@ -252,3 +253,43 @@ def caution(each: "Caution", unit: BudgetUnit) -> str:
                 f"{each.value:g} ({where}). Set {each.mends} or less, or a smaller "
                 "recipe.rollout_lag (docs/off_policy.md)"
             )
+
+
+def single(run: "Single") -> list[str]:
+    """Return whether one configuration fits, how long it takes and what it costs, in ten lines."""
+    axes = "".join(f", {name}={value}" for name, value in run.axes.items())
+    n, B, T = run.num_generations, run.problems_per_batch, run.num_steps
+    lines = [
+        f"{run.model} on {run.task}, {run.devices} x {run.hardware}{axes}: n = {n}, B = {B} "
+        f"({n * B:,} completions a batch), T = {T:,}"
+    ]
+    needs = f"{size(run.needed)} a device, of {size(run.usable)} (all but the reserve)"
+    if run.broken:
+        lines += [f"does not fit: {why}" for why in run.broken.values()]
+    else:
+        lines.append(f"fits: {needs}, in micro-batches of {run.micro_batch}")
+    if "hardware.memory_gb" in run.broken:
+        other = f"{run.fitting}, " if run.fitting else ""
+        lines.append(
+            f"more room: {other}hardware.sharding=fsdp over more hardware.devices_per_run, "
+            "recipe.lora_rank, or hardware.weights_dtype=bfloat16"
+        )
+    parts = (f"{name} {size(each)}" for name, each in run.memory.items() if each)
+    lines.append(f"memory a device: {', '.join(parts)}")
+    if not run.broken:
+        step = (f"{name} {each:.3g} s" for name, each in run.step_seconds.items())
+        evaluating, start = duration(run.evaluation_seconds), duration(run.startup_seconds)
+        evaluations = plural(run.records, "evaluation")
+        lines += [
+            f"an update: {', '.join(step)}",
+            f"time: {predicted_time(run.seconds / 3600, run.pricing)}, of it {evaluations} "
+            f"{evaluating}, start {start}",
+            f"device time: {price(run.device_hours, run.pricing)}",
+        ]
+    return [
+        *lines,
+        f"compute: {amount(run.flops, 'flops')} ({short(run.hardware_flops)} with padding), "
+        f"evaluation {short(run.evaluation_flops)}",
+        f"data: {run.rollouts:,.0f} rollouts, {run.epochs:.3g} passes over the problems",
+        f"also: learning rate {run.learning_rate:.3g}, checkpoints of {size(run.checkpoint_bytes)}",
+    ]
