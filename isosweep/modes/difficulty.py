@@ -27,7 +27,7 @@ from isosweep.difficulty.measurement import (
 )
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, append_line, write_json
+from isosweep.files import JsonObject, append_line
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.terminal import aligned, progress_console, say, show_json
@@ -141,12 +141,12 @@ def _measure(config: SweepConfig, path: Path, left: Sequence[Problem], console: 
 
 def _spec(config: SweepConfig) -> RunSpec:
     """A run's spec, of which only model, task, sampling and device matter here."""
-    settings = config.difficulty
+    own = config.difficulty
     evaluation = EvaluationConfig(
-        samples_per_problem=settings.samples_per_problem,
-        batch_size=settings.batch_size,
+        samples_per_problem=own.samples_per_problem,
+        batch_size=own.batch_size,
         temperature=temperature_of(config),
-        seed=settings.seed,
+        seed=own.seed,
     )
     sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
     config = replaced(config, evaluation=evaluation)
@@ -155,8 +155,7 @@ def _spec(config: SweepConfig) -> RunSpec:
 
 
 def _show(measured: Measurement, console: Console) -> JsonObject:
-    """Print how many problems have which difficulty, write that beside the measurement, and return
-    it."""
+    """Print how many problems have which difficulty, and return that."""
     rates, k = measured.rates, measured.samples_per_problem
     counts = {name: sum(name in buckets_of(rate) for rate in rates) for name in DIFFICULTIES}
     say(console, f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
@@ -165,12 +164,9 @@ def _show(measured: Measurement, console: Console) -> JsonObject:
         span = f"{low:.3g} to {high:.3g}" if low < high else f"{low:.3g}"
         rows.append((name, span, f"{counts[name]:,}", percent(counts[name] / len(rates))))
     say(console, *aligned(rows, left=1))
-    say(
-        console, "extremely_hard is part of hard; a rate on the border of two ranges counts in both"
-    )
-    histogram = [measured.successes.count(successes) for successes in range(k + 1)]
-    document: JsonObject = {"version": FORMAT_VERSION, "problems": len(rates)}
-    document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}
-    write_json(measured.path.with_suffix(".json"), document)
+    note = "extremely_hard is part of hard; a rate on the border of two ranges counts in both"
+    say(console, note)
     say(console, f"difficulty: {measured.path}")
-    return document | {"path": str(measured.path)}
+    histogram = [measured.successes.count(successes) for successes in range(k + 1)]
+    document = {"problems": len(rates), "samples_per_problem": k, "difficulties": counts}
+    return document | {"by_successes": histogram, "path": str(measured.path)}

@@ -23,7 +23,6 @@ from isosweep.modes.display_progress import Progress
 from isosweep.modes.display_search import described_step
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.signals import INTERRUPTED, Signals
-from isosweep.modes.status import who
 from isosweep.modes.stored import places_of, store_runs
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.modes.track import close_tracker, track
@@ -33,6 +32,7 @@ from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.drivers import Claim, drive
 from isosweep.store.paths import SweepPaths
+from isosweep.words.status import driver
 
 if TYPE_CHECKING:
     from isosweep.search.asking import Search
@@ -188,7 +188,7 @@ def _claim(sweep: DrivenSweep, console: Console) -> Claim | None:
         return claim
     root = sweep.paths.root
     shown = f"mode=status {typed('sweep_dir', root)}"
-    say(console, f"{root.name} is driven by {who(claim)}, and left to it; {shown} shows it")
+    say(console, f"{root.name} is driven by {driver(claim)}, and left to it; {shown} shows it")
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import IsosweepError, RecordError
+from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, highest_of, names, read_json
 from isosweep.modes.directory import (
     StoredSweep,
@@ -28,7 +28,7 @@ from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
 from isosweep.modes.terminal import aligned, printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
-from isosweep.store.drivers import Driver, living_driver
+from isosweep.store.drivers import living_driver
 from isosweep.store.paths import RunPaths, rank_of_log
 from isosweep.words import status as words
 from isosweep.words.numbers import of_planned
@@ -43,7 +43,6 @@ _QUIET = (Standing.DONE, Standing.NOT_BEGUN)
 _TAIL_LINES, _QUOTED, _QUOTED_LINES = 20, 5, 4
 # Bytes of a log that are first read for each line wanted of its end.
 _BYTES_A_LINE = 400
-_HEADING = ("run", "standing", "try", "steps", "spent", "held-out")
 
 
 def sweep_status(config: SweepConfig, console: Console) -> int:
@@ -71,24 +70,22 @@ def list_sweeps(config: SweepConfig, console: Console) -> int:
 
 def listed_sweep(root: Path) -> JsonObject:
     """Return the document of one sweep in the list; docs/looking_after.md explains its fields."""
-    unknown = ("counts", "collapsed", "verdict", "followed_by", "fault")
     listed: JsonObject = {
         "name": root.name,
         "planned_unix_time": (root / "plan.json").stat().st_mtime,
-        "launched": True,
-        **{"model": "", "task": "", "budgets": [], "budget_unit": ""},
-        **dict.fromkeys(unknown),
+        "launched": not never_launched(root),
+        **{"model": "", "task": "", "budgets": [], "budget_unit": "", "counts": None},
+        **dict.fromkeys(("collapsed", "verdict", "followed_by", "fault")),
     }
     try:
         sweep = read_sweep(root)
         search = stored_search(sweep)
         runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
-        tally, driver = Tally.of(runs, sweep.collapsed()), driver_of(sweep.paths.drivers)
+        tally, driver = Tally.of(runs, sweep.collapsed()), living_driver(sweep.paths.drivers)
         verdict = _verdict(sweep)
     except (IsosweepError, OSError, ValueError, KeyError) as error:
-        return listed | {"fault": str(error)}
+        return listed | {"launched": True, "fault": str(error)}
     return listed | {
-        "launched": not never_launched(root),
         "model": sweep.config.model.name or "",
         "task": sweep.config.task.name,
         "budgets": list(sweep.plan.budgets),
@@ -96,7 +93,7 @@ def listed_sweep(root: Path) -> JsonObject:
         "counts": {each.value: count for each, count in tally.counts.items()},
         "collapsed": tally.collapsed,
         "verdict": verdict,
-        "followed_by": who(driver) if driver else None,
+        "followed_by": words.driver(driver) if driver else None,
     }
 
 
@@ -140,13 +137,18 @@ def _show_runs(document: JsonObject, config: SweepConfig, console: Console) -> N
     shown = document["runs"]
     if len(shown) > _MANY and not config.runs:
         shown = [run for run in shown if run["standing"] not in _QUIET]
-    if shown:
-        heads = aligned([_HEADING, *map(_cells, shown)], left=2)
-        notes = ["", *map(_note, shown)]
-        width = max(map(len, heads))
-        lines = [f"{head:<{width}}  {n}".rstrip() for head, n in zip(heads, notes, strict=True)]
-        # Faster than a console's own way for thousands of lines.
-        print(printable("\n".join(lines)), file=console.file)
+    rows = [("run", "standing", "try", "steps", "spent", "held-out")]
+    for run in shown:
+        steps, share = of_planned(run["step"], run["num_steps"]), run["spent"] / run["planned"]
+        reward = "" if run["reward"] is None else f"{run['reward']:.3f}"
+        attempt = str(run["attempt"] or "")
+        rows.append((run["label"], run["standing"], attempt, steps, f"{share:.0%}", reward))
+    heads = aligned(rows, left=2)
+    width = max(map(len, heads))
+    for head, note in zip(heads, ["", *map(_note, shown)], strict=True):
+        if shown:
+            # Faster than a console's own way, where there are thousands.
+            print(printable(f"{head:<{width}}  {note}".rstrip()), file=console.file)
     if "logs" in document:
         if not document["logs"]:
             say(console, f"{shown[0]['run_id']} has no log yet")
@@ -159,17 +161,6 @@ def _show_runs(document: JsonObject, config: SweepConfig, console: Console) -> N
         say(console, *(f"  {line}" for line in run["log_tail"][-_QUOTED_LINES:]))
     if len(quoted) > _QUOTED:
         say(console, "more logs: mode=status runs=RUN")
-
-
-def _cells(run: JsonObject) -> tuple[str, ...]:
-    return (
-        run["label"],
-        run["standing"],
-        str(run["attempt"] or ""),
-        of_planned(run["step"], run["num_steps"]),
-        f"{run['spent'] / run['planned']:.0%}",
-        "" if run["reward"] is None else f"{run['reward']:.3f}",
-    )
 
 
 def _note(run: JsonObject) -> str:
@@ -190,7 +181,7 @@ def status_document(
     jobs = [each.job for each in runs if each.job is not None and each.job.status == "unknown"]
     reasons: Counter[str | None] = Counter(job.reason or "no answer" for job in jobs)
     ((unanswered, count),) = reasons.most_common(1) or [(None, 0)]
-    driver = driver_of(sweep.paths.drivers)
+    driver = living_driver(sweep.paths.drivers)
     attempts = [each.attempt for each in runs if each.attempt is not None]
     return {
         "version": VERSION,
@@ -200,7 +191,7 @@ def status_document(
         "counts": {standing.value: number for standing, number in counted.counts.items()},
         "collapsed": counted.collapsed,
         "verdict": _verdict(sweep),
-        "driver": _driver(driver) if driver else None,
+        "followed_by": words.driver(driver) if driver else None,
         "unanswered": unanswered,
         "unanswered_runs": count,
         "checkpoint_bytes": sum(complete_bytes(attempt.run) for attempt in attempts),
@@ -244,24 +235,6 @@ def _run_document(seen: ObservedRun, sweep: StoredSweep, collapsed: bool) -> Jso
     }
 
 
-def driver_of(drivers: Path) -> Driver | None:
-    """Return who follows the sweep now; None where nobody does, or where that cannot be read."""
-    try:
-        return living_driver(drivers)
-    except (RecordError, OSError):
-        return None
-
-
-def who(driver: Driver) -> str:
-    """Return who follows a sweep, where, and since when."""
-    return words.driver(_driver(driver))
-
-
-def _driver(driver: Driver) -> JsonObject:
-    by, since = driver.by, driver.unix_time
-    return {"user": driver.user, "host": by.host, "pid": by.pid, "since_unix_time": since}
-
-
 def log_files(run: RunPaths) -> list[Path]:
     """Return the logs of the run's newest attempt that hold anything, by rank, errors first."""
     directory = run.attempt_logs(highest_of(names(run.logs)))
@@ -274,16 +247,11 @@ def log_files(run: RunPaths) -> list[Path]:
 
 def log_tail(run: RunPaths, count: int) -> list[str]:
     """Return the last `count` lines of the newest attempt's errors, or of its output where it has
-    none; ranks that write logs of their own share them evenly."""
+    none; of each rank that writes a log of its own as many fewer."""
     files = log_files(run)
     errors = [path for path in files if path.suffix == ".err"] or files
-    several = any(map(rank_of_log, errors))
-    return [
-        f"rank {rank_of_log(path)}: {line}" if several else line
-        for path in errors
-        for line in last_lines(path, max(1, count // len(errors)))
-        if line.strip()
-    ]
+    each = max(1, count // max(1, len(errors)))
+    return [line for path in errors for line in last_lines(path, each) if line.strip()]
 
 
 def last_lines(path: Path, count: int) -> list[str]:

@@ -1,12 +1,15 @@
 """`mode=status`, of one sweep and of all, over its documents."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject
 from isosweep.pricing import pricing_from
 from isosweep.words.numbers import amount, moment, plural, price, short, size, tally
+
+if TYPE_CHECKING:
+    from isosweep.store.drivers import Driver
 
 
 def counted(sweep: JsonObject) -> str:
@@ -15,10 +18,9 @@ def counted(sweep: JsonObject) -> str:
     return f"{sum(counts.values())} runs: {tally(counts, sweep['collapsed'])}"
 
 
-def driver(by: JsonObject) -> str:
+def driver(by: "Driver") -> str:
     """Return who follows a sweep: ada (process 4321 of login1, since 2026-11-25 13:20:00)."""
-    since = moment(by["since_unix_time"])
-    return f"{by['user']} (process {by['pid']} of {by['host']}, since {since})"
+    return f"{by.user} (process {by.by.pid} of {by.by.host}, since {moment(by.unix_time)})"
 
 
 def summary(document: JsonObject) -> list[str]:
@@ -30,8 +32,8 @@ def summary(document: JsonObject) -> list[str]:
     if hours := document["device_hours"]:
         spent = price(hours, pricing_from(document["pricing"]), predicted=False)
         lines.append(f"device time of training so far: {spent}")
-    if document["driver"]:
-        lines.append(f"followed by {driver(document['driver'])}")
+    if document["followed_by"]:
+        lines.append(f"followed by {document['followed_by']}")
     return lines
 
 

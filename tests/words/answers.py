@@ -324,7 +324,7 @@ STATUS = {
     "pricing": asdict(PRICING),
     "counts": {"not begun": 2, "running": 0, "done": 28},
     "collapsed": 3,
-    "driver": {"user": "ada", "host": "login1", "pid": 4321, "since_unix_time": _WHEN},
+    "followed_by": "ada (process 4321 of login1, since 2026-11-25 13:20:00)",
     "unanswered": "squeue: Unable to contact slurm controller",
     "unanswered_runs": 2,
     "checkpoint_bytes": 18.5e9,
