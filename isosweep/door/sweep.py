@@ -119,8 +119,8 @@ class Verdict:
             {"budget": amount(at.budget, unit), "n*": at.words, "n_d": str(at.enough or "")}
             for at in self.answer.optima
         ]
-        others = [each for each in words.summary(self.answer) if each != self.sentence]
-        sentences = (self.sentence, *self.caveats, self.reason, *others)
+        shown = [f"{fact.term}: {fact.text}" for fact in words.facts(self.answer)]
+        sentences = (self.sentence, *self.caveats, self.reason, *shown)
         return page(self.kind, sentences, frame(rows))
 
 

@@ -1,14 +1,12 @@
 """What to use, how sure that is, what was spent and what comes next, over an Answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from isosweep import evidence
-from isosweep.pricing import Pricing
 from isosweep.words.numbers import (
     amount,
     interval,
-    listed,
     ns,
     ns_and,
     percent,
@@ -23,10 +21,38 @@ from isosweep.words.verdict import all_fell, capitalized, chance, finding, headl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from isosweep.analysis.answer import Answer, Caveat, NamedRun, NextStep, Spent, Use
+    from isosweep.analysis.answer import Answer, Caveat, NamedRun, NextStep, Rise, Runs, Use
     from isosweep.analysis.statistics.best_batch import BatchLaw
 
-_NO_PRICE = Pricing()
+
+class Fact(NamedTuple):
+    """A line of the report's answer; `link`: the section that shows more."""
+
+    term: str
+    text: str
+    detail: str = ""
+    link: str | None = None
+
+
+def facts(answer: "Answer") -> list[Fact]:
+    """Return what the report shows below the verdict: setting, doubts, reward, cost and runs."""
+    use, rise = answer.use, answer.reward
+    found = [Fact("Use", nothing_to_use(answer))]
+    if use and rise:
+        seeds = f"{plural(use.num_seeds, 'seed')} of n = {use.num_generations} measured"
+        fallen = f", {use.num_fallen} more collapsed" if use.num_fallen else ""
+        reward = f"{rise.reward:.3f} {'expected' if rise.expected else 'measured'}"
+        before = "" if rise.before is None else f", {rise.before:.3f} before training"
+        found = [
+            Fact("Use", setting(use), _use_detail(answer, use), "best-n"),
+            Fact("How sure", sure(answer, use), seeds + fallen, "best-n"),
+            Fact("Reward", reward + before, _reward_detail(answer, use, rise), "reward"),
+        ]
+    found.append(Fact("Cost", spent(answer), _left(answer)))
+    found.append(Fact("Runs", runs(answer), _health(answer.runs), "runs"))
+    if steps := next_steps(answer):
+        found.append(Fact("Next step", steps[0], " ".join(steps[1:])))
+    return found
 
 
 def analysis(answer: "Answer", report: "Path") -> list[str]:
@@ -36,23 +62,13 @@ def analysis(answer: "Answer", report: "Path") -> list[str]:
     lines = [f"verdict: {answer.verdict}. {said}"]
     if doubts := caveats(answer):
         lines.append(f"but: {' '.join(doubts)}")
-    if answer.use:
-        sentences = use_sentence(answer), *_both_n(answer.use), sure(answer)
-        lines += [" ".join(sentences), *best_batches(answer)]
-    else:
-        lines.append(f"There is {nothing_to_use(answer)}.")
+    more = (*_both_n(answer.use), sure(answer, answer.use)) if answer.use else ()
+    lines += [" ".join([use_sentence(answer), *more]), *best_batches(answer)]
     if answer.spent.compute:
         lines.append(f"cost: {answer.runs.trained} runs, {spent(answer)}")
     if steps := next_steps(answer):
         lines.append(f"next: {steps[0]}")
     return [*lines, f"report: {report}"]
-
-
-def summary(answer: "Answer") -> list[str]:
-    """Return the verdict, what to use and how sure that is, a line each."""
-    if answer.use is None:
-        return [f"There is {nothing_to_use(answer)}."]
-    return [headline(answer), use_sentence(answer), sure(answer), *best_batches(answer)]
 
 
 def nothing_to_use(answer: "Answer") -> str:
@@ -69,9 +85,8 @@ def setting(use: "Use") -> str:
 
 def use_sentence(answer: "Answer") -> str:
     """Return the setting to use, at which budget, and its reward before and after training."""
-    use, rise = answer.use, answer.reward
-    assert use is not None
-    assert rise is not None
+    if (use := answer.use) is None:
+        return f"There is {nothing_to_use(answer)}."
     reward = f"measured reward {use.measured:.3f}"
     if use.expected is not None and use.interval:
         low, high = use.interval
@@ -80,24 +95,9 @@ def use_sentence(answer: "Answer") -> str:
             ends += f", {use.num_fallen} of its {use.num_seeds + use.num_fallen} runs collapsed"
         reward = f"expected reward {use.expected:.3f} ({ends})"
     scored = f", for the evaluation set {answer.evaluation_set}" if answer.evaluation_set else ""
-    before = "" if rise.before is None else f", against {rise.before:.3f} before training"
-    return f"Use {setting(use)} at {_budget(answer, use)}{scored}: {reward}{before}."
-
-
-def use_detail(answer: "Answer", use: "Use") -> str:
-    """Return at which budget the setting is used, how probably it is the best, and both n."""
-    lacking = use.missing if use.limit != "behind" else ()
-    sentences = [f"at {_budget(answer, use)}."]
-    if use.probability_best is not None:
-        among = f"of {ns(use.compared)}" if lacking else "n of the grid"
-        odds = chance(use.probability_best)
-        sentences.append(f"Probability that n = {use.num_generations} is the best {among}: {odds}.")
-    if lacking:
-        sentences.append(f"Not read there: {ns(lacking)}.")
-    sentences += _both_n(use)
-    if use.one_batch:
-        sentences.append(f"All runs have B = {use.problems_per_batch}: no other B was compared.")
-    return " ".join(sentences)
+    if answer.reward and answer.reward.before is not None:
+        reward += f", against {answer.reward.before:.3f} before training"
+    return f"Use {setting(use)} at {_budget(answer, use)}{scored}: {reward}."
 
 
 def _budget(answer: "Answer", use: "Use") -> str:
@@ -116,16 +116,28 @@ def _both_n(use: "Use") -> list[str]:
     if at and at.interval:
         sentences.append(f"n* (the best n, also between those of the grid): {at.words}.")
     if at and at.enough:
-        sentences.append(f"n_d (the smallest n that is good enough): {at.enough.words}.")
+        sentences.append(f"n_d (the smallest n that is good enough): {at.enough}.")
     return sentences
 
 
-def sure(answer: "Answer") -> str:
+def _use_detail(answer: "Answer", use: "Use") -> str:
+    lacking = use.missing if use.limit != "behind" else ()
+    sentences = [f"at {_budget(answer, use)}."]
+    if use.probability_best is not None:
+        among = f"of {ns(use.compared)}" if lacking else "n of the grid"
+        odds = chance(use.probability_best)
+        sentences.append(f"Probability that n = {use.num_generations} is the best {among}: {odds}.")
+    if lacking:
+        sentences.append(f"Not read there: {ns(lacking)}.")
+    sentences += _both_n(use)
+    if use.one_batch:
+        sentences.append(f"All runs have B = {use.problems_per_batch}: no other B was compared.")
+    return " ".join(sentences)
+
+
+def sure(answer: "Answer", use: "Use") -> str:
     """Return which other n may be as good, and what the neighbours of the best cost."""
-    use = answer.use
-    assert use is not None
-    best = f"n = {use.num_generations}"
-    sentences = []
+    best, sentences = f"n = {use.num_generations}", []
     if len(use.compared) == 1:
         if use.missing or not use.fell:
             only = "No other n was measured at this budget"
@@ -138,65 +150,27 @@ def sure(answer: "Answer") -> str:
     else:
         sentences.append("Every other n measured at this budget is worse.")
     if use.expected is not None and use.neighbours:
-        first, *others = [f"at most {each.loss_upper:.3f}" for each in use.neighbours]
-        n, *more = [f"n = {each.num_generations}" for each in use.neighbours]
-        costs = [f"{n} loses {first} of reward", *map(" ".join, zip(more, others, strict=True))]
-        sentences.append(f"{', '.join(costs)} ({answer.confidence:.0%} confidence).")
+        costs = [f"n = {n.num_generations} at most {n.loss_upper:.3f}" for n in use.neighbours]
+        loses = costs[0].replace(" at most", " loses at most", 1) + " of reward"
+        sentences.append(f"{', '.join([loses, *costs[1:]])} ({answer.confidence:.0%} confidence).")
     if use.fell:
         sentences.append(f"All runs of {ns_and(use.fell)} had collapsed by then.")
     return " ".join(sentences)
 
 
-def sure_detail(use: "Use") -> str:
-    """Return how many seeds the setting's reward rests on, and how they differ."""
-    text = f"{plural(use.num_seeds, 'seed')} of n = {use.num_generations} measured"
-    if use.num_fallen:
-        text += f", {use.num_fallen} more collapsed"
-    if use.seed_sd is not None:
-        text += f"; standard deviation between seeds {use.seed_sd:.3f}, over the runs of all n"
-    return text
-
-
-def reward(answer: "Answer") -> str:
-    """Return the reward of the setting to use, and that before training."""
-    rise, use = answer.reward, answer.use
-    assert use is not None
-    assert rise is not None
-    text = f"{rise.reward:.3f}"
-    if rise.expected and use.interval:
-        text += f" ({use.interval[0]:.3f} to {use.interval[1]:.3f}, {answer.confidence:.0%})"
-    text += f" {'expected' if rise.expected else 'measured'} with the setting to use"
-    return text if rise.before is None else f"{text}, {rise.before:.3f} before training"
-
-
-def reward_detail(answer: "Answer") -> str:
-    """Return what the last compute brought, and how measured and expected reward differ."""
-    rise, use = answer.reward, answer.use
-    assert use is not None
-    assert rise is not None
+def _reward_detail(answer: "Answer", use: "Use", rise: "Rise") -> str:
     sentences = []
     if was := rise.earlier:
-        brought = (
-            f"brought {was.gain:+.3f}" if was.gain > 0 else f"brought nothing ({was.gain:+.3f})"
-        )
+        brought = f"brought {'' if was.gain > 0 else 'nothing, '}{was.gain:+.3f}"
         if use.behind and use.limit != "behind":
             brought = "brought a gain that is not established while other n have no records there"
         then = f"at {amount(was.budget, answer.budget_unit)} it was {was.reward:.3f}"
         last = f"The last {short(was.factor)}x of compute {brought}"
         sentences.append(f"{last}: {then}, with n = {was.num_generations}.")
-    if rise.expected:
-        seeds = "the seeds that did not collapse" if use.num_fallen else "seeds"
-        fallen = f"{use.num_fallen} of {use.num_seeds + use.num_fallen} runs collapsed"
-        counts = f"; counts that {fallen}" if use.num_fallen else ""
-        sentences += [
-            f"Measured: {use.measured:.3f}, the mean over {seeds}.",
-            f"Expected, of a new run: smoothed over neighbouring n, B and budgets{counts}.",
-        ]
     if best := rise.coverage:
         solved = f"Share of problems with a right answer among {best.k} samples (best@{best.k})"
         left_out = "; collapsed runs left out" if best.num_fallen else ""
-        values = f"{best.now:.3f}, {best.before:.3f} before training{left_out}"
-        sentences.append(f"{solved}: {values}.")
+        sentences.append(f"{solved}: {best.now:.3f}, {best.before:.3f} before{left_out}.")
     return " ".join(sentences)
 
 
@@ -206,40 +180,21 @@ def spent(answer: "Answer") -> str:
     compute = f"{amount(used.compute, answer.budget_unit)} of training"
     if not (hours := (used.device_hours or 0) + (used.evaluation_hours or 0)):
         return compute
-    return f"device time {price(hours, answer.pricing, predicted=False)}; {compute}"
+    share = percent((used.evaluation_hours or 0) / hours)
+    time = price(hours, answer.pricing, predicted=False)
+    return f"device time {time} ({share} evaluation); {compute}"
 
 
-def spent_detail(answer: "Answer") -> str:
-    """Return how device time divides, and how much of the plan is left to train."""
-    used, sentences = answer.spent, []
-    if training := used.device_hours:
-        text = f"Training took {_hours(training)}, "
-        if evaluation := used.evaluation_hours:
-            share = percent(evaluation / (training + evaluation))
-            sentences.append(f"{text}evaluation {_hours(evaluation)} ({share}).")
-        else:
-            sentences.append(f"{text}how long evaluation took is not known.")
-    if used.budgets:
-        sentences.append(f"Budgets of a run: {listed([short(each) for each in used.budgets])}.")
-    if used.planned:
-        done = f"{used.compute / used.planned:.0%}"
-        sentences.append(f"{done} of the planned training is done; {_left(answer, used)}")
-    return " ".join(sentences)
-
-
-def _hours(hours: float) -> str:
-    return price(hours, _NO_PRICE, predicted=False)
-
-
-def _left(answer: "Answer", used: "Spent") -> str:
-    left = amount(used.left, answer.budget_unit)
+def _left(answer: "Answer") -> str:
+    """Return how much of the planned training is left, and why."""
+    used, left = answer.spent, amount(answer.spent.left, answer.budget_unit)
     if not used.left:
         return "nothing is left to train"
     if used.search == "over":
         return f"{left} of the grid were left out by the search"
     if used.search == "on":
         return f"{left} of the grid are not trained yet: the search goes on"
-    text = f"{left} are left to train"
+    text = f"{used.compute / used.planned:.0%} of the planned training is done; {left} are left"
     if used.left_in_failed:
         text += f", {short(used.left_in_failed)} in failed runs (retry_failed=true)"
     if used.left_in_cancelled:
@@ -253,21 +208,16 @@ def runs(answer: "Answer") -> str:
     return f"{found.total} runs: {tally(found.standings, found.collapsed)}"
 
 
-def runs_detail(answer: "Answer") -> str:
-    """Return which runs collapsed, showed no rise or broke rules of health, and the grid."""
-    found, parts = answer.runs, []
-    for each in found.fallen:
-        to = "" if each.left_with is None else f", to {each.left_with:.3f}"
-        parts.append(f"n = {each.num_generations}: {each.collapsed} of {each.runs} collapsed{to}")
+def _health(found: "Runs") -> str:
+    """Return which runs showed no rise or broke rules of health, as far as that is known."""
+    parts, known = [], found.trained > found.too_short + found.without_metrics
     if found.flat:
         parts.append(f"{found.flat} of {found.fitted} show no rise above noise")
     if found.warned:
-        broken = (
-            f"{each.rule} in {each.runs} of {found.trained} runs{_named(each.named)}"
-            for each in found.warned
-        )
+        of = f"of {found.trained} runs"
+        broken = (f"{e.rule} in {e.runs} {of}{_named(e.named)}" for e in found.warned)
         parts.append(f"health warnings: {', '.join(broken)}")
-    elif found.trained > found.too_short + found.without_metrics:
+    elif known:
         parts.append("no health warnings")
     if found.trained and found.without_metrics == found.trained:
         parts.append("health not known: no run recorded metrics of its steps")
@@ -277,17 +227,12 @@ def runs_detail(answer: "Answer") -> str:
     if found.too_short:
         few = f"{found.too_short} of {found.trained} runs"
         parts.append(f"health not judged in {few}, which have fewer than {found.window} steps")
-    grid = f"n = {_span(found.generations)}; B = {_span(found.batches)}"
-    return "; ".join([*parts, grid, plural(found.seeds, "seed")])
+    return "; ".join(parts)
 
 
 def _named(runs: "Iterable[NamedRun]") -> str:
     named = [f"n = {r.num_generations}, B = {r.problems_per_batch}, seed {r.seed}" for r in runs]
     return f" ({'; '.join(named)})" if named else ""
-
-
-def _span(values: Sequence[int]) -> str:
-    return f"{values[0]} to {values[-1]}" if len(values) > 1 else f"{values[0]}"
 
 
 def add_n(n: int, settings: Mapping[str, Sequence[int]]) -> str:

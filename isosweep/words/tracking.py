@@ -19,19 +19,12 @@ def answer(found: "Answer", label: str = "") -> list[str]:
     what limits it most and its cost.
     """
     first, *others = say.caveats(found) or [""]
-    paragraph = [
-        f"**{label}{': ' if label else ''}{headline(found)}**",
-        say.use_sentence(found) if found.use else f"There is {say.nothing_to_use(found)}.",
-        first,
-        f"Spent: {say.spent(found)}.",
-    ]
+    head = f"**{label}{': ' if label else ''}{headline(found)}**"
+    paragraph = [head, say.use_sentence(found), first, f"Spent: {say.spent(found)}."]
     points = [f"**{caveat}**" for caveat in others]
     points.append(f'Why "{found.verdict}": {reason(found)}')
-    if found.use:
-        points.append(f"How sure: {say.sure(found)}")
-    points.append(f"Runs: {say.runs(found)}")
-    if steps := say.next_steps(found):
-        points.append(f"To be surer: **{steps[0]}**; {' '.join(steps[1:])}")
+    shown = ("How sure", "Runs", "Next step")
+    points += [f"{f.term}: {f.text}" for f in say.facts(found) if f.term in shown]
     lines = [" ".join(filter(None, paragraph)), *(f"- {point}" for point in points)]
     # An interval before brackets would be a link.
     return [line.replace("[", "\\[") for line in lines]

@@ -51,13 +51,11 @@ def judged(answer: "Answer") -> str:
 
 def both(answer: "Answer") -> str:
     """Return what n* and n_d are, and which of them the verdict is about."""
-    quantity = answer.reason.quantity
     return (
         "n* is the best n: the one with the highest expected reward. n_d is the smallest n that is "
-        f"good enough: it loses at most {_margin(answer)} against n* (analysis.margin). Verdict "
-        f"and growth rate are of {symbol(answer)} (analysis.quantity={quantity}). The setting to "
-        "use is the n with the highest expected reward, since a larger n costs no more at equal "
-        "compute."
+        f"good enough: it loses at most {_margin(answer)} against n* (analysis.margin). The "
+        f"verdict is about {symbol(answer)} (analysis.quantity={answer.reason.quantity}). The "
+        "setting to use has the highest expected reward: at equal compute a larger n costs no more."
     )
 
 

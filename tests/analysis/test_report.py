@@ -49,7 +49,8 @@ def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
     page = html.unescape(analysis.report.read_text())
     read = read_answer(paths.answer)
     assert read is not None
-    for line in (reason(read), finding(read), measure(read), sure(read) if read.use else ""):
+    certain = sure(read, read.use) if read.use else ""
+    for line in (reason(read), finding(read), measure(read), certain):
         assert line in " ".join(page.split())
     return analysis
 

@@ -98,7 +98,6 @@ def test_each_surface_reads_as_its_golden_file(surface: str) -> None:
 
 
 def test_every_kind_is_worded_and_no_two_read_alike() -> None:
-    steps = (*STEPS, kinds.NewRecipe())
     headlines = {each.verdict: each for each in REASONS.values() if each.generations}
     for every, shown, said in (
         (ReasonKind, REASONS, [verdict.reason(each) for each in REASONS.values()]),
@@ -106,8 +105,8 @@ def test_every_kind_is_worded_and_no_two_read_alike() -> None:
         (kinds.Caveat, map(type, CAVEATS), answer.caveats(replace(ANSWER, caveats=CAVEATS))),
         (
             kinds.NextStep,
-            map(type, steps),
-            [answer.next_steps(replace(ANSWER, next_steps=(each,)))[0] for each in steps],
+            map(type, STEPS),
+            [answer.next_steps(replace(ANSWER, next_steps=(each,)))[0] for each in STEPS],
         ),
         (StopKind, (each.kind for each in STOPS), [next.stop(each) for each in STOPS]),
     ):
