@@ -50,18 +50,12 @@ def _product(table: Candidates, at: Place) -> str:
     return f"n x B = {n} x {B} = {n * B}"
 
 
-def _uneven(table: Candidates, at: Place, parts: str) -> str:
-    devices = table.config.run_hardware.devices_per_run
-    across = f"{devices} devices that train" + (f" x {parts}" if parts else "")
+def _uneven(table: Candidates, at: Place) -> str:
+    recipe, devices = table.config.recipe, table.config.run_hardware.devices_per_run
+    parts = {"devices that train": devices, "mini-batches": recipe.mini_batches}
+    parts["completions of a micro-batch"] = recipe.micro_batch or 1
+    across = " x ".join(f"{count} {name}" for name, count in parts.items() if count > 1)
     return f"{_product(table, at)} is not a multiple of {across}"
-
-
-def _pieces(table: Candidates) -> str:
-    """The mini-batches and micro-batches that n x B is cut into."""
-    recipe = table.config.recipe
-    if recipe.micro_batch is None:
-        return ""
-    return f"{recipe.mini_batches} mini-batches x {recipe.micro_batch} completions"
 
 
 def _out_of_memory(table: Candidates, at: Place) -> str:
@@ -97,10 +91,8 @@ RULES: dict[str, Rule] = {
         lambda t: t.problems_per_batch[None, :, None] > t.config.task.epoch_draws,
         lambda t, at: f"B = {t.problems_per_batch[at.j]} exceeds the {_problems(t)}",
     ),
-    "recipe.mini_batches": Rule(
-        _uncut, lambda t, at: _uneven(t, at, f"{t.config.recipe.mini_batches} mini-batches")
-    ),
-    "recipe.micro_batch": Rule(lambda t: ~_divisible(t), lambda t, at: _uneven(t, at, _pieces(t))),
+    "recipe.mini_batches": Rule(_uncut, _uneven),
+    "recipe.micro_batch": Rule(lambda t: ~_divisible(t), _uneven),
     "hardware.memory_gb": Rule(
         lambda t: _divisible(t) & (t.memory.micro_batch == 0)[..., None], _out_of_memory
     ),

@@ -232,16 +232,16 @@ REFUSED = [
         "the sweep's own mixture or of one task",
     ),
     # Plans of which nothing is feasible.
-    ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "GB more than 90% of 24 GB"),
+    ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "and has 21.6 GB"),
     (
         "model=qwen-1.5b budget=1e20 hardware.devices_per_run=3",
         "budget",
-        "is not a multiple of hardware.devices_per_run=3",
+        "is not a multiple of 3 devices that train",
     ),
     (
         "task=sort_mix budget_unit=rollouts budget=4096 grid.problems_per_batch=[50]",
         "budget",
-        "exceeds the 32 training problems of part long, at a share of 0.75",
+        "exceeds the 32 training problems of part long",
     ),
 ]
 
