@@ -31,7 +31,7 @@ WRONG = [
     ("budget_unit=flop", "budget_unit=flop", "must be 'flops', 'rollouts', 'tokens'"),
     ("mode=pln", "mode=pln", "must be 'run', 'plan', "),
     ("mode=status format=xml", "format=xml", "must be 'text' or 'json'"),
-    ("mode=plan format=json", "format=json", "plan.json in the sweep's directory"),
+    ("mode=dashboard format=json", "format=json", "is for mode=plan, status"),
     ("mode=launch dry_run=true runs=[running]", "runs=[running]", "is for mode=status, cancel"),
     ("mode=plan retry_failed=true", "retry_failed=true", "is for mode=resume; mode=plan"),
     ("mode=plan lines=3", "lines=3", "is for mode=status; mode=plan"),
