@@ -37,7 +37,7 @@ def write_lines(path: Path, of: Iterable[Mapping[str, Any]], torn: str = "") -> 
 
 def imported(cwd: Path, *overrides: str, name: str = "x") -> tuple[str, pandas.DataFrame]:
     """Import logs as the sweep `name`; what the terminal shows, and the records."""
-    done = isosweep("mode=import", f"name={name}", *overrides, cwd=cwd)
+    done = isosweep("mode=import", f"sweep={name}", *overrides, cwd=cwd)
     return done.stdout + done.stderr, library.open(cwd / "sweeps" / name).records
 
 

@@ -111,7 +111,7 @@ class Plan:
     @classmethod
     def made_by(cls, typed: str, cwd: Path) -> "Plan":
         """Plan in an empty `cwd` what is typed."""
-        done = in_process(("mode=plan", "name=planned", *typed.split()), cwd)
+        done = in_process(("mode=plan", "sweep=planned", *typed.split()), cwd)
         assert done.returncode == 0, done.stdout + done.stderr
         stored = cwd / "sweeps" / "planned"
         plan = json.loads((stored / "plan.json").read_text())
@@ -187,9 +187,11 @@ def import_rows(
 ) -> tuple[str, dict[str, Any]]:
     """Import a table, with `overrides`, and analyse it: what the terminal shows, and the answer."""
     table = write_csv(cwd / f"{name}.csv", rows)
-    imported = isosweep("mode=import", f"from={table}", f"name={name}", *overrides, cwd=cwd)
+    imported = isosweep(
+        "mode=import", f"import.files={table}", f"sweep={name}", *overrides, cwd=cwd
+    )
     judged = f"analysis.quantity={quantity}"
-    done = isosweep("mode=analyse", f"name={name}", "analysis.formats=[]", judged, cwd=cwd)
+    done = isosweep("mode=analyse", f"sweep={name}", "analysis.formats=[]", judged, cwd=cwd)
     said = imported.stdout + imported.stderr + done.stdout + done.stderr
     return said, answer_of(cwd / "sweeps" / name, quantity)
 
@@ -363,7 +365,7 @@ def stored_plan(cwd: Path) -> dict[str, Any]:
 
 def run_ids(cwd: Path, *overrides: str) -> set[str]:
     """Digests of the runs that a command would train; its plan is not kept."""
-    shown = in_process(("mode=plan", "name=ids", "sweeps_dir=planned", *overrides), cwd)
+    shown = in_process(("mode=plan", "sweep=ids", "sweeps_dir=planned", *overrides), cwd)
     assert shown.returncode == 0, shown.stderr
     path = cwd / "planned" / "ids" / "plan.json"
     found = {str(run["run_id"]).rpartition("-")[2] for run in document_of(path)["runs"]}

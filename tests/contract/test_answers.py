@@ -95,7 +95,7 @@ def test_sweeps_are_set_side_by_side(tmp_path: Path) -> None:
     for name, gain in (("weak", 0.0), ("strong", 0.2)):
         table = rows(lambda n, spent, gain=gain: 0.3 + gain + 0.1 * spent - 0.03 * (n - 4) ** 2)  # type: ignore[misc]
         import_rows(tmp_path, table, name=name)
-    done = isosweep("mode=compare", "from=[weak,strong]", "name=pair", cwd=tmp_path)
+    done = isosweep("mode=compare", "sweep=[weak,strong]", cwd=tmp_path)
     (document,) = tmp_path.rglob("comparison.json")
     compared = json.loads(document.read_text())
     assert compared["verdicts"].keys() == {"weak", "strong"}

@@ -12,11 +12,11 @@ from tests.conftest import SMALL
 from tests.contract.surface import isosweep, runs_of
 
 # Long enough to be at work for as long as this test takes.
-_SWEEP = ("budget=1e12", *SMALL, "grid.num_generations=[4]", "tracking=none", "name=s")
+_SWEEP = ("budget=1e12", *SMALL, "grid.num_generations=[4]", "tracking=none", "sweep=s")
 
 
 def _standing(sweeps: Path) -> str:
-    done = isosweep("mode=status", f"sweep_dir={sweeps / 's'}", "format=json", cwd=sweeps.parent)
+    done = isosweep("mode=status", f"sweep={sweeps / 's'}", "format=json", cwd=sweeps.parent)
     document: dict[str, Any] = json.loads(done.stdout)
     (run,) = document["runs"]
     return str(run["standing"])
@@ -39,11 +39,11 @@ def test_cancel_in_a_copy_leaves_the_renamed_originals_job_alone(tmp_path: Path)
         # A worker fails at the next line that it cannot write.
         os.kill(pid := run.state["pid"], signal.SIGSTOP)
         original.rename(archived)
-        done = isosweep("mode=cancel", f"sweep_dir={copied / 's'}", cwd=tmp_path)
+        done = isosweep("mode=cancel", f"sweep={copied / 's'}", cwd=tmp_path)
         assert "0 cancelled" in done.stdout
         assert _standing(archived) == "running"
     finally:
         archived.rename(original)
         os.kill(pid, signal.SIGCONT)
-        done = isosweep("mode=cancel", f"sweep_dir={original / 's'}", cwd=tmp_path)
+        done = isosweep("mode=cancel", f"sweep={original / 's'}", cwd=tmp_path)
     assert "1 cancelled: 1 running" in done.stdout

@@ -15,7 +15,7 @@ import isosweep as door
 from tests.conftest import SMALL, missing
 from tests.contract.surface import isosweep
 
-_SWEEP = ("budget=6.4e9", *SMALL, "grid.num_generations=[4]", "tracking=none", "name=s")
+_SWEEP = ("budget=6.4e9", *SMALL, "grid.num_generations=[4]", "tracking=none", "sweep=s")
 # Between the first try and the second.
 _PAUSE_S = 10
 

@@ -40,7 +40,7 @@ _HOSTILE = {
     "NVIDIA_TF32_OVERRIDE": "1",
     "ONEDNN_DEFAULT_FPMATH_MODE": "BF16",
 }
-_SWEEP = ("budget=6.4e9", *SMALL, "tracking=none", "name=s", "launcher.max_retries=0")
+_SWEEP = ("budget=6.4e9", *SMALL, "tracking=none", "sweep=s", "launcher.max_retries=0")
 
 
 def _records(cwd: Path) -> list[dict[str, object]]:

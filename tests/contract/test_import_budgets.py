@@ -34,7 +34,7 @@ def table(path: Path, records: Mapping[tuple[int, int], Iterable[float]]) -> Pat
 
 def budgets(tmp_path: Path, records: Any, *overrides: str) -> tuple[str, list[float]]:
     source = table(tmp_path / "a.csv", records)
-    printed, _ = logs.imported(tmp_path, f"from={source}", *overrides)
+    printed, _ = logs.imported(tmp_path, f"import.files={source}", *overrides)
     return printed, sorted(library.open(tmp_path / "sweeps" / "x").plan["budget"].unique())
 
 
@@ -70,7 +70,7 @@ def test_budgets_are_where_two_n_overlap_if_no_three_do(tmp_path: Path) -> None:
     _, found = budgets(tmp_path, records)
     assert 44_800 <= found[0] <= found[-1] <= 64_000
     source = table(tmp_path / "b.csv", {key: of for key, of in records.items() if key[0] != 14})
-    said = refused("mode=import", f"from={source}", cwd=tmp_path)
+    said = refused("mode=import", f"import.files={source}", cwd=tmp_path)
     assert "no two n were evaluated at the same compute" in said
 
 
@@ -99,5 +99,5 @@ def test_budgets_of_one_evaluation_a_decade_are_at_evaluations(tmp_path: Path) -
 def test_n_that_cannot_be_read_at_the_same_compute_are_refused(tmp_path: Path) -> None:
     at = {4: [1e4, 1e5, 1e6], 8: [3e4, 3e5, 3e6], 16: [6e4, 6e5, 6e6]}
     source = table(tmp_path / "a.csv", {(n, 32): each for n, each in at.items()})
-    said = refused("mode=import", f"from={source}", cwd=tmp_path)
+    said = refused("mode=import", f"import.files={source}", cwd=tmp_path)
     assert "evaluations of a run are more than a factor of 3.2 apart" in said

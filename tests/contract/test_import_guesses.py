@@ -49,7 +49,7 @@ def test_a_long_table_is_read_by_its_metrics(
 ) -> None:
     frame = long_table(key, value, by_metric=by_metric)
     frame.to_csv(tmp_path / "a.csv", index=False)
-    _, records = logs.imported(tmp_path, "from=a.csv")
+    _, records = logs.imported(tmp_path, "import.files=a.csv")
     again = library.from_frame(frame, tmp_path / "f", sweeps_dir=str(tmp_path / "s")).records
     for read in (records, again):
         assert logs.steps_of(read) == ALL
@@ -59,7 +59,9 @@ def test_a_long_table_is_read_by_its_metrics(
 
 def test_the_values_of_all_metrics_are_no_reward(tmp_path: Path) -> None:
     long_table("key", "value").to_csv(tmp_path / "a.csv", index=False)
-    said = refused("mode=import", "from=a.csv", "import.columns={reward:value}", cwd=tmp_path)
+    said = refused(
+        "mode=import", "import.files=a.csv", "import.columns={reward:value}", cwd=tmp_path
+    )
     assert "Nearest choice that works: import.columns={reward:eval/reward}" in said
     assert (
         "the column key says which metric each value is: eval/reward, train/clip_fraction" in said
@@ -88,7 +90,7 @@ def test_the_axis_of_a_chart_over_time_is_not_taken_for_steps(
     names = {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
     table = logs.write_runs_table(tmp_path / "runs.csv", names)
     chart(axis, scale).to_csv(tmp_path / "a.csv", index=False)
-    asked = ("mode=import", "from=a.csv", f"import.runs={table}")
+    asked = ("mode=import", "import.files=a.csv", f"import.runs={table}")
     said = refused(*asked, cwd=tmp_path)
     assert "no column has a usual name of optimiser steps" in said
     assert axis in said
@@ -96,7 +98,7 @@ def test_the_axis_of_a_chart_over_time_is_not_taken_for_steps(
         said = refused(*asked, f"import.columns={{step:'{axis}'}}", cwd=tmp_path)
         assert f"import.columns.step={axis}: has a time in seconds by its name" in said
     chart("Step", 1).to_csv(tmp_path / "b.csv", index=False)
-    _, records = logs.imported(tmp_path, "from=b.csv", f"import.runs={table}")
+    _, records = logs.imported(tmp_path, "import.files=b.csv", f"import.runs={table}")
     assert logs.steps_of(records) == ALL
     logs.require_rewards(records)
 
@@ -110,7 +112,7 @@ def test_seconds_are_not_taken_for_compute(tmp_path: Path, column: str, unit: st
     write_csv(tmp_path / "a.csv", own)
     asked = (
         "mode=import",
-        "from=a.csv",
+        "import.files=a.csv",
         f"import.columns={{compute:{column}}}",
         f"budget_unit={unit}",
     )
@@ -127,7 +129,7 @@ def test_a_clock_is_not_taken_for_steps(tmp_path: Path, scale: int) -> None:
         for row in logs.rows(*key)
     ]
     write_csv(tmp_path / "a.csv", own)
-    assert "a time in seconds" in refused("mode=import", "from=a.csv", cwd=tmp_path)
+    assert "a time in seconds" in refused("mode=import", "import.files=a.csv", cwd=tmp_path)
 
 
 # What a reward is from a step on, and how its rows look.
@@ -156,7 +158,7 @@ def test_rewards_that_are_no_numbers_are_named(tmp_path: Path, kind: str, traine
             own += [{"step": s, **sizes, "loss": 0.1} for s in range(101) if s % 10]
             own.sort(key=lambda row: row["step"])
         logs.write_lines(tmp_path / "logs" / f"n{n}_s{seed}.jsonl", own)
-    printed, records = logs.imported(tmp_path, "from=logs")
+    printed, records = logs.imported(tmp_path, "import.files=logs")
     assert logs.steps_of(records)[16, 1] == [*range(0, 60, 10)]
     note = "1 run with evaluations that have no number as reward (n16_s1.jsonl from step 60)"
     assert note in printed
@@ -175,7 +177,7 @@ def test_rows_that_were_to_have_no_reward_are_no_lost_evaluations(tmp_path: Path
             for s in range(101)
         ]
         logs.write_lines(tmp_path / "logs" / f"n{n}_s{seed}.jsonl", own)
-    assert "no number" not in logs.imported(tmp_path, "from=logs")[0]
+    assert "no number" not in logs.imported(tmp_path, "import.files=logs")[0]
 
 
 def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
@@ -186,12 +188,12 @@ def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
         else:
             source.mkdir(exist_ok=True)
             write_csv(source / f"n{n}_s{seed}.csv", logs.rows(n, seed))
-    printed, records = logs.imported(tmp_path, "from=logs")
+    printed, records = logs.imported(tmp_path, "import.files=logs")
     note = "2 files of other kinds left out (read as csv, not jsonl: n16_s0.jsonl, n16_s1.jsonl)"
     assert note in printed
     assert sorted(logs.steps_of(records)) == [(4, 0), (4, 1), (8, 0), (8, 1)]
     files = ",".join(sorted(str(path) for path in source.iterdir()))
-    _, records = logs.imported(tmp_path, f"from=[{files}]", name="both")
+    _, records = logs.imported(tmp_path, f"import.files=[{files}]", name="both")
     assert logs.steps_of(records) == ALL
 
 
@@ -205,7 +207,7 @@ def test_runs_in_two_directories_of_event_files_are_named(tmp_path: Path) -> Non
     names = [f"n{n}_s{seed}/{part}" for n, seed in logs.RUNS for part in ("train", "validation")]
     own = [{"run": name, "n": int(name[1:].partition("_")[0]), "B": 64} for name in names]
     table = write_csv(tmp_path / "runs.csv", own)
-    asked = ("from=logs", f"import.runs={table}")
+    asked = ("import.files=logs", f"import.runs={table}")
     said = refused("mode=import", *asked, "budget_unit=tokens", cwd=tmp_path)
     assert "6 runs have rewards and no compute (n16_s0/validation)" in said
     assert "6 have compute and no two rewards (n16_s0/train)" in said
@@ -226,16 +228,16 @@ def test_json_lines_in_files_called_json_are_read(
             (where / "result.json").write_text(json.dumps(logs.rows(n, seed), indent=1))
         (where / "params.json").write_text(json.dumps({"n": n, "model": {"lr": 1e-6}}))
         (where / "config.json").write_text(json.dumps({"n": n, "model": {"lr": 1e-6}}, indent=1))
-    _, records = logs.imported(tmp_path, "from=logs", *reader)
+    _, records = logs.imported(tmp_path, "import.files=logs", *reader)
     assert logs.steps_of(records) == ALL
     if layout == "list":
         torn = where / "result.json"
         torn.write_text(torn.read_text()[:-30])
-        said = refused("mode=import", "from=logs", *reader, cwd=tmp_path)
+        said = refused("mode=import", "import.files=logs", *reader, cwd=tmp_path)
         assert "result.json: cannot be read as JSON: " in said
 
 
 def test_a_directory_that_no_reader_fits_is_refused_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.json").write_text("{}")
-    assert "it has a.json" in refused("mode=import", "from=logs", cwd=tmp_path)
+    assert "it has a.json" in refused("mode=import", "import.files=logs", cwd=tmp_path)

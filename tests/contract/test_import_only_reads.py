@@ -62,11 +62,11 @@ def test_a_source_is_as_it_was_after_an_import(kind: str, tmp_path: Path) -> Non
     for path in (source, *source.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
     before = state(source)
-    _, records = logs.imported(cwd, f"from={source / inside}", *more)
+    _, records = logs.imported(cwd, f"import.files={source / inside}", *more)
     assert logs.steps_of(records) == {key: list(logs.STEPS) for key in logs.RUNS}
     logs.require_rewards(records)
     said = refused(
-        "mode=import", f"from={source / inside}", "import.columns={reward:nothing}", cwd=cwd
+        "mode=import", f"import.files={source / inside}", "import.columns={reward:nothing}", cwd=cwd
     )
     assert "import.columns.reward=nothing" in said
     assert state(source) == before
@@ -86,7 +86,7 @@ def test_values_that_are_only_in_the_log_of_a_database_are_read(tmp_path: Path) 
         server.commit()
         before = state(source)
         assert before.keys() >= {"mlflow.db-wal", "mlflow.db-shm"}
-        _, records = logs.imported(tmp_path, f"from={source / 'mlflow.db'}")
+        _, records = logs.imported(tmp_path, f"import.files={source / 'mlflow.db'}")
         assert state(source) == before
     assert records[records["step"] == 100]["reward"].tolist() == [0.9] * len(logs.RUNS)
 
@@ -105,9 +105,9 @@ def test_a_database_of_an_older_mlflow_is_not_migrated(tmp_path: Path) -> None:
         old.execute("update alembic_version set version_num = '0584bdc529eb'")
         old.commit()
     before = source.read_bytes()
-    _, records = logs.imported(tmp_path, f"from={source}")
+    _, records = logs.imported(tmp_path, f"import.files={source}")
     assert len(logs.steps_of(records)) == len(logs.RUNS)
-    logs.imported(tmp_path, f"from=sqlite:///{source}", name="address")
+    logs.imported(tmp_path, f"import.files=sqlite:///{source}", name="address")
     assert source.read_bytes() == before
 
 
@@ -125,6 +125,6 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path,
     before = state(tmp_path)
     for address in (source, f"sqlite:///{source}"):
         for reader in ((), ("import.reader=mlflow",)):
-            said = refused("mode=import", f"from={address}", *reader, cwd=tmp_path)
+            said = refused("mode=import", f"import.files={address}", *reader, cwd=tmp_path)
             assert "its tables are alembic_version, studies, trials" in said
     assert state(tmp_path) == before

@@ -27,7 +27,7 @@ def test_runs_of_two_sources_are_apart_whatever_they_are_called(
         for n in (4, 8, 16):
             own = [{k: v for k, v in row.items() if k != "seed"} for row in logs.rows(n, seed)]
             write_csv(tmp_path / name / f"n{n}.csv", own)
-    _, records = logs.imported(tmp_path, f"from=[{names[0]},{names[1]}]")
+    _, records = logs.imported(tmp_path, f"import.files=[{names[0]},{names[1]}]")
     assert sorted(logs.steps_of(records)) == logs.RUNS
     assert logs.steps_of(records) == ALL
 
@@ -37,7 +37,9 @@ def test_a_name_in_two_tables_is_two_runs_and_a_file_given_twice_is_one(tmp_path
         own = [{"run": f"n{n}", **row} for n in (4, 8, 16) for row in logs.rows(n, seed)]
         write_csv(tmp_path / f"seed{seed}.csv", own)
     (tmp_path / "latest.csv").symlink_to("seed1.csv")
-    _, records = logs.imported(tmp_path, "from=[seed0.csv,seed1.csv,./seed0.csv,latest.csv]")
+    _, records = logs.imported(
+        tmp_path, "import.files=[seed0.csv,seed1.csv,./seed0.csv,latest.csv]"
+    )
     assert logs.steps_of(records) == ALL
 
 
@@ -64,7 +66,7 @@ def test_of_several_states_of_a_trainer_the_one_with_the_most_steps_is_read(
     table = logs.write_runs_table(
         tmp_path / "runs.csv", {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
     )
-    _, records = logs.imported(tmp_path, "from=logs", f"import.runs={table}")
+    _, records = logs.imported(tmp_path, "import.files=logs", f"import.runs={table}")
     assert logs.steps_of(records) == ALL
 
 
@@ -88,7 +90,7 @@ def test_files_of_one_run_that_are_given_one_by_one_are_one_run(tmp_path: Path, 
     ]
     assert len(files) == 2 * len(logs.RUNS)
     _, records = logs.imported(
-        tmp_path, f"from=[{','.join(sorted(files))}]", f"import.runs={table}"
+        tmp_path, f"import.files=[{','.join(sorted(files))}]", f"import.runs={table}"
     )
     assert logs.steps_of(records) == ALL
 
@@ -110,7 +112,7 @@ def test_rows_of_a_later_start_replace_those_of_an_earlier_one(tmp_path: Path, c
         logs.write_lines(
             tmp_path / "logs" / f"n{n}_s{seed}.jsonl", [*logs.rows(n, seed, first), *again]
         )
-    printed, records = logs.imported(tmp_path, "from=logs")
+    printed, records = logs.imported(tmp_path, "import.files=logs")
     assert logs.steps_of(records) == dict.fromkeys(logs.RUNS, counted)
     rewards = by_step(records, 8)
     assert all((rewards[step] == 0.15) == (step in second) for step in counted)
@@ -133,7 +135,7 @@ def test_a_start_in_the_same_run_of_a_tracker_replaces_the_one_before(
         for run in client.search_runs([client.get_experiment_by_name("ours").experiment_id]):
             for step in range(0, 41, 10):
                 client.log_metric(run.info.run_id, "eval/reward", 0.15, 5000 + step, step)
-        arguments = ["from=logs.db"]
+        arguments = ["import.files=logs.db"]
     else:
         for n, seed in logs.RUNS:
             first = [(row["step"], row["eval_reward"]) for row in logs.rows(n, seed)]
@@ -144,7 +146,7 @@ def test_a_start_in_the_same_run_of_a_tracker_replaces_the_one_before(
         table = logs.write_runs_table(
             tmp_path / "runs.csv", {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
         )
-        arguments = ["from=logs", f"import.runs={table}"]
+        arguments = ["import.files=logs", f"import.runs={table}"]
     printed, records = logs.imported(tmp_path, *arguments)
     assert logs.steps_of(records) == {key: [*range(0, 41, 10)] for key in logs.RUNS}
     assert "went back to an earlier step" in printed
@@ -156,7 +158,7 @@ def test_rows_that_are_out_of_order_replace_nothing(tmp_path: Path) -> None:
     for n, seed in logs.RUNS:
         order = orders[seed] if n < 16 else [*range(60, 101, 10), *range(0, 60, 10)]
         logs.write_lines(tmp_path / "logs" / f"n{n}_s{seed}.jsonl", logs.rows(n, seed, order))
-    printed, records = logs.imported(tmp_path, "from=logs")
+    printed, records = logs.imported(tmp_path, "import.files=logs")
     assert logs.steps_of(records) == ALL
     assert "went back" not in printed
 
@@ -171,7 +173,7 @@ def test_a_row_that_is_there_twice_counts_once(
     own = [row for key in runs for steps in (logs.STEPS, twice) for row in logs.rows(*key, steps)]
     dropped = () if seeds else ("seed",)
     write_csv(tmp_path / "a.csv", [{k: row[k] for k in row if k not in dropped} for row in own])
-    printed, records = logs.imported(tmp_path, "from=a.csv")
+    printed, records = logs.imported(tmp_path, "import.files=a.csv")
     assert logs.steps_of(records) == {key: list(logs.STEPS) for key in runs}
     logs.require_rewards(records)
     assert f"{len(runs) * len(twice)} evaluations repeated at one step" in printed
@@ -183,7 +185,9 @@ def test_runs_of_an_import_that_grew_are_moved_to_the_trash(tmp_path: Path) -> N
     for last in (81, 101, 101):
         own = [row for key in logs.RUNS for row in logs.rows(*key, range(0, last, 10))]
         write_csv(tmp_path / "a.csv", own)
-        replaced.append("it was the import of plan" in logs.imported(tmp_path, "from=a.csv")[0])
+        replaced.append(
+            "it was the import of plan" in logs.imported(tmp_path, "import.files=a.csv")[0]
+        )
     assert replaced == [False, True, False], "the same file again adds nothing"
     assert len([*tmp_path.glob("sweeps/runs/*")]) == 2 * len(logs.RUNS)
     listed = isosweep("mode=clean", cwd=tmp_path).stdout
@@ -201,7 +205,7 @@ def test_rows_that_go_back_are_refused_where_nothing_tells_runs_apart(tmp_path: 
         for row in logs.rows(n, seed, steps)
     ]
     write_csv(tmp_path / "a.csv", own)
-    said = refused("mode=import", "from=a.csv", cwd=tmp_path)
+    said = refused("mode=import", "import.files=a.csv", cwd=tmp_path)
     assert "no column tells runs or seeds apart, and rows go back" in said
 
 
@@ -223,7 +227,7 @@ def test_tokens_of_steps_that_a_resumed_run_repeats_are_summed_once(tmp_path: Pa
     )
     printed, records = logs.imported(
         tmp_path,
-        "from=logs",
+        "import.files=logs",
         f"import.runs={table}",
         "budget_unit=tokens",
         "import.columns={compute:perf/total_num_tokens}",
@@ -238,7 +242,7 @@ def test_two_rows_of_a_run_that_differ_are_refused(tmp_path: Path) -> None:
     logs.write_trainer_states(tmp_path / "logs")
     names = {(n, seed): f"n{n}_s{seed}" for n, seed in logs.RUNS}
     table = logs.write_runs_table(tmp_path / "runs.csv", names | {(8, 5): "n4_s0"})
-    said = refused("mode=import", "from=logs", f"import.runs={table}", cwd=tmp_path)
+    said = refused("mode=import", "import.files=logs", f"import.runs={table}", cwd=tmp_path)
     assert "has two rows of run n4_s0, which differ" in said
 
 
@@ -264,7 +268,7 @@ def test_names_of_runs_are_text(tmp_path: Path, ending: str) -> None:
             logs.write_lines(path, frame.to_dict("records"))
         case _:
             frame.to_parquet(path)
-    _, records = logs.imported(tmp_path, f"from={path}")
+    _, records = logs.imported(tmp_path, f"import.files={path}")
     assert logs.steps_of(records) == ALL
     again = library.from_frame(frame, tmp_path / "frame", sweeps_dir=str(tmp_path / "s"))
     assert logs.steps_of(again.records) == ALL
@@ -274,4 +278,4 @@ def test_a_row_without_a_run_is_refused(tmp_path: Path) -> None:
     own = [{"run": f"{n}-{seed}", **row} for n, seed in logs.RUNS for row in logs.rows(n, seed)]
     own[3]["run"] = ""
     write_csv(tmp_path / "a.csv", own)
-    assert "row 4 has no run" in refused("mode=import", "from=a.csv", cwd=tmp_path)
+    assert "row 4 has no run" in refused("mode=import", "import.files=a.csv", cwd=tmp_path)

@@ -41,10 +41,10 @@ def write(root: Path, kind: str) -> Path:
 
 def arguments(tmp_path: Path, kind: str) -> list[str]:
     if kind != "log":
-        return ["from=logs"]
+        return ["import.files=logs"]
     names = {(n, seed): f"n{n}_s{seed}.log" for n, seed in logs.RUNS}
     table = logs.write_runs_table(tmp_path / "runs.csv", names)
-    return ["from=logs", f"import.runs={table}"]
+    return ["import.files=logs", f"import.runs={table}"]
 
 
 @pytest.mark.parametrize(("kind", "torn"), [(kind, torn) for kind in TORN for torn in TORN[kind]])
@@ -84,8 +84,8 @@ def test_a_broken_line_inside_is_refused_with_its_number(
     path = write(tmp_path / "logs", kind)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:3], line, *lines[3:]]))
-    said = refused("mode=import", "from=logs", cwd=tmp_path)
-    assert f"from=logs/n8_s1.{kind}: line 4 " in said
+    said = refused("mode=import", "import.files=logs", cwd=tmp_path)
+    assert f"import.files=logs/n8_s1.{kind}: line 4 " in said
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
@@ -101,10 +101,10 @@ def test_a_log_in_another_encoding_is_refused_with_its_line(
         lines = text.splitlines(keepends=True)
         text = "".join([*lines[:2], '{"note": "mod\u00e8le"}\n', *lines[2:]])
     path.write_bytes(text.encode(encoding))
-    said = refused("mode=import", "from=logs", cwd=tmp_path)
+    said = refused("mode=import", "import.files=logs", cwd=tmp_path)
     line = 3 if kind == "jsonl" else 1
     what = "is UTF-16" if encoding == "utf-16" else f"line {line} is not UTF-8"
-    assert f"from=logs/n8_s1.{kind}: {what}" in said
+    assert f"import.files=logs/n8_s1.{kind}: {what}" in said
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_log_in_another_encoding_is_refused_with_its_line(
 def test_another_separator_is_named(tmp_path: Path, kind: str, other: str, name: str) -> None:
     path = write(tmp_path / "logs", kind)
     path.write_text(path.read_text().replace({"csv": ",", "tsv": "\t"}[kind], other))
-    said = refused("mode=import", f"from={path}", cwd=tmp_path)
+    said = refused("mode=import", f"import.files={path}", cwd=tmp_path)
     assert f"its header is separated by {name}, and values are read between " in said
     assert f"sep='{other}'" in said
 
@@ -164,7 +164,7 @@ def test_a_command_that_ends_in_a_line_has_trained_its_run(
         "grid.num_generations=[4]",
         "grid.problems_per_batch=[4]",
         "grid.seeds=[0]",
-        "name=x",
+        "sweep=x",
         "analysis.formats=[]",
         "tracking=none",
         cwd=tmp_path,

@@ -144,7 +144,7 @@ def test_ten_kills_and_an_extension_change_no_record(tmp_path: Path) -> None:
     killed.mkdir()
     isosweep("budget=[5e9,1e10]", *TINY, *_STATEFUL, cwd=straight)
     (whole,) = runs_of(straight)
-    smaller = ("budget=5e9", *TINY, *_STATEFUL, "name=s")
+    smaller = ("budget=5e9", *TINY, *_STATEFUL, "sweep=s")
     saving = ("checkpoint.share=1", "checkpoint.min_interval_s=0")
 
     def trained() -> int:

@@ -72,7 +72,7 @@ def test_the_page_is_a_sweep_of_ones_own(tmp_path: Path) -> None:
     assert {spec["recipe"]["learning_rate"] for spec in specs} == {2e-4}
     assert {spec["task"]["custom"]["parameters"]["partial"] for spec in specs} == {True, False}
     # A sweep keeps its settings: nothing of the directory is named again.
-    kept = isosweep("mode=status", f"sweep_dir={answer.parents[2]}", cwd=tmp_path)
+    kept = isosweep("mode=status", f"sweep={answer.parents[2]}", cwd=tmp_path)
     assert "4 done" in kept.stdout
 
 
@@ -93,7 +93,7 @@ def test_a_command_that_is_killed_and_extended_leaves_the_same_records(tmp_path:
     straight.mkdir()
     broken.mkdir()
     isosweep(*COMMAND, "budget=[320,640]", cwd=straight)
-    driver = start(broken, *COMMAND, "budget=320", "name=s")
+    driver = start(broken, *COMMAND, "budget=320", "sweep=s")
     wait_for(lambda: any(len(run.records) > 2 for run in runs_of(broken)))
     driver.kill()
     driver.wait(timeout=60)

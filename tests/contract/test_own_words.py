@@ -14,8 +14,8 @@ import pytest
 from tests.conftest import SMALL
 from tests.contract.surface import isosweep
 
-_SWEEP = ("budget=6.4e9", *SMALL, "grid.num_generations=[4]", "tracking=none", "name=s")
-_RESUME = ("mode=resume", "name=s", "tracking=none")
+_SWEEP = ("budget=6.4e9", *SMALL, "grid.num_generations=[4]", "tracking=none", "sweep=s")
+_RESUME = ("mode=resume", "sweep=s", "tracking=none")
 
 
 # The group "users" of every system: root may give it a directory, others have one of their own.
@@ -94,7 +94,7 @@ def test_nothing_that_another_user_wrote_is_executed(lab: Path, tmp_path: Path) 
     assert done.returncode == 2
     assert f"launcher.on_finish=id -un >>{tmp_path}/ran: would be executed" in said
     assert f"{config} belongs to nobody" in said
-    isosweep("mode=status", "name=s", cwd=lab)
+    isosweep("mode=status", "sweep=s", cwd=lab)
     assert not (tmp_path / "ran").exists()
     isosweep(*_RESUME, "trust=true", cwd=lab)
     assert (tmp_path / "ran").read_text() == "root\n"

@@ -32,8 +32,8 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     isosweep("mode=plan", "sweeps_dir=~/sweeps", cwd=tmp_path)
     assert list((tmp_path / "home" / "sweeps").glob("*/plan.json"))
-    said = refused("mode=compare", "from=[~/one,~/two (2)]", cwd=tmp_path)
-    assert f"from={tmp_path}/home/one: holds no plan.json" in said
+    said = refused("mode=compare", "sweep=[~/one,~/two (2)]", cwd=tmp_path)
+    assert f"sweep={tmp_path}/home/one: holds no plan.json" in said
     with pytest.raises(
         package.IsosweepError, match=f"model.path={tmp_path}/home/mine: must contain"
     ):
@@ -45,10 +45,10 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
     [
         "model=local model.path={}",
         "task=math_file task.math.path={}",
-        "mode=status sweep_dir={}",
-        "mode=recommend from={}",
-        "mode=import from={} import.columns={{n:8}}",
-        "mode=import from=. import.runs={}",
+        "mode=status sweep={}",
+        "mode=recommend sweep={}",
+        "mode=import import.files={} import.columns={{n:8}}",
+        "mode=import import.files=. import.runs={}",
         "task=custom task.custom.function=lab:f task.custom.directory={}",
         "evaluation.sets={{hard:{{task:{{kind:math,math:{{path:{}}}}}}}}}",
         "search=frontier search.storage={}",
@@ -84,5 +84,5 @@ def test_options_may_stand_between_overrides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["1e3", "20261128", "true", "3.10"])
 def test_a_sweep_may_be_called_as_a_number_is_written(name: str, tmp_path: Path) -> None:
-    isosweep("mode=plan", f"name={name}", cwd=tmp_path)
+    isosweep("mode=plan", f"sweep={name}", cwd=tmp_path)
     assert (tmp_path / "sweeps" / name / "plan.json").is_file()

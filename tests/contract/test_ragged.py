@@ -104,7 +104,7 @@ def test_nothing_is_read_between_records_more_than_half_a_decade_apart(tmp_path:
     assert answer["verdict"] != "constant"
     if (settled := answer["settles_at"]) is not None:
         assert not 1.01e5 < settled["median"] < 0.99e7
-    inside = refused("mode=recommend", "from=imported", "budget=1e6", cwd=tmp_path)
+    inside = refused("mode=recommend", "sweep=imported", "budget=1e6", cwd=tmp_path)
     assert "budget=1e+06" in inside
     assert "between 1e5 and 1e7" in inside
 

@@ -38,8 +38,8 @@ def rows(seeds: int) -> Iterator[dict[str, object]]:
 def analysed(cwd: Path, seeds: int) -> Path:
     """A directory with the analysed sweep `imported`, which is made of the rows."""
     table = write_csv(cwd / "rows.csv", rows(seeds))
-    isosweep("mode=import", f"from={table}", "name=imported", BUDGETS, cwd=cwd)
-    isosweep("mode=analyse", "sweep_dir=imported", "analysis.formats=[]", cwd=cwd)
+    isosweep("mode=import", f"import.files={table}", "sweep=imported", BUDGETS, cwd=cwd)
+    isosweep("mode=analyse", "sweep=imported", "analysis.formats=[]", cwd=cwd)
     return cwd
 
 
@@ -50,7 +50,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recommended(cwd: Path, *overrides: str) -> list[dict[str, Any]]:
     """What mode=recommend says as JSON."""
-    given = ("mode=recommend", "from=[imported]", "format=json", *overrides)
+    given = ("mode=recommend", "sweep=[imported]", "format=json", *overrides)
     (variant,) = json.loads(isosweep(*given, cwd=cwd).stdout)["variants"]
     recommendations: list[dict[str, Any]] = variant["recommendations"]
     return recommendations
@@ -85,7 +85,7 @@ def test_between_two_budgets_all_it_says_is_of_the_same_n(three: Path) -> None:
     assert split["num_generations"] != 4
     assert 4 not in split["alternatives"]
     assert split["best_n"]["low"] >= 8
-    text = isosweep("mode=recommend", "from=[imported]", "budget=2.4e4", cwd=three).stdout
+    text = isosweep("mode=recommend", "sweep=[imported]", "budget=2.4e4", cwd=three).stdout
     assert "not read at 2.83e4 and 2e4: n = 4" in text
 
 
@@ -96,12 +96,12 @@ def test_who_may_only_read_a_sweep_gets_its_answer(three: Path) -> None:
         sweep = shutil.copytree(three / "sweeps", lab / "sweeps") / "imported"
         for path in (lab, *lab.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        kept = in_process(("mode=recommend", f"from=[{sweep}]"), three).stdout
+        kept = in_process(("mode=recommend", f"sweep=[{sweep}]"), three).stdout
         (sweep / "analysis" / "recommendation.json").unlink()
         commands = (
-            ("mode=recommend", f"from=[{sweep}]"),
-            ("mode=recommend", f"from=[{sweep}]", "format=json"),
-            ("mode=analyse", f"sweep_dir={sweep}"),
+            ("mode=recommend", f"sweep=[{sweep}]"),
+            ("mode=recommend", f"sweep=[{sweep}]", "format=json"),
+            ("mode=analyse", f"sweep={sweep}"),
         )
         text, document, refused = (as_another_user(command, lab) for command in commands)
         assert text[:2] == [0, kept.partition("recommendation: ")[0]]

@@ -70,7 +70,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for k in range(8)
     ]
     table = write_csv(cwd / "s.csv", rows)
-    isosweep("mode=import", f"from={table}", "name=s", cwd=cwd)
+    isosweep("mode=import", f"import.files={table}", "sweep=s", cwd=cwd)
     return cwd
 
 
@@ -143,8 +143,8 @@ def test_commands_read_a_sweep_with_such_lines_and_say_which(
     bad = [_changed(line, field, value) for field, value in _CASES]
     with file.open("a") as records:
         records.writelines(f"{each}\n" for each in bad)
-    isosweep("mode=status", "name=s", cwd=tmp_path)
-    isosweep("mode=analyse", "name=s", "analysis.formats=[]", cwd=tmp_path)
+    isosweep("mode=status", "sweep=s", cwd=tmp_path)
+    isosweep("mode=analyse", "sweep=s", "analysis.formats=[]", cwd=tmp_path)
     answer = json.loads((tmp_path / "sweeps" / "s" / "analysis" / "answer.json").read_text())
     assert sum(str(file) in problem for problem in answer["problems"]) == len(bad)
     assert len(_read(tmp_path)[0]) == len(_read(imported)[0])

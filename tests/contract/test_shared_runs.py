@@ -65,7 +65,7 @@ def test_a_larger_budget_extends_a_run_and_a_third_sweep_trains_nothing(
         assert before.items() <= run.records.items()
         assert run.trained == list(range(1, run.state["step"] + 1))
         assert run.attempts == 2
-    isosweep(*TWO_RUNS, "name=third", cwd=tmp_path)
+    isosweep(*TWO_RUNS, "sweep=third", cwd=tmp_path)
     assert [run.attempts for run in runs] == [2, 2]
 
 
@@ -81,7 +81,7 @@ def test_a_later_job_of_a_multirun_extends_the_runs_of_an_earlier_one(
 
 @pytest.mark.slow
 def test_two_sweeps_at_once_share_their_runs(straight: Path, tmp_path: Path) -> None:
-    drivers = [start(tmp_path, *TWO_RUNS, f"name={name}", name=name) for name in ("one", "other")]
+    drivers = [start(tmp_path, *TWO_RUNS, f"sweep={name}", name=name) for name in ("one", "other")]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0], drivers[1].written
     assert records_of(tmp_path) == records_of(straight)
     for run in runs_of(tmp_path):

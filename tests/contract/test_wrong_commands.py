@@ -171,7 +171,7 @@ WRONG = [
         "trainer.checkpoints=last",
         "says by {step} which step",
     ),
-    ("mode=import", "from=null", "which logs are read"),
+    ("mode=import", "import.files=null", "which logs are read"),
     (
         "mode=difficulty difficulty.samples_per_problem=0",
         "difficulty.samples_per_problem=0",
