@@ -103,7 +103,7 @@ studies: setup  ## Analyse the records of docs/studies.md anew, in sweeps/studie
 	mkdir -p sweeps/studies
 	for records in docs/studies/*.tar.xz; do $(BIN)/python -m tarfile -e $$records sweeps/studies || exit; done
 	for sweep in few_problems smollm2_few smollm2_many; do \
-	  $(BIN)/python -m isosweep mode=analyse sweep_dir=sweeps/studies/$$sweep || exit; done
+	  $(BIN)/python -m isosweep mode=analyse sweep=sweeps/studies/$$sweep || exit; done
 	$(BIN)/python docs/studies/playbook_points.py --figure docs/playbook_points.png
 
 bench-gpu: setup  ## Compare memory and time of real GRPO steps with what is predicted.

@@ -452,7 +452,7 @@ class SingleRuns:
     """Let `mode=next` value further runs one by one."""
 
     sweep: str
-    """The setting `from`, as it is typed."""
+    """The setting `sweep`, as it is typed."""
     kind: Literal["single runs"] = "single runs"
     """single runs."""
 

@@ -71,7 +71,7 @@ _DONE = 0.98
 class Advice:
     """What a plan says of making its answer surer. `lacks`: what any verdict takes that it has not;
     `further`: settings of the grid with an n added; `problems`: the setting of so many held-out
-    ones, None where the task has not as many; `sweep`: the setting `from` of mode=next."""
+    ones, None where the task has not as many; `sweep`: the setting of mode=next, as it is typed."""
 
     lacks: tuple[Lack, ...] = ()
     further: Callable[[int], dict[str, list[int]]] | None = None

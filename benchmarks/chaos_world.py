@@ -70,7 +70,7 @@ class World:
 
     def command(self, sweep: str, mode: str, *overrides: str) -> list[str]:
         """The command line for one of the sweeps."""
-        words = [f"mode={mode}", f"sweep_dir={self.directory / 'sweeps' / sweep}", *overrides]
+        words = [f"mode={mode}", f"sweep={self.directory / 'sweeps' / sweep}", *overrides]
         if mode == "run":
             words += [*self.sweeps[sweep], *SETTINGS, *self.launcher]
         return [sys.executable, "-m", "isosweep", *words]

@@ -123,7 +123,7 @@ def sbatch_text(
     directory = directory.absolute()
     if not str(directory).isprintable():
         rule = "has a control character in it, which ends a line of the job's script"
-        raise SettingError("sweep_dir", str(directory), rule, "a directory of another name")
+        raise SettingError("sweep", str(directory), rule, "a directory of another name")
     slurm = config.launcher.slurm
     executed = ("setup", "python", "additional")
     require_own({f"launcher.slurm.{each}": getattr(slurm, each) for each in executed})

@@ -96,7 +96,7 @@ def test_the_page_of_settings_says_type_default_and_meaning_of_each() -> None:
     # As `python -m isosweep` composes it, and with a language model.
     assert said["grid.seeds"].startswith("`[0,1,2]`")
     assert said["task.kind"] == "`sort`; language model: `math`"
-    typed = {"from", "import.columns", "task.custom.directory", "launcher.slurm.partition"}
+    typed = {"sweep", "import.columns", "task.custom.directory", "launcher.slurm.partition"}
     assert typed | {"task.code.dataset"} <= said.keys()
 
 

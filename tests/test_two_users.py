@@ -121,7 +121,7 @@ def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.soc
     catch_up(again, console)
     assert f"tracking.uri={uri}: would be executed or used in your name" in printed(console)
     with pytest.raises(SettingError, match=r"tracking\.uri=.*in your name.*trust=true"):
-        show_dashboard(make_config("mode=dashboard", f"sweep_dir={sweep.paths.root}"), console)
+        show_dashboard(make_config("mode=dashboard", f"sweep={sweep.paths.root}"), console)
     assert not was_called(listener)
 
 

@@ -63,7 +63,7 @@ def _part(name: str, sweep: Path) -> tuple[float, float, float]:
 
 def status(root: Path) -> str:
     """Print how the sweep stands."""
-    sys.argv = ["isosweep", "mode=status", f"sweep_dir={root}"]
+    sys.argv = ["isosweep", "mode=status", f"sweep={root}"]
     with suppress(SystemExit):
         runpy.run_module("isosweep", run_name="__main__")
     return ""
@@ -149,7 +149,7 @@ def _stored(root: Path) -> tuple[Any, Any]:
     from isosweep.config.compose import config_of
     from isosweep.modes.directory import stored_sweep
 
-    sweep = stored_sweep(config_of([f"sweep_dir={root}"]))
+    sweep = stored_sweep(config_of([f"sweep={root}"]))
     return sweep.study(), sweep.paths
 
 

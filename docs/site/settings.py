@@ -25,7 +25,7 @@ _OWN = frozenset(
         *("task.math.data_sha256", "task.code.data_sha256"),
     }
 )
-_TYPED = {"from_sweep": "from", "importing": "import"}
+_TYPED = {"importing": "import"}
 _BOUNDS = {
     "exclusiveMinimum": ">",
     "gt": ">",

@@ -42,7 +42,7 @@ def renewed(root: Path) -> dict[str, bytes]:
     settings = known(settings, config_of([]))
     _write(root, {"config.json": settings, "plan.json": plan})
     sweep = read_sweep(root)
-    where = {name: settings.get(name) for name in ("sweeps_dir", "sweep_dir", "name")}
+    where = {name: settings.get(name) for name in ("sweeps_dir", "sweep")}
     heading = {"kind": sweep.kind, "imported": None}
     return _write(
         root,

@@ -81,19 +81,26 @@ _LONGEST = 100
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{_LONGEST - 1}}}")
 
 
-def _directory_name(value: str) -> str:
+def is_place(sweep: str) -> bool:
+    """Whether a sweep is named by its directory, and not by its name in `sweeps_dir`."""
+    return "/" in sweep or sweep.startswith((".", "~"))
+
+
+def _sweep(value: str) -> str:
+    if is_place(value):
+        return value
     if not _NAME.fullmatch(value):
         raise ValueError(
             f"must begin with a letter or digit and go on with these, `.`, `_` and `-`, "
             f"{_LONGEST} at most"
         )
     if is_beside_sweeps(value):
-        raise MistypedError("is the name of a file of isosweep's own", f"name=my-{value}")
+        raise MistypedError("is the name of a file of isosweep's own", f"sweep=my-{value}")
     return value
 
 
-# A sweep's name, which is that of its directory.
-DirectoryName = Annotated[str, AfterValidator(_directory_name)]
+# A sweep: its name, which is that of its directory in `sweeps_dir`, or another directory.
+SweepName = Annotated[str, AfterValidator(_sweep)]
 # A whole number; 8.0 is one.
 Whole = Annotated[int, BeforeValidator(_whole)]
 PositiveInt = Annotated[Whole, Gt(0)]
@@ -205,9 +212,9 @@ def replaced(settings: T, **values: Any) -> T:
 # Of a name at the top, where there are dozens.
 NO_SUCH = "no such setting; --help lists the groups, and --cfg job every setting"
 # What no command line has: it follows from others, or has another name there.
-_NOT_TYPED = ("given", "loss_sources", "from_sweep", "composed")
+_NOT_TYPED = ("given", "loss_sources", "composed")
 # What Python lets no field be called, by the field's name.
-_TYPED = {"importing": "import", "from_sweep": "from"}
+_TYPED = {"importing": "import"}
 
 
 def typed_name(field_name: str) -> str:

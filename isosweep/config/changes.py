@@ -9,7 +9,7 @@ from isosweep.config.axes import flattened
 
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (
-    *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "given", "loss_sources"),
+    *("sweep", "sweeps_dir", "runs", "mode", "given", "loss_sources"),
     *("confirm", "dry_run", "format", "trust", "model.directory", "model.converted"),
 )
 

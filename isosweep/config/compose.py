@@ -80,7 +80,7 @@ UNCOMPOSED = (HydraException, OmegaConfBaseException, YAMLError)
 def readable(override: str) -> str:
     """The override as Hydra takes it: in quotes what its grammar has no place for, such as the
     signs of a path (~/sweeps, /scratch/run#1), and a group's choice or a sweep's name that is no
-    text (recipe=3, name=1e3).
+    text (recipe=3, sweep=1e3).
 
     Commas separate values, as ever.
     """
@@ -94,7 +94,7 @@ def readable(override: str) -> str:
     if not equals or any(re.match(r"[\[({'\"]|\w+\(", part) for part in parts):
         return override
     texts: Any = (str, list, dict) if _is_group(name) else object
-    if name == "name":
+    if name == "sweep":
         texts = str | None
 
     def taken(part: str) -> bool:
@@ -165,7 +165,7 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
         plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         raise SettingError(str(error.full_key), "???", "has to be given") from None
-    plain["from_sweep"], plain["importing"] = plain.pop("from"), plain.pop("import")
+    plain["importing"] = plain.pop("import")
     plain["given"] = [each.key_or_group for each in _PARSER.parse_overrides(list(overrides))]
     read_model(plain["model"])
     combinations = _combinations(plain["grid"]["axes"])

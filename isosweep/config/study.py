@@ -362,6 +362,8 @@ QUANTITIES = (
 class ImportConfig(Settings, group="import"):
     """What a table of runs that were trained elsewhere has in its columns (docs/import.md)."""
 
+    files: Listed[str] | None = None
+    """What is read: files and directories of logs, or addresses of MLflow or W&B."""
     columns: dict[Literal[QUANTITIES], Column] | None = None  # type: ignore[valid-type]
     """Columns by quantity, such as {n: rollout.n, B: 64}: a column's name, or a number that all
     rows share; others are guessed from trainers' usual names. `completions` is n x B, in place of

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from isosweep.compute import BudgetUnit
-from isosweep.config.base import DirectoryName, Listed, PositiveInt, Settings, load, replaced
+from isosweep.config.base import Listed, PositiveInt, Settings, SweepName, load, replaced
 from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.launcher import LauncherConfig, TrainerConfig
@@ -45,7 +45,6 @@ def broken_rules(c: "SweepConfig") -> Refusals:
 
 # Settings of a command that some modes alone read, with what is typed in the others.
 _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
-    "from_sweep": (("import", "recommend", "next", "compare"), ""),
     "dry_run": (("launch",), "mode=launch dry_run=true, or mode=plan"),
     "runs": (("status", "cancel"), ""),
     "lines": (("status",), ""),
@@ -63,7 +62,7 @@ _DOCUMENTS = {
 
 
 def _command_line(c: "SweepConfig") -> Refusals:
-    """Settings that the mode would ignore; and the sweep's one directory."""
+    """Settings that the mode would ignore; and several sweeps where it takes one."""
     for setting, field in type(c).model_fields.items():
         modes, nearest = _OF_MODES.get(setting, ((c.mode,), ""))
         value = getattr(c, setting)
@@ -71,12 +70,11 @@ def _command_line(c: "SweepConfig") -> Refusals:
             continue
         if setting == "format" and c.mode in _DOCUMENTS:
             nearest = f"{nearest}, and {_DOCUMENTS[c.mode]}"
-        name = setting.removesuffix("_sweep")
         rule = f"is for mode={', '.join(modes)}; mode={c.mode} makes no use of it"
-        yield SettingError(name, typed(value), rule, nearest)
-    if c.name is not None and c.sweep_dir is not None:
-        rule = f"and sweep_dir={c.sweep_dir}: each says which directory the sweep has"
-        yield SettingError("name", c.name, rule)
+        yield SettingError(setting, typed(value), rule, nearest)
+    if c.sweep is not None and len(c.sweep) != 1 and c.mode != "compare":
+        rule = f"mode={c.mode} takes one sweep"
+        yield SettingError("sweep", typed(c.sweep), rule, "sweep=NAME")
 
 
 def _search(c: "SweepConfig") -> Refusals:
@@ -345,12 +343,10 @@ class SweepConfig(Settings):
     Says whether they fit, how long they take and what they cost; null: plan the budgets."""
     sweeps_dir: str = "sweeps"
     """Directory of all sweeps, of their shared runs (`runs/`) and of MLflow's database."""
-    name: DirectoryName | None = None
-    """Name of this sweep, and of its directory in `sweeps_dir`; null: `<model>-<task>-<hash of the
-    plan>`. For an existing sweep, the beginning of its name is enough."""
-    sweep_dir: str | None = None
-    """Directory of this sweep, anywhere; null: that of `name`. For an existing sweep, the beginning
-    of its name in `sweeps_dir` is enough."""
+    sweep: Listed[SweepName] | None = None
+    """The sweep: its name in `sweeps_dir`, or its directory (with a /); a list for `mode=compare`.
+    Of an existing sweep, the beginning of its name is enough. null: a new one is called
+    `<model>-<task>-<hash of the plan>`, of existing ones it is the newest."""
     confirm: bool = False
     """Launch without the question that `launcher.confirm_above` asks; with `mode=clean`, move
     what it lists to `trash/`."""
@@ -397,10 +393,6 @@ class SweepConfig(Settings):
     in silence."""
     loss_sources: dict[str, str] = Field(default_factory=dict)
     """Sha256 of the modules of the losses of your own that the sweep names, by import path."""
-    from_sweep: Listed[str] | None = None
-    """`from` on the command line: sweeps, by directory or by name in `sweeps_dir`. `mode=recommend`
-    and `mode=next` take one, `mode=compare` two or more. `mode=import` takes files and directories
-    of logs."""
     runs: Listed[str] = Field(default_factory=list)
     """Which runs `mode=status` and `mode=cancel` are about; empty: all. Give run ids or parts of
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add

@@ -40,7 +40,7 @@ def from_frame(
     quantities = {name: given.pop(name) for name in QUANTITIES if name in given}
     mapped = {"import.columns": quantities, **{f"import.{n}": v for n, v in given.items()}}
     own = None if sweep_dir is None else str(Path(sweep_dir).expanduser().absolute())
-    where = {} if own is None else {"sweep_dir": own, "sweeps_dir": own}
+    where = {} if own is None else {"sweep": own, "sweeps_dir": own}
     config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])
     shaped = with_metric_columns(frame, config.importing)
     stored, imported, _ = store_frame(config, shaped, ["frame"])

@@ -21,7 +21,7 @@ from isosweep.door.frames import (
     with_axes,
 )
 from isosweep.errors import SettingError
-from isosweep.modes.directory import StoredSweep, named_root, read_sweep, sweep_roots
+from isosweep.modes.directory import StoredSweep, find_root, read_sweep, sweep_roots
 from isosweep.plan.cells import Cell, Plan, PlannedRun, variant_label
 from isosweep.words import answer as words
 from isosweep.words import verdict
@@ -52,7 +52,7 @@ def open(sweep: str | Path, sweeps_dir: str | Path = "sweeps") -> "Sweep":  # no
     <Sweep few_problems: 153 runs, 3 budgets up to 3.24e11 FLOPs, 3 variants>
     """
     given, among = (str(Path(path).expanduser()) for path in (sweep, sweeps_dir))
-    stored = read_sweep(named_root("sweep_dir", given, among))
+    stored = read_sweep(find_root(given, among))
     return Sweep(stored=stored, analysis=stored.config.analysis, part=stored.plan)
 
 

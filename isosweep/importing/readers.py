@@ -99,7 +99,9 @@ def _trainer_state(
             if len(broken) == len(paths):
                 said = f"{type(error).__name__}: {error}"
                 rule = f"is no state of a trainer that was written whole ({said})"
-                raise SettingError("from", path, rule, "the directory without that file") from None
+                raise SettingError(
+                    "import.files", path, rule, "the directory without that file"
+                ) from None
     if broken:
         notes.append(Note(kind="unreadable", count=len(broken), example=broken[0]))
     return pandas.json_normalize(max(states, key=lambda state: state[:2])[2])
@@ -225,7 +227,7 @@ def read_sources(
         else:
             pieces.append((reader, source, run, frame))
     if not pieces:
-        raise SettingError("from", ", ".join(sources), "has no rows")
+        raise SettingError("import.files", ", ".join(sources), "has no rows")
     frames = []
     for reader, source, run, frame in pieces:
         alike = [name for _, _, name, _ in pieces if name == run]
@@ -261,7 +263,9 @@ def _read(
         # Whatever a library makes of a file that is none of its own.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         rule = f"cannot be read as {reader.name} ({said})"
-        raise SettingError("from", paths[0], rule, "import.reader=NAME of another kind") from None
+        raise SettingError(
+            "import.files", paths[0], rule, "import.reader=NAME of another kind"
+        ) from None
 
 
 def _reader_of(
@@ -277,7 +281,7 @@ def _reader_of(
     if "://" in source:
         return READERS[0], {source: [source]}
     if not path.exists():
-        raise SettingError("from", source, "is no file or directory, and no address")
+        raise SettingError("import.files", source, "is no file or directory, and no address")
     reader = next((each for each in tried if each.fits(source)), None)
     if reader is None and path.is_file() and config.reader is not None:
         reader = tried[0]
@@ -290,7 +294,9 @@ def _reader_of(
         has = sorted(_below(str(each), path) for each in path.rglob("*") if each.is_file())
         rule = f"is read by none of {', '.join(reader.name for reader in tried)}"
         rule += f"; it has {first_names(has, _NAMED)}" if has else ""
-        raise SettingError("from", source, rule, "a CSV file with a row for each evaluation")
+        raise SettingError(
+            "import.files", source, rule, "a CSV file with a row for each evaluation"
+        )
     (name, paths), *others = by_reader.items()
     if others:
         listed = "; ".join(

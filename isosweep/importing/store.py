@@ -33,7 +33,7 @@ def store_sweep(
     existing = read_json(paths.plan)
     if existing is not None and existing.get("kind") != "imported":
         rule = f"holds plan {existing.get('plan_id')}, whose runs are isosweep's own"
-        raise SettingError("sweep_dir", paths.root, rule, "name=NAME of another")
+        raise SettingError("sweep", paths.root, rule, "sweep=NAME of another")
     paths.runs.mkdir(parents=True, exist_ok=True)
     paths.root.mkdir(parents=True, exist_ok=True)
     for run in runs:

@@ -93,7 +93,7 @@ def foreign_database(source: str, tables: Iterable[str]) -> SettingError:
     names = sorted(name for name in tables if not name.startswith("sqlite_"))
     rule = f"is no store of MLflow's: its tables are {', '.join(names[:_LISTED]) or 'none'}"
     nearest = "a store of MLflow's, or a CSV file with a row for each evaluation"
-    return SettingError("from", without_password(source), rule, nearest)
+    return SettingError("import.files", without_password(source), rule, nearest)
 
 
 @contextmanager
@@ -116,7 +116,9 @@ def copied(source: str) -> Iterator[Path]:
                 yield Path(directory, path.name)
                 return
         rule = "changes while it is read"
-        raise SettingError("from", source, rule, "the http address of its server, or a copy of it")
+        raise SettingError(
+            "import.files", source, rule, "the http address of its server, or a copy of it"
+        )
 
 
 def _states(files: Iterable[Path]) -> list[tuple[int, int] | None]:
@@ -179,7 +181,7 @@ def _opened(source: str, notes: list[Note]) -> Iterator[Experiments]:
     elif Path(path).is_dir():
         yield _experiments_in_files(Path(path), notes)
     elif not Path(path).is_file():
-        raise SettingError("from", source, "is no file or directory")
+        raise SettingError("import.files", source, "is no file or directory")
     elif not (tables := table_names(path)) >= _TABLES:
         raise foreign_database(path, tables)
     else:

@@ -38,14 +38,16 @@ def text_lines(path: str) -> list[str]:
     if path.lower().endswith(".gz"):
         data = gzip.decompress(data)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise SettingError("from", path, "is UTF-16, and logs are read as UTF-8", _AS_UTF8)
+        raise SettingError("import.files", path, "is UTF-16, and logs are read as UTF-8", _AS_UTF8)
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         number = data.count(b"\n", 0, error.start) + 1
         if b"\n" in data[error.start :]:
-            raise SettingError("from", path, f"line {number} is not UTF-8", _AS_UTF8) from None
+            raise SettingError(
+                "import.files", path, f"line {number} is not UTF-8", _AS_UTF8
+            ) from None
         text = data.decode(errors="replace")
     return list(io.StringIO(text, newline=""))
 
@@ -88,7 +90,7 @@ def read_separated(
         if len(row) != len(header):
             counts = f"{len(row)} and {len(header)}"
             rule = f"line {first + 1} and the header differ in their number of fields ({counts})"
-            raise SettingError("from", path, rule, "the file without that line")
+            raise SettingError("import.files", path, rule, "the file without that line")
         width = len(row[-1].strip())
         shortest = min(shortest or width, width)
         for k, column in texts.items():
@@ -107,7 +109,7 @@ def _require_separator(separator: str, path: str, header: str) -> None:
             rule = f"its header is separated by {found}, and values are read between {wanted}"
             python = f"pandas.read_csv(FILE, sep={other!r})"
             nearest = f"the same table with {wanted}, or isosweep.from_frame({python}, ...)"
-            raise SettingError("from", path, rule, nearest)
+            raise SettingError("import.files", path, rule, nearest)
 
 
 def _numbered(reader: Any, before: int) -> Iterator[tuple[list[str], int]]:
@@ -177,7 +179,7 @@ def _rows_of_lines(path: str, lines: list[str], notes: list[Note]) -> Iterator[d
                 notes.append(Note(kind="torn", count=1, example=path))
                 return
             rule = f"line {number + 1} cannot be read as JSON: {error}"
-            raise SettingError("from", path, rule, "the file without that line") from None
+            raise SettingError("import.files", path, rule, "the file without that line") from None
 
 
 def _listed_rows(path: str, text: str) -> list[dict[str, Any]]:
@@ -186,7 +188,9 @@ def _listed_rows(path: str, text: str) -> list[dict[str, Any]]:
         return [_checked(row) for row in json.loads(text)]
     except ValueError as error:
         rule = f"cannot be read as JSON: {error}"
-        raise SettingError("from", path, rule, "a file with an object on each line") from None
+        raise SettingError(
+            "import.files", path, rule, "a file with an object on each line"
+        ) from None
 
 
 def _checked(row: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def analyse_stored(config: SweepConfig, console: Console) -> int:
     if not os.access(place, os.W_OK):
         rule = f"its analysis is written into {place}, which you may only read"
         nearest = f"isosweep.open({str(root)!r}) in Python, which analyses and writes nothing"
-        raise SettingError("sweep_dir", root, rule, nearest)
+        raise SettingError("sweep", root, rule, nearest)
     variants = analyse_sweep(sweep, told)
     catch_up(sweep, told)
     if config.format == "json":
@@ -70,7 +70,7 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> list[JsonObject]:
 
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     _say_beginning([sweep], console)
-    course, named = stored_course(sweep), typed("from", sweep.reference)
+    course, named = stored_course(sweep), typed("sweep", sweep.reference)
     entries: list[Entry] = []
     variants: list[JsonObject] = []
     for axes in plan.axes:
@@ -129,7 +129,7 @@ def settings_with(grid: GridConfig, n: int) -> dict[str, Any]:
 
 
 def compare_sweeps(config: SweepConfig, console: Console) -> int:
-    """Compare the sweeps of `from`; returns 0. Raises SettingError where they cannot be."""
+    """Compare the sweeps; returns 0. Raises SettingError where they cannot be."""
     from isosweep.analysis.load import load_view
     from isosweep.analysis.statistics.entries import Entry, sweep_labels
     from isosweep.analysis.statistics.findings import find
@@ -139,7 +139,7 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     once = len({sweep.paths.root.resolve() for sweep in sweeps}) == len(sweeps)
     if sum(len(sweep.plan.axes) for sweep in sweeps) < 2 or not once:
         rule = "a comparison needs two sweeps, each named once"
-        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
+        raise SettingError("sweep", config.sweep, rule, "sweep=[SWEEP,SWEEP]")
     _say_beginning(sweeps, told)
     loaded = [
         [load_view(sweep.paths, config.analysis, axes) for axes in sweep.plan.axes]
@@ -147,7 +147,7 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     ]
     if len(units := sorted({data.plan.budget_unit for own in loaded for data in own})) > 1:
         rule = f"the sweeps' budgets are in {' and '.join(units)}"
-        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
+        raise SettingError("sweep", config.sweep, rule, "analysis.compute_axis=flops")
     labels = sweep_labels(names, [own[0].config_document for own in loaded])
     entries = [
         Entry.of_variant(axes, data, find(data, config.analysis), sweep=label)

@@ -32,7 +32,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
 
     sweep = stored_sweep(config)
     tracking = asked_tracking(config, sweep.config)
-    analyse = f"mode=analyse {typed('sweep_dir', sweep.paths.root)}"
+    analyse = f"mode=analyse {typed('sweep', sweep.paths.root)}"
     if tracking.name != "mlflow":
         rule, remedy = "keeps no store that could be shown here", f"{analyse} tracking=mlflow"
         raise SettingError("tracking", tracking.name, rule, f"{remedy}, which makes it")

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from isosweep.config.base import close, replaced
+from isosweep.config.base import close, is_place, replaced
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.trust import read_checked, read_from, without_password, without_tokens
-from isosweep.errors import IsosweepError, RecordError, SettingError
+from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
 from isosweep.machine import garbage_collection_paused
 from isosweep.modes.terminal import printable, typed
@@ -52,8 +52,8 @@ class StoredSweep:
 
     @property
     def reference(self) -> str:
-        """What `from` and `sweep_dir` find it by in a command that names no `sweeps_dir`: its name,
-        or where it lies elsewhere its directory."""
+        """What `sweep` finds it by in a command that names no `sweeps_dir`: its name, or where it
+        lies elsewhere its directory."""
         usual = self.paths.root.parent == Path(_SWEEPS).absolute()
         return self.name if usual else str(self.paths.root)
 
@@ -76,8 +76,8 @@ class StoredSweep:
         """Raise SettingError where the runs were trained elsewhere, which `what` is not for."""
         if self.kind == "imported":
             rule = f"has runs that were trained elsewhere; {what} takes runs of isosweep's own"
-            nearest = f"mode=next {typed('from', self.reference)}, which proposes what to train"
-            raise SettingError("sweep_dir", self.paths.root, rule, nearest)
+            nearest = f"mode=next {typed('sweep', self.reference)}, which proposes what to train"
+            raise SettingError("sweep", self.paths.root, rule, nearest)
 
     def study(self) -> "Study":
         """What its settings imply: what a run of it takes.
@@ -93,40 +93,31 @@ class StoredSweep:
                 f"holds plan {self.plan.plan_id}, of which this version of isosweep would make "
                 f"{study.plan.plan_id}"
             )
-            raise SettingError("sweep_dir", self.paths.root, rule, "mode=run, without sweep_dir")
+            raise SettingError("sweep", self.paths.root, rule, "mode=run, without sweep")
         return study
 
 
 def stored_sweep(config: SweepConfig) -> StoredSweep:
-    """The sweep that `sweep_dir` names, or the one that this very config plans, or the newest.
+    """The sweep that `sweep` names, or the newest, of which standard error says which it is.
 
-    Which one the newest is, standard error says. Raises SettingError where there is none, where a
-    name fits several, and for settings that it does not have; RecordError where it is of another
-    format.
+    Raises SettingError where there is none, where a name fits several, and for settings that it
+    does not have; RecordError where it is of another format.
     """
-    return _as_typed(read_sweep(_root(config)), config)
-
-
-def one_sweep(config: SweepConfig, what: str) -> StoredSweep:
-    """The only one of `named_sweeps`. Raises SettingError for several, which `what` is not for."""
-    (_, sweep), *more = named_sweeps(config)
-    if more:
-        one = typed("from", sweep.reference)
-        raise SettingError("from", config.from_sweep, f"{what} one sweep", one)
-    return sweep
+    root = find_root(config.sweep[0], config.sweeps_dir) if config.sweep else _newest(config)
+    return _as_typed(read_sweep(root), config)
 
 
 def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
-    """The sweeps of `from`, or the one of `sweep_dir`, each with the name to show it by."""
-    if config.from_sweep is None:
+    """All that `sweep` names, or the newest, each with the name to show it by."""
+    if config.sweep is None:
         sweep = stored_sweep(config)
         return [(sweep.name, sweep)]
-    roots = [named_root("from", name, config.sweeps_dir) for name in config.from_sweep]
+    roots = [find_root(name, config.sweeps_dir) for name in config.sweep]
     # Directories of one name are shown as they were given.
     alike = len({root.name for root in roots}) < len(roots)
     return [
         (given if alike else root.name, _as_typed(read_sweep(root), config))
-        for given, root in zip(config.from_sweep, roots, strict=True)
+        for given, root in zip(config.sweep, roots, strict=True)
     ]
 
 
@@ -151,11 +142,7 @@ def read_sweep(root: Path) -> StoredSweep:
         if isinstance(known, dict) and isinstance(known.get(name), str):
             uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
             stored = stored | {group: known | {name: uri}}
-    stored = stored | {"sweeps_dir": str(sweeps)}
-    if stored.get("sweep_dir") is not None or root.parent != sweeps:
-        stored = stored | {"sweep_dir": str(root), "name": None}
-    elif stored.get("name") is not None:
-        stored = stored | {"name": root.name}
+    stored = stored | {"sweeps_dir": str(sweeps), "sweep": [str(root)]}
     paths, config = SweepPaths(root, sweeps / RUNS), sweep_config(stored)
     read_from(config, foreign)
     return StoredSweep(config=config, plan=plan, paths=paths, kind=kind)
@@ -198,7 +185,7 @@ def _sweeps_dir(
     if not isinstance(stored.get("sweeps_dir"), str):
         raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
     named = Path(stored["sweeps_dir"])
-    before = Path(stored.get("sweep_dir") or named / root.name)
+    (before,) = stored.get("sweep") or (named / root.name,)
     together = Path(os.path.normpath(root / os.path.relpath(named, before)))
     places = [*dict.fromkeys(each for each in (together, named, asked) if each is not None)]
     most = max(places, key=lambda place: _runs_in(place, run_ids))
@@ -214,68 +201,47 @@ def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
     return 0
 
 
-def _root(config: SweepConfig) -> Path:
-    if config.sweep_dir is not None:
-        return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
-    if config.name is not None:
-        return named_root("name", config.name, config.sweeps_dir)
+def _newest(config: SweepConfig) -> Path:
+    """The sweep that was launched last, of those that were only planned where no other is there."""
     known = sweep_roots(config.sweeps_dir)
     if not known:
         rule = f"not given, and {config.sweeps_dir} holds no sweep"
-        raise SettingError("sweep_dir", "null", rule, "mode=run, which makes one")
-    # One that was only planned is no newest, unless all were.
+        raise SettingError("sweep", "null", rule, "mode=run, which makes one")
     launched = [root for root in known if not never_launched(root)]
     newest, *others = launched or known
-    planned = _planned_root(config)
-    if planned in known:
-        if launched and planned not in launched:
-            line = f"sweep: {planned}, which was never launched; the newest that was is {newest}\n"
-            sys.stderr.write(line)
-        return planned
     if config.mode == "cancel" and others:
         # What is stopped by mistake may have taken days to begin.
-        rule = "not given, these settings plan no sweep that exists, and there are several"
-        raise SettingError(
-            "sweep_dir", "null", rule, f"{typed('sweep_dir', newest.name)}, the newest"
-        )
+        rule = "not given, and there are several"
+        raise SettingError("sweep", "null", rule, f"{typed('sweep', newest.name)}, the newest")
     note = "" if launched else "; it was never launched"
     line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
     sys.stderr.write(f"{printable(line)}\n")
     return newest
 
 
-def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
-    """The sweep that `given` names: a directory, a name in `sweeps_dir`, or how one begins.
-
-    Of the setting `name` it is no directory elsewhere. Where a sweep of the working directory and
-    one in `sweeps_dir` have that name, standard error says which it is. Raises SettingError, of
-    `setting`, where there is none or more than one.
-    """
-    root = Path(sweeps_dir).absolute() / given
-    places = (root,) if setting == "name" else (Path(given).absolute(), root)
-    named = [place for place in places if (place / "plan.json").exists()]
-    if len({place.resolve() for place in named}) > 1:
-        other = f"sweep: {named[0]}; another one of that name is {named[1]}"
-        sys.stderr.write(f"{printable(other)}\n")
-    if named:
-        return named[0]
-    parent, begin = root.parent, root.name
-    if "/" in given and not parent.is_dir():
-        parent = Path(given).absolute().parent
-    fitting = sorted(plan.parent for plan in _plans(parent) if plan.parent.name.startswith(begin))
-    if len(fitting) == 1:
-        return fitting[0]
-    name = f"{setting}=[{{}}]" if setting == "from" else f"{setting}={{}}"
-    if fitting:
-        rule = f"begins the names of {len(fitting)} sweeps"
-        nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
-        raise SettingError(setting, given, rule, nearest + (", ..." if fitting[_NAMED:] else ""))
+def find_root(given: str, sweeps_dir: str) -> Path:
+    """The sweep that `given` names: by its name in `sweeps_dir`, its directory, or how one of these
+    begins. Raises SettingError where there is none or more than one."""
+    places = (Path(sweeps_dir).absolute() / given, Path(given).absolute())
+    for place in places:
+        if (place / "plan.json").exists():
+            return place
+    for place in places:
+        plans = _plans(place.parent)
+        begun = sorted(plan.parent for plan in plans if plan.parent.name.startswith(place.name))
+        if len(begun) == 1:
+            return begun[0]
+        if begun:
+            rule = f"begins the names of {len(begun)} sweeps"
+            nearest = ", ".join(f"sweep={root.name}" for root in begun[:_NAMED])
+            more = ", ..." if begun[_NAMED:] else ""
+            raise SettingError("sweep", given, rule, nearest + more)
     # A directory of sweeps means those in it.
     known = [str(Path(given) / root.name) for root in sweep_roots(given)]
     known = known or [root.name for root in sweep_roots(sweeps_dir)]
-    nearest = ", ".join(name.format(each) for each in close(given, known, _NEAREST))
+    nearest = ", ".join(f"sweep={each}" for each in close(given, known, _NEAREST))
     rule = "holds no plan.json, and begins no sweep's name"
-    raise SettingError(setting, given, rule, nearest or "mode=run, which makes one")
+    raise SettingError("sweep", given, rule, nearest or "mode=run, which makes one")
 
 
 def _plans(directory: Path) -> list[Path]:
@@ -290,39 +256,33 @@ def sweep_roots(sweeps_dir: str) -> list[Path]:
     return [root for _, root in sorted(plans, reverse=True)]
 
 
-def _planned_root(config: SweepConfig) -> Path | None:
-    """Where the sweep of this config would lie; None where it plans none."""
-    from isosweep.plan.study import resolve
-
-    try:
-        return sweep_paths(resolve(config)).root
-    except IsosweepError:
-        return None
-
-
 def sweep_paths(study: "Study") -> SweepPaths:
-    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`.
+    """Where the study's sweep lies: where `sweep` says, or under a name of its own in `sweeps_dir`.
 
     The runs of a sweep that exists are where that sweep has them, whatever `sweeps_dir` says.
     """
-    config = study.config
+    config, plan = study.config, study.plan
+    root = new_root(config, f"{config.model.name}-{config.task.name}-{plan.plan_id}")
     sweeps = Path(config.sweeps_dir).absolute()
-    name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
-    root = sweeps / name if config.sweep_dir is None else Path(config.sweep_dir).absolute()
     with suppress(RecordError, OSError):
         stored = _document(root / "config.json")
-        if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
-            run_ids = {run.run_id for run in study.plan.runs}
-            sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
-    require_own_name(root, sweeps)
+        if _document(root / "plan.json").get("plan_id") == plan.plan_id:
+            sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs}, sweeps)
     return SweepPaths(root, sweeps / RUNS)
 
 
-def require_own_name(root: Path, sweeps: Path) -> None:
-    """Raise SettingError for a sweep in the place of what isosweep keeps beside the sweeps."""
+def new_root(config: SweepConfig, name: str) -> Path:
+    """Where a sweep is made: where `sweep` says, or as `name` in `sweeps_dir`.
+
+    Raises SettingError for the place of what isosweep keeps beside the sweeps.
+    """
+    sweeps = Path(config.sweeps_dir).absolute()
+    (sweep,) = config.sweep or (name,)
+    root = Path(sweep).absolute() if is_place(sweep) else sweeps / sweep
     if root.parent == sweeps and is_beside_sweeps(root.name):
         rule = "is the name of a file of isosweep's own"
-        raise SettingError("sweep_dir", root, rule, f"sweep_dir={sweeps / f'my-{root.name}'}")
+        raise SettingError("sweep", root, rule, f"sweep={sweeps / f'my-{root.name}'}")
+    return root
 
 
 def never_launched(root: Path) -> bool:
@@ -350,14 +310,11 @@ def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
 def own_plan(study: "Study", paths: SweepPaths) -> JsonObject | None:
     """The plan.json of the directory, None without one. Raises SettingError if it is of another
     plan."""
-    plan, config = study.plan, study.config
-    existing = read_json(paths.plan)
+    plan, existing = study.plan, read_json(paths.plan)
     if existing is not None and existing["plan_id"] != plan.plan_id:
         rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
-        setting = "sweep_dir" if config.name is None else "name"
-        given = config.name or paths.root
-        free = f"{setting}={given}-{plan.plan_id} (or leave {setting} unset)"
-        raise SettingError(setting, given, rule, free)
+        free = f"sweep={paths.root}-{plan.plan_id} (or leave sweep unset)"
+        raise SettingError("sweep", paths.root, rule, free)
     return existing
 
 
@@ -380,18 +337,18 @@ def store_plan(
         paths.runs.mkdir(parents=True, exist_ok=True)
         paths.root.mkdir(parents=True, exist_ok=True)
         settings = _stored_form(config).model_dump() | {"budget": list(config.budgets)}
-        settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
+        settings |= {"sweeps_dir": str(sweeps), "sweep": [str(paths.root)]}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
         notes = (*described_findings(study), *described_cautions(study))
-        command = f"python -m isosweep mode=resume {typed('sweep_dir', paths.root)}"
+        command = f"python -m isosweep mode=resume {typed('sweep', paths.root)}"
         page = plan_page(study, paths.root.name, places, notes, command)
         write_text(paths.plan_page, page)
         # Last: whoever finds a plan.json finds the rest.
         write_json(paths.plan, plan_document(plan))
     except OSError as error:
         rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
-        raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None
+        raise SettingError("sweep", paths.root, rule, "sweeps_dir=DIRECTORY") from None
 
 
 def _stored_form(config: SweepConfig) -> SweepConfig:

@@ -51,13 +51,12 @@ def _require_own_names(configs: Sequence[SweepConfig]) -> None:
     for config in configs:
         if config.mode not in ("plan", "run", "launch"):
             continue
-        for setting in ("name", "sweep_dir"):
-            value = getattr(config, setting)
-            if value in known:
+        for name in config.sweep or ():
+            if name in known:
                 rule = "is one directory, and the sweeps of these jobs are several"
-                nearest = f"'{setting}={value}-${{model.name}}', or whatever differs between them"
-                raise SettingError(setting, value, rule, nearest)
-            known |= {value} - {None}
+                nearest = f"'sweep={name}-${{model.name}}', or whatever differs between them"
+                raise SettingError("sweep", name, rule, nearest)
+            known.add(name)
 
 
 def _prepare_and_do(config: SweepConfig, console: Console) -> int:

@@ -64,7 +64,7 @@ class DrivenSweep:
     @property
     def resume_command(self) -> str:
         """The command that goes on with the sweep."""
-        return f"python -m isosweep mode=resume {typed('sweep_dir', self.paths.root)}"
+        return f"python -m isosweep mode=resume {typed('sweep', self.paths.root)}"
 
     @property
     def runs(self) -> Sequence[PlannedRun]:
@@ -187,7 +187,7 @@ def _claim(sweep: DrivenSweep, console: Console) -> Claim | None:
         say(console, f"sweep: {sweep.paths.root}")
         return claim
     root = sweep.paths.root
-    shown = f"mode=status {typed('sweep_dir', root)}"
+    shown = f"mode=status {typed('sweep', root)}"
     say(console, f"{root.name} is driven by {driver(claim)}, and left to it; {shown} shows it")
     return None
 

@@ -11,7 +11,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import without_password
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
-from isosweep.modes.directory import StoredSweep, read_sweep, require_own_name
+from isosweep.modes.directory import StoredSweep, new_root, read_sweep
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.reserved import RUNS
@@ -30,19 +30,20 @@ _ASKED = ("analysis", "tracking")
 
 
 def import_runs(config: SweepConfig, console: Console) -> int:
-    """Read the logs of `from`, store them as a sweep and say what to do with it; returns 0.
+    """Read the logs of `import.files`, store them as a sweep and say what to do with it; returns 0.
 
     Raises SettingError as `store_frame` and readers do.
     """
     from isosweep.importing.readers import read_sources
 
-    if not config.from_sweep:
+    files = config.importing.files
+    if not files:
         rule = "not given: which logs are read"
-        raise SettingError("from", "null", rule, "from=FILE or from=DIRECTORY")
+        raise SettingError("import.files", "null", rule, "import.files=FILE or =DIRECTORY")
     notes: list[Note] = []
     try:
-        frame = read_sources(config.from_sweep, config.importing, notes)
-        sweep, imported, before = store_frame(config, frame, config.from_sweep, notes)
+        frame = read_sources(files, config.importing, notes)
+        sweep, imported, before = store_frame(config, frame, files, notes)
     except SettingError as refused:
         # What was read may not be what was meant.
         others = [note.example for note in notes if note.kind == "other kinds"]
@@ -57,7 +58,7 @@ def import_runs(config: SweepConfig, console: Console) -> int:
     if before is not None and before["plan_id"] != sweep.plan.plan_id:
         warn(console, words.replaced(before, sweep.plan))
     say(console, f"sweep: {sweep.paths.root}")
-    say(console, f"  python -m isosweep mode=analyse {typed('sweep_dir', sweep.paths.root)}")
+    say(console, f"  python -m isosweep mode=analyse {typed('sweep', sweep.paths.root)}")
     return 0
 
 
@@ -90,8 +91,7 @@ def store_frame(
         notes=(*read, *notes, *more),
     )
     paths = _paths(config, source)
-    settings = _settings(config, paths) | {
-        "from_sweep": list(imported.source),
+    settings = _settings(config, paths, imported.source) | {
         "budget": list(plan.budgets),
         "budget_unit": plan.budget_unit,
     }
@@ -102,22 +102,18 @@ def store_frame(
 def _paths(config: SweepConfig, source: list[str]) -> SweepPaths:
     sweeps = Path(config.sweeps_dir).absolute()
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source[0]).stem).strip("-.")[:_LONGEST]
-    name = config.name or f"imported-{stem}"
-    root = Path(config.sweep_dir).absolute() if config.sweep_dir else sweeps / name
-    require_own_name(root, sweeps)
-    return SweepPaths(root, sweeps / RUNS)
+    return SweepPaths(new_root(config, f"imported-{stem}"), sweeps / RUNS)
 
 
-def _settings(config: SweepConfig, paths: SweepPaths) -> JsonObject:
+def _settings(config: SweepConfig, paths: SweepPaths, source: Sequence[str]) -> JsonObject:
     """What is known of how the runs were trained, and what is asked of them."""
     every = config.model_dump()
     typed_groups = {name.partition(".")[0] for name in config.given}
     kept = (*_ASKED, *(group for group in _KEPT if group in typed_groups))
     return {
         "mode": "import",
-        "name": None if config.sweep_dir else paths.root.name,
-        "sweep_dir": config.sweep_dir and str(paths.root),
+        "sweep": [str(paths.root)],
         "sweeps_dir": str(paths.runs.parent),
-        "importing": every["importing"],
+        "importing": every["importing"] | {"files": list(source)},
         **{group: every[group] for group in kept},
     }

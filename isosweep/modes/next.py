@@ -13,7 +13,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
 from isosweep.modes.analyse import settings_with
-from isosweep.modes.directory import StoredSweep, one_sweep, store_plan, sweep_paths
+from isosweep.modes.directory import StoredSweep, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.terminal import aligned, say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
@@ -59,7 +59,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     from isosweep.importing.plan import further_plan
     from isosweep.search.proposing import first_n, propose, widened
 
-    sweep = one_sweep(config, "a proposal is for")
+    sweep = stored_sweep(config)
     # On the sweep's own budgets: steps end at them.
     asked = replaced(sweep.config.analysis, compute_axis=None)
     views = [load_view(sweep.paths, asked, axes) for axes in sweep.plan.axes]
@@ -104,8 +104,8 @@ def _spent(sweep: StoredSweep, views: "Sequence[SweepData]") -> float:
     spent = math.fsum(float(curve.compute[-1]) for curve in curves)
     if spent == 0.0:
         rule = "none of its runs has a record after step 0, so no run can be valued"
-        nearest = f"mode=resume {typed('sweep_dir', sweep.reference)} first"
-        raise SettingError("from", sweep.name, rule, nearest)
+        nearest = f"mode=resume {typed('sweep', sweep.reference)} first"
+        raise SettingError("sweep", sweep.name, rule, nearest)
     return spent
 
 
@@ -120,7 +120,7 @@ def _widened_study(sweep: StoredSweep, generations: set[int]) -> Study:
     if {run.run_id for run in sweep.plan.runs} <= {run.run_id for run in study.plan.runs}:
         return study
     rule = "was planned by another version of isosweep, and this one would not reuse its runs"
-    raise SettingError("from", sweep.name, rule, "a sweep of this version")
+    raise SettingError("sweep", sweep.name, rule, "a sweep of this version")
 
 
 def _store_steps(sweep: StoredSweep, steps: "Sequence[Proposed]", spent: float) -> str:
@@ -139,13 +139,13 @@ def _store_steps(sweep: StoredSweep, steps: "Sequence[Proposed]", spent: float) 
     limit = float(f"{1.001 * (spent + math.fsum(step.compute for step in steps)):.4g}")
     seed = sweep.config.search.seed
     search = SearchConfig(name="frontier", kind="frontier", max_compute=limit, seed=seed)
-    asked = replaced(sweep.config, mode="run", sweep_dir=None, grid=wider, search=search)
+    asked = replaced(sweep.config, mode="run", sweep=None, grid=wider, search=search)
     study = resolve_stored(asked)
     name = f"{sweep.name}-next-{study.plan.plan_id}"
-    study = replace(study, config=replaced(study.config, name=name))
+    study = replace(study, config=replaced(study.config, sweep=[name]))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    return f"python -m isosweep mode=resume {typed('sweep_dir', paths.root)}"
+    return f"python -m isosweep mode=resume {typed('sweep', paths.root)}"
 
 
 def _variant(

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject, write_json
-from isosweep.modes.directory import one_sweep
+from isosweep.modes.directory import stored_sweep
 from isosweep.modes.terminal import printable, say, show_json
 from isosweep.words.recommend import recommendation
 
@@ -24,7 +24,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     from isosweep.analysis.statistics.findings import find
     from isosweep.files import to_json
 
-    sweep = one_sweep(config, "a recommendation rests on")
+    sweep = stored_sweep(config)
     plan, asked = sweep.plan, config.analysis
     budgets = config.budgets if "budget" in config.given else plan.budgets
     spoken = config.format == "text"

@@ -47,7 +47,7 @@ _BYTES_A_LINE = 400
 
 def sweep_status(config: SweepConfig, console: Console) -> int:
     """Print all sweeps, or one that the command names; 1 if a run failed or a sweep is broken."""
-    if config.sweep_dir is None and config.name is None and not config.runs:
+    if config.sweep is None and not config.runs:
         return list_sweeps(config, console)
     sweep = stored_sweep(config)
     return show_status(sweep, config, Jobs(sweep.config), console)

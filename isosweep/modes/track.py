@@ -43,7 +43,7 @@ def close_tracker(
     if sweep.config.tracking.name == "wandb":
         seen = f"after wandb sync {shlex.quote(str(paths.root / 'wandb'))}/*run-*"
     else:
-        seen = f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+        seen = f"python -m isosweep mode=dashboard {typed('sweep', paths.root)}"
     say(console, f"dashboard: {tracker.link() or seen}")
 
 
@@ -71,7 +71,7 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
         ),
         config.tracking.interval_s,
         lambda line: say(console, line, style="yellow"),
-        remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
+        remedy=f"python -m isosweep mode=analyse {typed('sweep', paths.root)}",
         join_s=_JOIN_S + _JOIN_RUN_S * len(plan.runs),
     )
 

@@ -10,7 +10,7 @@ from isosweep.errors import SettingError
 
 # Which sweep a command is about and what it does, and what says nothing of the sweep's runs.
 _OF_COMMANDS = {
-    *("mode", "from", "name", "sweep_dir", "sweeps_dir", "runs", "lines", "format"),
+    *("mode", "sweep", "sweeps_dir", "runs", "lines", "format"),
     *("confirm", "trust", "retry_failed", "launcher", "tracking", "hydra"),
 }
 # Settings that a mode uses as they are typed, whatever the sweep was planned with; of those that
@@ -25,7 +25,7 @@ _USED: dict[Mode, set[str]] = {
     "next": {"search"},
 }
 # What brings settings of many groups, and no command types.
-_EXPERIMENT, _DERIVED = "experiment", {"given", "loss_sources", "from_sweep"}
+_EXPERIMENT, _DERIVED = "experiment", {"given", "loss_sources"}
 
 
 def require_settings_of(sweep: str, stored: SweepConfig, command: SweepConfig) -> None:

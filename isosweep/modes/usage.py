@@ -18,7 +18,7 @@ examples:
   python -m isosweep mode=plan budget=1e20 model=qwen-1.5b     the plan and its price, in a second
   python -m isosweep budget=1e20 model=qwen-1.5b launcher=slurm launcher.slurm.partition=gpu
   python -m isosweep budget=[1e19,1e20] model=qwen-1.5b search=frontier   less than the whole grid
-  python -m isosweep mode=recommend budget=1e21 from=SWEEP     n, B, T and learning rate
+  python -m isosweep mode=recommend budget=1e21 sweep=NAME     n, B, T and learning rate
 """
 
 MODES = {

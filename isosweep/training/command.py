@@ -345,7 +345,9 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int, *, ended: b
     except SettingError as refused:
         # As this user calls them.
         raise SettingError(
-            refused.setting.replace("import.", "trainer.columns.").replace("from", "trainer.log"),
+            refused.setting.replace("import.files", "trainer.log").replace(
+                "import.", "trainer.columns."
+            ),
             refused.value,
             refused.rule,
             refused.nearest.replace("import.", "trainer.columns."),

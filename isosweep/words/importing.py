@@ -28,7 +28,7 @@ _NOTES = {
     "empty": "{example} has no rows",
     "unreadable": "{run_files} left out: broken or not written whole ({example})",
     "other kinds": "{files} of other kinds left out ({example}). import.reader={reader} reads them "
-    "alone; from=[FILE,FILE] reads files of several kinds",
+    "alone; import.files=[FILE,FILE] reads files of several kinds",
     "interpolated": "compute of {evaluations} interpolated between rows with compute "
     "(most in {example})",
     "same seed": "{runs} with the n, B and seed of another run ({example}): "

@@ -74,7 +74,7 @@ def small_and_whole(root: Path) -> SweepData:
 
 
 def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
-    answer = conclude(full.data, full.findings, replace(SEEDS, sweep="from=mine"))
+    answer = conclude(full.data, full.findings, replace(SEEDS, sweep="sweep=mine"))
     best = full.findings.frontier.budgets[-1].best
     use, reward = use_of(answer), answer.reward
     assert (use.num_generations, use.problems_per_batch) == (
@@ -88,7 +88,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     assert answer.spent.budgets == full.data.plan.budgets
     assert (answer.runs.total, answer.runs.standings["done"]) == (45, 45)
     assert (answer.runs.warned, answer.runs.too_short) == ((), 0)
-    assert answer.next_steps == (Enlarge(lacks=LACKS), SingleRuns(sweep="from=mine"))
+    assert answer.next_steps == (Enlarge(lacks=LACKS), SingleRuns(sweep="sweep=mine"))
     assert reward is not None
     assert reward.earlier is not None
     assert (reward.earlier.factor, reward.earlier.expected) == (2.0, True)

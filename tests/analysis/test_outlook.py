@@ -78,8 +78,8 @@ def test_what_the_table_does_not_cover_is_said() -> None:
 
 def test_problems_of_a_further_set_are_not_asked_for() -> None:
     study = resolve(make_config())
-    assert advice_on(study.plan, study.config, "from=s").problems is not None
+    assert advice_on(study.plan, study.config, "sweep=s").problems is not None
     of_set = replaced(
         study.config, analysis=replaced(study.config.analysis, evaluation_set="other")
     )
-    assert advice_on(study.plan, of_set, "from=s").problems is None
+    assert advice_on(study.plan, of_set, "sweep=s").problems is None

@@ -138,4 +138,4 @@ def test_settings_that_the_sweep_does_not_have_are_refused(
     where = f"sweeps_dir={tmp_path / 'sweeps'}"
     write_json(paths.config, make_config(where).model_dump())
     with pytest.raises(SettingError, match=words):
-        recommend_split(make_config("mode=recommend", "from=sweep", where, typed), terminal())
+        recommend_split(make_config("mode=recommend", "sweep=sweep", where, typed), terminal())

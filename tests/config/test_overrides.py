@@ -22,7 +22,7 @@ from isosweep.config.overrides import as_typed
         ({"grid.seeds": range(2)}, ("grid.seeds=[0,1]",)),
         ({"budget": np.array([1e10, 2e10])}, ("budget=[1e10,2e10]",)),
         ({"grid.tolerance": np.float64(0.5)}, ("grid.tolerance=0.5",)),
-        ({"confirm": True, "sweep_dir": None}, ("confirm=true", "sweep_dir=null")),
+        ({"confirm": True, "sweep": None}, ("confirm=true", "sweep=null")),
         ({"task.math.path": Path("a/b.jsonl")}, ("task.math.path=a/b.jsonl",)),
         ({"+experiment": "tiny/playbook_fix_B"}, ("+experiment=tiny/playbook_fix_B",)),
         ({"~evaluation.sets.aime": None}, ("~evaluation.sets.aime",)),

@@ -58,9 +58,9 @@ REFUSED = [
     ("budget=[]", "budget", "must be a finite number above 0"),
     ("budget=[1e10,1e10]", "budget", "lists a value twice"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
-    ("name=a/b", "name", "must begin with a letter or digit and go on with these"),
-    ("name=runs", "name", "is the name of a file of isosweep's own"),
-    (f"name={'a' * 101}", "name", "100 at most"),
+    ("sweep=-a", "sweep", "must begin with a letter or digit and go on with these"),
+    ("sweep=runs", "sweep", "is the name of a file of isosweep's own"),
+    (f"sweep={'a' * 101}", "sweep", "100 at most"),
     ("health.stop=[collapse,collapse]", "health.stop", "names a rule twice"),
     ("health.collapse_share=null", "health.stop", "switched off by health.collapse_share=null"),
     # Modes.
@@ -69,8 +69,7 @@ REFUSED = [
         "dry_run",
         "mode=status makes no use of it",
     ),
-    ("mode=status from=a", "from", "is for mode=import, recommend, next, compare"),
-    ("name=a sweep_dir=b", "name", "and sweep_dir=b: each says which directory"),
+    ("mode=status sweep=[a,b]", "sweep", "mode=status takes one sweep"),
     # Tasks.
     ("task.sort.levels=[2]", "task.num_train_problems", "level 2 of task.sort.levels has room for"),
     (MATH + "path=a.csv", "task.math.path", "cannot be read (No such file"),

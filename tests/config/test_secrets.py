@@ -112,7 +112,7 @@ def test_a_password_that_is_missing_is_asked_for() -> None:
 
 
 def test_a_multirun_and_its_refusals_write_no_password(tmp_path: Path) -> None:
-    both = ("-m", *SEARCH, *TYPED, "mode=plan", "grid.seeds=[0],[1]")
+    both = ("-m", *SEARCH, *TYPED, "mode=plan", "grid.seeds=[1],[0]")
     planned = isosweep(*both, cwd=tmp_path)
     assert list(tmp_path.glob("sweeps/multirun/*/multirun.yaml"))
     refused = isosweep("mode=resume", *SEARCH, *TYPED[:2], cwd=tmp_path, check=False)

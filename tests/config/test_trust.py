@@ -61,7 +61,7 @@ def shared(tmp_path: Path) -> Callable[..., Path]:
 
 
 def refused(root: Path, tracking: str = "none") -> str:
-    config = make_config("mode=resume", f"sweep_dir={root}", f"tracking={tracking}")
+    config = make_config("mode=resume", f"sweep={root}", f"tracking={tracking}")
     module.add_command(config)
     with pytest.raises(SettingError) as error:
         resume_sweep(config, terminal())

@@ -162,7 +162,7 @@ def test_a_plan_without_a_measurement_says_what_comes_before_training(tmp_path: 
         ids[run["axes"]["task.difficulty"]].add(run["run_id"])
     assert ids["hard"].isdisjoint(ids["easy"])
     # Nothing is trained on what was only planned.
-    resumed = isosweep("mode=resume", f"sweep_dir={root}", cwd=tmp_path, check=False)
+    resumed = isosweep("mode=resume", f"sweep={root}", cwd=tmp_path, check=False)
     assert resumed.returncode == 2
     assert "first the same command with mode=difficulty" in resumed.stderr
 

@@ -40,7 +40,7 @@ def test_a_comparison_is_that_of_the_command_line(
     compared = isosweep.compare(*(directory / name / name for name in SWEEPS))
     assert {path.name for path in directory.iterdir()} == set(SWEEPS)
     monkeypatch.chdir(directory)
-    config = make_config("mode=compare", "from=[rising/rising,flat/flat]", *ASKED)
+    config = make_config("mode=compare", "sweep=[rising/rising,flat/flat]", *ASKED)
     assert compare_sweeps(config, terminal()) == 0
     (file,) = directory.glob("sweeps/comparison-*/analysis/comparison.json")
     assert to_json(asdict(compared.answer)) == read_json(file)
@@ -75,5 +75,5 @@ def test_fewer_than_two_and_the_same_twice_are_refused(directory: Path) -> None:
         isosweep.compare(whole)
     with pytest.raises(SettingError, match="sweeps=rising: is given twice"):
         isosweep.compare(whole, whole)
-    with pytest.raises(SettingError, match=r"sweep_dir=rsing: .*works: sweep_dir=rising$"):
+    with pytest.raises(SettingError, match=r"sweep=rsing: .*works: sweep=rising$"):
         isosweep.compare("rising", "rsing", sweeps_dir=directory / "rising")

@@ -213,9 +213,9 @@ def test_a_view_asks_differently_and_is_checked_like_a_setting(sweep: Sweep) -> 
 
 def test_what_is_no_sweep_is_refused_with_the_nearest(paths: SweepPaths, tmp_path: Path) -> None:
     directory = paths.root.parent
-    with pytest.raises(SettingError, match=f"sweep_dir={directory}/sweep$"):
+    with pytest.raises(SettingError, match=f"sweep={directory}/sweep$"):
         isosweep.open(directory)
-    with pytest.raises(SettingError, match=r"sweep_dir=sweep$"):
+    with pytest.raises(SettingError, match=r"sweep=sweep$"):
         isosweep.open("weep", directory)
     with pytest.raises(isosweep.IsosweepError, match="mode=run, which makes one"):
         isosweep.open("anything", tmp_path)

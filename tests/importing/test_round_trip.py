@@ -52,7 +52,7 @@ def findings(paths: SweepPaths) -> Findings:
 
 def imported(tmp_path: Path, source: Path) -> SweepPaths:
     where = tmp_path / "imported"
-    typed = ["mode=import", f"from={source}", f"sweep_dir={where}", f"sweeps_dir={tmp_path}/s"]
+    typed = ["mode=import", f"import.files={source}", f"sweep={where}", f"sweeps_dir={tmp_path}/s"]
     assert import_runs(config_of([*typed, "budget=[2e6,4e6,8e6,16e6,32e6]"]), Console()) == 0
     return read_sweep(where).paths
 

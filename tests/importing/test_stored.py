@@ -17,7 +17,7 @@ FRAME = table(tokens=TOKENS, hard=lambda rows: 0.1 + rows["step"] / 1000)
 
 
 def stored(tmp_path: Path, *overrides: str) -> StoredSweep:
-    asked = ("mode=import", f"sweeps_dir={tmp_path}", "name=a", *overrides)
+    asked = ("mode=import", f"sweeps_dir={tmp_path}", "sweep=a", *overrides)
     return store_frame(config_of(asked), FRAME, ["postgresql://me:secret@host/db"])[0]
 
 
@@ -37,6 +37,6 @@ def test_a_password_in_an_address_is_not_stored(tmp_path: Path) -> None:
 
 def test_not_even_a_dry_run_takes_the_directory_of_another_plan(tmp_path: Path) -> None:
     plan = stored(tmp_path, "budget_unit=tokens").plan
-    asked = ("mode=launch", "dry_run=true", f"sweeps_dir={tmp_path}", "name=a", "tracking=none")
+    asked = ("mode=launch", "dry_run=true", f"sweeps_dir={tmp_path}", "sweep=a", "tracking=none")
     with pytest.raises(SettingError, match=f"belongs to plan {plan.plan_id}"):
         prepare(config_of(asked))(terminal())

@@ -22,7 +22,7 @@ def test_a_view_is_made_in_wandb_offline_and_the_command_that_sends_it_is_said_o
     write_records(tmp_path)
     console = terminal(300)
     (root,) = (path.parent for path in sweeps.glob("*/plan.json"))
-    here = (f"sweep_dir={root}", "analysis.formats=[]", "tracking=wandb", "tracking.offline=true")
+    here = (f"sweep={root}", "analysis.formats=[]", "tracking=wandb", "tracking.offline=true")
     assert prepare(make_config("mode=analyse", *here))(console) == 0
     said = [line for line in printed(console).splitlines() if "wandb sync" in line]
     assert said == [f"dashboard: after wandb sync {root}/wandb/*run-*"]

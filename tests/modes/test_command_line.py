@@ -99,17 +99,17 @@ def test_a_bad_last_job_of_a_multirun_keeps_the_first_from_starting(tmp_path: Pa
 
 
 def test_a_multirun_ends_with_the_status_of_its_worst_job(tmp_path: Path) -> None:
-    first, _ = (sweep_in(tmp_path / "sweeps", f"grid.seeds=[{i}]", f"name=s{i}") for i in (0, 1))
+    first, _ = (sweep_in(tmp_path / "sweeps", f"grid.seeds=[{i}]", f"sweep=s{i}") for i in (0, 1))
     ended(first, status=Status.FAILED)
-    done = in_process(("-m", "mode=status", "sweep_dir=s0,s1"), tmp_path)
+    done = in_process(("-m", "mode=status", "sweep=s0,s1"), tmp_path)
     assert done.returncode == 1
     assert "s1: 2 runs: 2 not begun" in done.stdout
 
 
 def test_sweeps_of_a_multirun_cannot_share_a_name(tmp_path: Path) -> None:
-    jobs = ("-m", *SMALL, "grid.seeds=[0],[1]", "name=mine")
+    jobs = ("-m", *SMALL, "grid.seeds=[0],[1]", "sweep=mine")
     said = refused(*jobs, cwd=tmp_path)
-    assert "name=mine: is one directory, and the sweeps of these jobs are several" in said
+    assert "sweep=mine: is one directory, and the sweeps of these jobs are several" in said
     assert not (tmp_path / "sweeps" / "mine").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("redirection", in_ci(("| true", "| head -1", ">&-"), "| true", ">&-"))
 def test_a_reader_that_leaves_is_no_error(redirection: str, tmp_path: Path) -> None:
     root = sweep_in(tmp_path / "sweeps").paths.root
-    line = f'"$0" -m isosweep mode=status sweep_dir={root} {redirection}'
+    line = f'"$0" -m isosweep mode=status sweep={root} {redirection}'
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line, sys.executable],
         cwd=tmp_path,

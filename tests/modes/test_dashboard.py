@@ -29,7 +29,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     in_process(("mode=plan", *SWEEP), cwd)
     write_records(cwd)
     done = isosweep("mode=analyse", *SWEEP, cwd=cwd)
-    assert re.search(r"^dashboard: python -m isosweep mode=dashboard sweep_dir=", done.stdout, re.M)
+    assert re.search(r"^dashboard: python -m isosweep mode=dashboard sweep=", done.stdout, re.M)
     return cwd
 
 

@@ -39,7 +39,7 @@ def ask_first(sweep: StoredSweep, search: SearchStudy) -> PlannedRun:
 def standings_of(sweep: StoredSweep) -> tuple[str, dict[str, int]]:
     """How the first run stands by `mode=status`, and what it counts of all sweeps."""
     console = terminal()
-    config = make_config("mode=status", f"sweep_dir={sweep.paths.root}", "format=json")
+    config = make_config("mode=status", f"sweep={sweep.paths.root}", "format=json")
     assert sweep_status(config, console) == 0
     status = json.loads(printed(console))
     assert status["counts"][status["runs"][0]["standing"]] == 1
@@ -69,7 +69,7 @@ def test_runs_that_a_search_has_ended_with_are_stopped(tmp_path: Path) -> None:
 
 def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:
     sweep, _ = planned(tmp_path, "search.max_compute=1e10")
-    here = (f"sweeps_dir={tmp_path}", f"sweep_dir={sweep.paths.root}", "mode=resume")
+    here = (f"sweeps_dir={tmp_path}", f"sweep={sweep.paths.root}", "mode=resume")
     other = make_config(*here, "search=frontier", "search.max_compute=2e10")
     with pytest.raises(SettingError, match=r"has search\.max_compute=1e10, and mode=resume"):
         resume_sweep(other, terminal())

@@ -46,8 +46,8 @@ def analysed(sweep: StoredSweep) -> None:
     sweep.paths.analysis.mkdir()
     sweep.paths.answer.write_text('{"verdict": "flat"}')
     os.utime(sweep.paths.plan, (1e9, 1e9))
-    followed(sweep_in(sweep.paths.runs.parent, "name=newer", "grid.seeds=[7]"))
-    sweep_in(sweep.paths.runs.parent, "name=mere", "grid.seeds=[8]")
+    followed(sweep_in(sweep.paths.runs.parent, "sweep=newer", "grid.seeds=[7]"))
+    sweep_in(sweep.paths.runs.parent, "sweep=mere", "grid.seeds=[8]")
 
 
 def broken(sweep: StoredSweep) -> None:
@@ -85,7 +85,7 @@ def many(sweep: StoredSweep) -> Answers:
     """Another sweep of 60 runs, of which one waits."""
     shutil.rmtree(sweep.paths.root)
     seeds = ",".join(map(str, range(30)))
-    wide = sweep_in(sweep.paths.runs.parent, "name=s", f"grid.seeds=[{seeds}]")
+    wide = sweep_in(sweep.paths.runs.parent, "sweep=s", f"grid.seeds=[{seeds}]")
     submitted(run_of(wide, 7))
     return {run_of(wide, 7).run_id: PENDING}
 
@@ -142,7 +142,7 @@ CASES = [
     ),
     Case(broken, "mode=status", 1, ("s: cannot be read: .*config.json: not JSON",)),
     Case(
-        *(failed_and_running, "mode=status name=s", 1),
+        *(failed_and_running, "mode=status sweep=s", 1),
         (
             "1 running, 1 failed",
             "job 1; to be cancelled",
@@ -150,17 +150,19 @@ CASES = [
         ),
     ),
     Case(
-        *(failed_and_running, "mode=status name=s runs=failed lines=3", 1),
+        *(failed_and_running, "mode=status sweep=s runs=failed lines=3", 1),
         (
             r"\nn=\d B=4 seed=0 .*RuntimeError: planted",
             "1.err <==\nline 498\nline 499\nmodule: command not found\n",
             "1.out <==\nnothing of interest\n$",
         ),
     ),
-    Case(many, "mode=status name=s", 0, (r"60 runs: 59 not begun, 1 queued.*\n.*\n.*Priority\n$",)),
-    Case(many, "mode=status name=s runs=not_begun", 0, (r"\n(n=.* not begun .*\n){59}$",)),
+    Case(
+        many, "mode=status sweep=s", 0, (r"60 runs: 59 not begun, 1 queued.*\n.*\n.*Priority\n$",)
+    ),
+    Case(many, "mode=status sweep=s runs=not_begun", 0, (r"\n(n=.* not begun .*\n){59}$",)),
     Case(planned, "mode=status runs=[n:2,seed:0]", 0, ("has no log yet\n",)),
-    Case(of_another_version, "mode=resume name=s", 2, ("this version of isosweep would make",)),
+    Case(of_another_version, "mode=resume sweep=s", 2, ("this version of isosweep would make",)),
     Case(
         *(planned, "mode=cancel", 0),
         ("^0 cancelled\n[0-9]+ not started, and no process follows",),
@@ -177,7 +179,7 @@ CASES = [
         (CANCELLED, CANCELLED),
     ),
     Case(done, "mode=cancel runs=[n:2,seed:0]", 0, ("^0 cancelled",), (Standing.DONE, NOT_BEGUN)),
-    Case(analysed, "mode=cancel budget=5e11", 2, ("there are several.* sweep_dir=newer, the new",)),
+    Case(analysed, "mode=cancel budget=5e11", 2, ("there are several.* sweep=newer, the new",)),
     Case(
         *(no_sweeps_run, "mode=clean", 0),
         (r"of-no-sweep  \(no sweep's plan names it\)\n", "nothing was moved; confirm=true moves"),
@@ -190,18 +192,20 @@ CASES = [
     Case(no_sweeps_run, f"{CLEAN} format=json", 0, ('"bytes": ', '"moved_to": "/.*/trash/'), MOVED),
     Case(at_work, "mode=cancel format=json", 0, ('"version": 1', ': "running"', '"faults"')),
     # What a command types, and neither the sweep has nor the mode uses.
-    Case(planned, "mode=status name=s model=tiny budget=1e11", 0, ("not begun",)),
-    Case(planned, "mode=cancel name=s budget=5e11", 2, (r"=\[5e11\]: s has budget=\[1e11\]",)),
-    Case(planned, "mode=analyse name=s grid.seeds=[7]", 2, (r"seeds=\[7\]: s has grid.seeds=\[0",)),
-    Case(planned, "mode=analyse name=s budget_unit=tokens", 2, ("analysis.compute_axis=tokens",)),
-    Case(planned, "mode=resume name=s analysis.margin=0.1", 2, ("s has analysis.margin=0.02",)),
+    Case(planned, "mode=status sweep=s model=tiny budget=1e11", 0, ("not begun",)),
+    Case(planned, "mode=cancel sweep=s budget=5e11", 2, (r"=\[5e11\]: s has budget=\[1e11\]",)),
+    Case(
+        planned, "mode=analyse sweep=s grid.seeds=[7]", 2, (r"seeds=\[7\]: s has grid.seeds=\[0",)
+    ),
+    Case(planned, "mode=analyse sweep=s budget_unit=tokens", 2, ("analysis.compute_axis=tokens",)),
+    Case(planned, "mode=resume sweep=s analysis.margin=0.1", 2, ("s has analysis.margin=0.02",)),
     Case(
         planned,
-        "mode=next from=s +experiment=tiny/playbook_fix_B",
+        "mode=next sweep=s +experiment=tiny/playbook_fix_B",
         2,
         ("=.*: s has .*=.*mode=next",),
     ),
-    Case(elsewhere, "mode=next from=other/s", 2, ("mode=resume sweep_dir=/.*/other/s first",)),
+    Case(elsewhere, "mode=next sweep=other/s", 2, ("mode=resume sweep=/.*/other/s first",)),
 ]
 
 
@@ -209,7 +213,7 @@ CASES = [
 def test_a_command_says_and_does_what_the_state_asks_for(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = sweep_in(tmp_path / "sweeps", "name=s")
+    sweep = sweep_in(tmp_path / "sweeps", "sweep=s")
     answers = case.state(sweep)
     if answers is not None:
         jobs = Scheduled(answers)

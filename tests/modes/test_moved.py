@@ -58,14 +58,14 @@ def state_of(root: Path) -> dict[str, tuple[bytes, int]]:
 def test_looking_at_a_launched_sweep_from_elsewhere_changes_nothing_of_it(
     own_place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = sweep_in(tmp_path / "sweeps", *[f"sweep_dir={tmp_path}/mine"] * own_place)
+    sweep = sweep_in(tmp_path / "sweeps", *[f"sweep={tmp_path}/mine"] * own_place)
     drive(sweep.paths.drivers).release(0)  # type: ignore[union-attr]
     for place, _ in enumerate(sweep.plan.runs):
         ended(sweep, place)
     before = state_of(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    given = (*PLAN, f"sweep_dir={sweep.paths.root}", "launcher.max_retries=0")
+    given = (*PLAN, f"sweep={sweep.paths.root}", "launcher.max_retries=0")
     console = terminal()
     assert plan_sweep(resolve(make_config(*given)), console) == 0
     assert f"{len(sweep.plan.runs)} done; 0% of the compute" in printed(console)
@@ -88,7 +88,7 @@ def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     uri = f"tracking.uri=sqlite:///{tmp_path}/sweeps/mine.db"
-    sweep = sweep_in(Path("sweeps"), "sweep_dir=sweeps/mine", uri)
+    sweep = sweep_in(Path("sweeps"), "sweep=sweeps/mine", uri)
     (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
     shutil.copytree("sweeps", "copied")
     found = read_sweep(tmp_path / "copied" / "mine")

@@ -67,9 +67,9 @@ def proposed(tmp_path: Path, *overrides: str) -> dict[str, Any]:
 def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path) -> None:
     name = planned(tmp_path)
     train(tmp_path, name)
-    document = proposed(tmp_path, f"from=[{name}]", "search.max_compute=1e11")
+    document = proposed(tmp_path, f"sweep=[{name}]", "search.max_compute=1e11")
     (variant,) = document["variants"]
-    found = read_sweep(Path(document["command"].rpartition("sweep_dir=")[2]))
+    found = read_sweep(Path(document["command"].rpartition("sweep=")[2]))
     ids = {run.run_id for run in found.plan.runs}
     own = {run.run_id for run in read_sweep(tmp_path / "sweeps" / name).plan.runs}
     assert own <= ids
@@ -87,10 +87,10 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
 
 def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:
     name = planned(tmp_path)
-    with pytest.raises(SettingError, match=r"^from=.*none of its runs has a record.*mode=resume"):
-        proposed(tmp_path, f"from=[{name}]")
-    with pytest.raises(SettingError, match=r"^from=.*a proposal is for one sweep"):
-        proposed(tmp_path, f"from=[{name},{name}]")
+    with pytest.raises(SettingError, match=r"^sweep=.*none of its runs has a record.*mode=resume"):
+        proposed(tmp_path, f"sweep=[{name}]")
+    with pytest.raises(SettingError, match=r"^sweep=.*mode=next takes one sweep"):
+        proposed(tmp_path, f"sweep=[{name},{name}]")
 
 
 def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     sweep = read_sweep(tmp_path / "sweeps" / name)
     analyse_sweep(sweep, terminal())
     step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
-    of = (f"from=[{name}]", "search.max_compute=1e12")
+    of = (f"sweep=[{name}]", "search.max_compute=1e12")
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
     assert "first add n = 32: grid.num_generations=[4,8,16,32] (" in said(tmp_path, *of)
     (variant,) = proposed(tmp_path, *of)["variants"]

@@ -130,7 +130,7 @@ def test_a_plan_has_dollars_beside_hours(tmp_path: Path) -> None:
 def test_a_stored_sweep_takes_the_price_that_is_typed(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
     ended(sweep, share=0.5)
-    ask = ("mode=status", f"sweep_dir={sweep.paths.root}")
+    ask = ("mode=status", f"sweep={sweep.paths.root}")
     assert "device time of training so far: 50 s " in told(*ask, within=tmp_path)
     assert "device time of training so far: 50 s, $0.50 " in told(*ask, PRICED, within=tmp_path)
     limited = ("mode=resume", ask[1], "launcher.max_device_hours=1e-6")

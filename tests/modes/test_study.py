@@ -47,28 +47,24 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     return asked
 
 
-# Whether the command names the sweep; how often it plans. Without a name mode=resume plans the
-# settings that are typed, to find the sweep, and those that the sweep was stored with.
+# How often a mode plans.
 CASES = [
-    *((mode, False, 1) for mode in ("plan", "run", "launch", "cancel", "analyse", "recommend")),
-    ("resume", False, 2),
-    ("resume", True, 1),
-    *((mode, True, 0) for mode in ("status", "analyse", "cancel", "compare")),
+    *((mode, 1) for mode in ("plan", "run", "launch", "resume")),
+    *((mode, 0) for mode in ("status", "cancel", "analyse", "compare", "recommend")),
 ]
 
 
 @pytest.mark.parametrize(
-    ("mode", "named", "often"),
+    ("mode", "often"),
     in_ci(CASES, *(case for case in CASES if case[0] in ("run", "resume"))),
 )
 def test_a_mode_plans_no_more_than_it_has_to(
-    *, mode: str, named: bool, often: int, ask: Callable[..., int], plans: list[Any], tmp_path: Path
+    *, mode: str, often: int, ask: Callable[..., int], plans: list[Any], tmp_path: Path
 ) -> None:
     ask("plan", AXES)
     write_records(tmp_path)
-    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
     plans.clear()
-    assert ask(mode, f"sweep_dir={plan_file.parent}" if named else AXES) == 0
+    assert ask(mode, AXES) == 0
     assert len(plans) == often
 
 

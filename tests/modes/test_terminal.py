@@ -84,10 +84,10 @@ def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
 def test_a_shown_command_with_a_name_of_somebody_s_is_one_command(
     name: str, tmp_path: Path
 ) -> None:
-    shown = f"echo {typed('sweep_dir', name)}"
+    shown = f"echo {typed('sweep', name)}"
     assert "\n" not in shown
     done = subprocess.run(
         ["bash", "-c", shown], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"sweep_dir={name}\n".replace("x\n", "x\\n")
+    assert done.stdout == f"sweep={name}\n".replace("x\n", "x\\n")
     assert not [*tmp_path.iterdir()]

@@ -146,5 +146,5 @@ def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) ->
     database.execute("drop table trials")
     database.commit()
     database.close()
-    with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep_dir="):
+    with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep="):
         sweep.next_runs({}, Console())

@@ -79,5 +79,5 @@ def test_a_search_in_postgresql_goes_on_in_another_process_and_names_a_server_th
     sweep = DrivenSweep(study=study, paths=sweep_paths(study), search=again)
     postgres.stop()
     again._next_look = 0.0
-    with pytest.raises(StorageError, match=r"studies.* Go on with: .* mode=resume sweep_dir="):
+    with pytest.raises(StorageError, match=r"studies.* Go on with: .* mode=resume sweep="):
         sweep.next_runs({}, Console())

@@ -90,7 +90,7 @@ class SlurmSweep:
     def words(self, mode: str, *overrides: str) -> list[str]:
         """A command line; `run` and `launch` come with the sweep's settings."""
         settings = (*SMALL, *ON_SLURM, *self.overrides) if mode in ("run", "launch") else ()
-        place = f"sweep_dir={self.root}"
+        place = f"sweep={self.root}"
         return [sys.executable, "-m", "isosweep", f"mode={mode}", place, *settings, *overrides]
 
     def drive(self, mode: str = "run", *overrides: str) -> "subprocess.Popen[bytes]":
@@ -163,7 +163,7 @@ class SlurmSweep:
 
     def standings(self) -> set[Standing]:
         """How its runs stand, as `mode=status` finds it."""
-        sweep = stored_sweep(make_config(f"sweep_dir={self.root}"))
+        sweep = stored_sweep(make_config(f"sweep={self.root}"))
         return {run.standing for run in observe_runs(sweep, Jobs(sweep.config))}
 
     def wait_for_jobs(self) -> None:

@@ -102,7 +102,7 @@ def test_a_second_user_sees_the_sweep_and_cannot_cancel_it(
             assert theirs("sbatch", *job).returncode == 0
         driver = sweep.drive()
         sweep.wait_for_jobs()
-        here = [sys.executable, "-m", "isosweep", f"sweep_dir={sweep.root}"]
+        here = [sys.executable, "-m", "isosweep", f"sweep={sweep.root}"]
         # Jobs of a new cluster wait for its nodes.
         wait_for(lambda: "2 running" in theirs(*here, "mode=status").stdout, 120, 1.0)
         shown = theirs(*here, "mode=status")

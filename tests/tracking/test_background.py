@@ -32,7 +32,7 @@ class FakeTracker(Tracker):
 def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
     tracker, said = FakeTracker(failing=True), list[str]()
     tracker.gate.set()
-    background = BackgroundTracker(tracker, 0.01, said.append, remedy="mode=analyse sweep_dir=X")
+    background = BackgroundTracker(tracker, 0.01, said.append, remedy="mode=analyse sweep=X")
     wait_for(lambda: tracker.syncs >= 3)
     fails = "tracking: http://store: it does not answer;"
     goes_on = f"{fails} the runs go on, and the view catches up later"
@@ -43,7 +43,7 @@ def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
     wait_for(lambda: len(said) > 2)
     assert said[1:] == ["tracking: http://store: it works again and is up to date", goes_on]
     background.close("KILLED")
-    assert said[3:] == [f"{fails} the view is incomplete, mode=analyse sweep_dir=X completes it"]
+    assert said[3:] == [f"{fails} the view is incomplete, mode=analyse sweep=X completes it"]
 
 
 def test_a_store_that_hangs_holds_up_no_end() -> None:

@@ -74,9 +74,9 @@ def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: 
 def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) -> None:
     before = state_of(only_run(copy))
     (plan,) = (copy / "sweeps").glob("*/plan.json")
-    isosweep("mode=resume", f"sweep_dir={plan.parent}", cwd=copy)
+    isosweep("mode=resume", f"sweep={plan.parent}", cwd=copy)
     assert state_of(only_run(copy)) == before
-    printed = isosweep("mode=status", f"sweep_dir={plan.parent}", cwd=copy).stdout
+    printed = isosweep("mode=status", f"sweep={plan.parent}", cwd=copy).stdout
     assert "diver" in printed
     printed = isosweep("mode=plan", BUDGETS, *COLLAPSING, cwd=copy).stdout
     assert "runs: 1 diverged; 0% of the compute is left to train" in printed
