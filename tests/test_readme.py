@@ -54,6 +54,14 @@ def test_what_names_a_language_model_is_planned_on_mathematics(words: list[str])
     assert planned.price.runs >= 10
 
 
+def test_one_configuration_is_described_as_shown(tmp_path: Path) -> None:
+    ((command, shown),) = re.findall(
+        r"^    \$ python -m isosweep (.*)\n((?:    [^$].*\n)+)", README, re.MULTILINE
+    )
+    printed = in_process(tuple(shlex.split(command)), tmp_path).stdout
+    assert {line.strip() for line in shown.splitlines()} <= set(printed.splitlines())
+
+
 def test_the_dry_run_of_the_cluster_prints_its_scripts(tmp_path: Path) -> None:
     dry, real, *_ = recipe("cluster")
     assert {"mode=launch", "dry_run=true"} <= set(dry)
