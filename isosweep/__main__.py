@@ -32,9 +32,9 @@ from isosweep.config.compose import (
     UNCOMPOSED,
     config_directory,
     from_hydra,
-    readable,
+    prepared,
     refusal,
-    require_public,
+    shown_config,
 )
 from isosweep.config.overrides import quoted
 from isosweep.config.sweep import SweepConfig
@@ -74,7 +74,8 @@ def _hide_secrets(on_finish: str) -> None:
 
 def _compose() -> None:
     """Collect the jobs; what Hydra refuses is said in our words."""
-    options, typed = _options_and_overrides(sys.argv[1:])
+    options, words = _options_and_overrides(sys.argv[1:])
+    typed = prepared(words)
     sys.argv[1:] = [*typed, *options]
     for name, _, directory in (text.partition("=") for text in options):
         if directory and name in ("--config-dir", "-cd"):
@@ -82,7 +83,9 @@ def _compose() -> None:
                 rule = "is no directory, and holds files of settings of yours"
                 raise SettingError("options", f"{name} {directory}", rule, FILE)
             typed.append(f"hydra.searchpath=[{quoted(str(Path(directory).absolute()))}]")
-    require_public(typed)
+    if {"--cfg=job", "-c=job"} & {*options} and not any("-p" in each for each in options):
+        print(shown_config(typed), end="")
+        sys.exit(0)
     # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
     asked = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -115,17 +118,19 @@ def _options_and_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
     for before, text in zip(["", *words], words, strict=False):
         if re.fullmatch("--config-(?:dir|name|path)|-c[dnp]?|--cfg|--package|-p", before):
             options[-1] = f"{before}={text}"
+        elif text == "--config":
+            continue  # isosweep --config my.yaml, as isosweep my.yaml
         elif text.startswith("-"):
             options.append(text)
         else:
-            overrides.append(readable(text))
+            overrides.append(text)
     return options, overrides
 
 
 def main() -> None:
     """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
     if {"-h", "--help"} & set(sys.argv[1:]):
-        return print(help_text(config_directory()))
+        return _help([word for word in sys.argv[1:] if not word.startswith("-")])
     if "--version" in sys.argv[1:]:
         return print(version_text())
     # A service manager's stop is treated as Ctrl-C.
@@ -155,6 +160,18 @@ def main() -> None:
         print(printable(f"isosweep: {error.filename or ''}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
+
+
+def _help(words: Sequence[str]) -> None:
+    """Print what isosweep is, or what the words mean."""
+    if not words:
+        return print(help_text(config_directory()))
+    from isosweep.config.described import help_of
+
+    try:
+        print("\n\n".join(map(help_of, words)))
+    except IsosweepError as error:
+        _leave(error)
 
 
 def _leave(error: IsosweepError) -> None:

@@ -209,10 +209,17 @@ def replaced(settings: T, **values: Any) -> T:
     return type(settings)(**kept | values)
 
 
+# What other programs call our modes.
+_VERBS = {
+    **dict.fromkeys(("stop", "kill", "scancel"), "cancel"),
+    **dict.fromkeys(("show", "list", "ls", "logs", "watch"), "status"),
+    **dict.fromkeys(("plot", "report", "fit", "analyze"), "analyse"),
+    **{"train": "run", "start": "launch", "advise": "recommend", "delete": "clean"},
+}
 # Of a name at the top, where there are dozens.
 NO_SUCH = "no such setting; --help lists the groups, and --cfg job every setting"
 # What no command line has: it follows from others, or has another name there.
-_NOT_TYPED = ("given", "loss_sources", "composed")
+_NOT_TYPED = ("given", "loss_sources", "variants")
 # What Python lets no field be called, by the field's name.
 _TYPED = {"importing": "import"}
 
@@ -263,7 +270,7 @@ def _refusal(kind: type[Settings], error: ValidationError) -> SettingError:
         elif broken == "literal_error":
             words = re.findall("'([^']*)'", first["ctx"]["expected"])
             shown = ".".join(filter(None, (kind.group, *map(str, loc))))
-            nearest = meant(str(value), words, f"{shown}={{}}")
+            nearest = meant(_VERBS.get(str(value), str(value)), words, f"{shown}={{}}")
     # A list's setting is named, not the place in the list; a number as a name is in no list.
     names = (typed_name(str(each)) for each in loc if unknown or not isinstance(each, int))
     setting = ".".join(filter(None, (kind.group, *names)))

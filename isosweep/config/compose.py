@@ -30,13 +30,12 @@ from isosweep.config.base import (
     Settings,
     group_in,
     meant,
-    replaced,
     seed_lists,
     settings_in,
     typed_name,
 )
 from isosweep.config.evaluation import find_data_of_sets
-from isosweep.config.model import read_model
+from isosweep.config.model import may_be_cached, read_model
 from isosweep.config.overrides import quoted, shell_quoted, typed
 from isosweep.config.recipe import own_loss
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
@@ -45,10 +44,8 @@ from isosweep.config.trust import add_command
 from isosweep.errors import SettingError
 
 _PARSER = OverridesParser.create()
-# A choice that brings settings of these brings what is the sweep's own.
-_BROUGHT = ("task", "recipe", "evaluation", "generation", "grid")
-# Takes its numbers from `model.path`, of which there is one.
-_NOT_A_CHOICE = "local"
+# What Hydra raises where settings do not compose, of its own and of those below it.
+UNCOMPOSED = (HydraException, OmegaConfBaseException, YAMLError)
 # A name as it is typed, with the signs that Hydra has before one.
 _TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOTALL)
 # What a model or a data set is called elsewhere.
@@ -58,6 +55,33 @@ _NO_PLACE = re.compile(
     r"(?:Could not (?:override|delete from config\.) '|Error merging override )([^'=]+)"
 )
 _AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
+# What papers and other trainers call our settings.
+_ELSEWHERE = {
+    **dict.fromkeys(("n", "G", "group_size", "rollouts"), "grid.num_generations"),
+    **dict.fromkeys(("B", "batch_size", "train_batch_size"), "grid.problems_per_batch"),
+    **dict.fromkeys(("T", "num_steps"), "steps"),
+    **dict.fromkeys(("C", "compute", "flops"), "budget"),
+    **dict.fromkeys(("kl", "kl_coef"), "recipe.beta"),
+    **dict.fromkeys(("gpus", "devices", "world_size"), "hardware.devices_per_run"),
+    **dict.fromkeys(("dataset", "env"), "task"),
+    **dict.fromkeys(("cluster", "scheduler"), "launcher"),
+    **dict.fromkeys(("reward", "reward_funcs"), "task=custom task.custom.function"),
+    **dict.fromkeys(("container", "image"), "launcher.slurm.python"),
+    **{"seed": "grid.seeds", "lr": "recipe.learning_rate", "model_name_or_path": "model"},
+    **{"project": "tracking.experiment", "output_dir": "sweeps_dir"},
+    **{"evaluation.num_problems": "task.num_eval_problems", "eval_size": "task.num_eval_problems"},
+    **{"num_problems": "task.num_train_problems", "train_size": "task.num_train_problems"},
+}
+# What takes any model of a disk, and any problems.
+_ANY = {
+    "model": "model=local model.path=DIRECTORY",
+    "task": "task=math_file task.math.path=FILE",
+}
+# How a directory of groups of one's own is used.
+FILE = (
+    "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/NAME.yaml "
+    "(docs/own.md)"
+)
 
 
 def config_directory() -> Path:
@@ -69,12 +93,86 @@ def choices_of(conf: Path, group: str) -> list[str]:
     """The choices of one group of the directory `conf`, without what others are built on."""
     found = sorted((conf / group).rglob("*.yaml"))
     paths = [path.relative_to(conf / group).with_suffix("") for path in found]
-    # Templates of jobs lie beside the launchers.
-    return [p.as_posix() for p in paths if p.parts[0] != "files" and not p.name.startswith("_")]
+    return [path.as_posix() for path in paths if not path.name.startswith("_")]
 
 
-# What Hydra raises where settings do not compose, of its own and of those below it.
-UNCOMPOSED = (HydraException, OmegaConfBaseException, YAMLError)
+# What is typed, as Hydra takes it.
+
+
+def prepared(words: Sequence[str]) -> list[str]:
+    """Return the overrides that `words` stand for: those of a YAML file, of a model's directory or
+    Hub id, of a data file or function in the place of a task; all as Hydra's grammar takes them.
+
+    What is typed beside a file comes before what it says. Raises SettingError for what is no
+    choice to be made on a command line.
+    """
+    plain = [word for word in words if not _is_file(word)]
+    names = {match["name"] for word in plain if (match := _TYPED.fullmatch(word))}
+    files = [text for word in words if _is_file(word) for text in file_overrides(Path(word))]
+    kept = [text for text in files if text.partition("=")[0].lstrip("+") not in names]
+    overrides = [readable(each) for word in (*kept, *plain) for each in _by_place(word)]
+    require_public(overrides)
+    return overrides
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith((".yaml", ".yml")) and "=" not in word
+
+
+def file_overrides(path: Path) -> list[str]:
+    """Return the settings of a YAML file as they would be typed: `model: qwen-1.5b` is a choice,
+    and names may be nested or dotted."""
+    try:
+        document = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except OSError as error:
+        raise SettingError("file", path, f"cannot be read ({error.strerror})") from None
+    except UNCOMPOSED as error:
+        raise refusal(error, []) from None
+    if not isinstance(document, dict):
+        raise SettingError("file", path, "holds no settings, as `model: qwen-1.5b` is one")
+    return [*_as_overrides(document, SweepConfig, "")]
+
+
+def _as_overrides(values: Mapping[Any, Any], kind: type[Settings], prefix: str) -> Iterator[str]:
+    fields = {typed_name(name): field for name, field in kind.model_fields.items()}
+    for name, value in values.items():
+        inner = group_in(fields[name]) if name in fields else None
+        # Of settings by name (evaluation.sets) the names are no groups.
+        if inner is not None and isinstance(value, dict) and name != "sets":
+            yield from _as_overrides(value, inner, f"{prefix}{name}.")
+        else:
+            yield f"{'+' if name == 'experiment' else ''}{prefix}{name}={typed(value)}"
+
+
+def _by_place(word: str) -> list[str]:
+    """The overrides of a model or task that is named by where it lies; else the word."""
+    name, _, value = word.partition("=")
+    if re.search(r"[\[{,'\"]", value):
+        return [word]
+    if name == "model" and ("/" in value or value.endswith(".gguf")):
+        return _model_at(value)
+    if name == "task" and value.endswith((".jsonl", ".json", ".parquet")):
+        return ["task=math_file", f"task.math.path={value}"]
+    if name == "task" and ":" in value:
+        module, _, function = value.removeprefix("./").rpartition(":")
+        place, _, module = module.removesuffix(".py").rpartition("/")
+        own = ["task=custom", f"task.custom.function={module}:{function}"]
+        return [*own, f"task.custom.directory={place}"] if place else own
+    return [word]
+
+
+def _model_at(value: str) -> list[str]:
+    place = Path(value).expanduser()
+    if place.suffix == ".gguf" or (place / "config.json").is_file():
+        return ["model=local", f"model.path={value}"]
+    known = _sources("model", choices_of(config_directory(), "model")).get(value.casefold())
+    if known is not None:
+        return [f"model={known}"]
+    if not may_be_cached(value):
+        rule = "is no directory with a config.json, and not in this machine's cache of the Hub"
+        raise SettingError("model", value, rule, f"the same after: hf download {value}")
+    name = value.rpartition("/")[2]
+    return ["model=local", "model.path=null", f"model.source={value}", f"model.name={name}"]
 
 
 def readable(override: str) -> str:
@@ -120,8 +218,8 @@ def _parsed(override: str) -> Override | None:
 
 def require_public(overrides: Sequence[str]) -> None:
     """Raise SettingError for a choice that only other files are built on: `model=_llm`; for a list
-    of choices, of which Hydra composes all and the last one counts; and for a `sweeps_dir` of
-    several, where Hydra's own file of a multirun would lie in none of them."""
+    of choices, of which Hydra composes all and the last one counts; for a label typed as a choice;
+    and for a `sweeps_dir` of several, where Hydra's own file of a multirun would lie in none."""
     for text in overrides:
         match, parsed = _TYPED.fullmatch(text), _parsed(text)
         if match is None or parsed is None:
@@ -129,11 +227,8 @@ def require_public(overrides: Sequence[str]) -> None:
         group, choice = match["name"], match["value"]
         if group == "sweeps_dir" and parsed.is_sweep_override():
             rule = "is one directory, which holds all sweeps of a multirun"
-            values = getattr(parsed.value(), "list", [choice])
-            names = [str(getattr(value, "text", value)) for value in values]
-            ways = [typed(names[0]), quoted(",".join(names))]
-            nearest = ", or ".join(shell_quoted(f"{group}={way}") for way in ways)
-            raise SettingError(group, ",".join(names), rule, nearest)
+            nearest = shell_quoted(f"{group}={quoted(choice)}")
+            raise SettingError(group, choice, rule, nearest)
         named, _, setting = group.partition(".")
         chosen = f"{named}={choice}"
         labelled = setting == "name" and choice in choices_of(config_directory(), named)
@@ -155,139 +250,22 @@ def require_public(overrides: Sequence[str]) -> None:
             raise SettingError(match["sign"] + group, choice, rule)
 
 
-def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConfig:
-    """The validated config of a composed Hydra config; `overrides`: what was typed for it.
-
-    With `model.path`, the architecture is read from its config.json. Raises SettingError
-    for an unknown key, a missing one, a value of the wrong type, or a broken rule.
-    """
-    try:
-        plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
-    except MissingMandatoryValue as error:
-        raise SettingError(str(error.full_key), "???", "has to be given") from None
-    plain["importing"] = plain.pop("import")
-    plain["given"] = [each.key_or_group for each in _PARSER.parse_overrides(list(overrides))]
-    read_model(plain["model"])
-    combinations = _combinations(plain["grid"]["axes"])
-    if any("model.path" in each.settings for each in combinations):
-        plain["model"]["directory"] = str(Path.cwd())
-    find_data(plain["task"])
-    find_data_of_sets(plain["evaluation"])
-    composed_choices = _composed_choices(plain, overrides, combinations)
-    plain["grid"]["composed"] = composed_choices or None
-    config = sweep_config(plain)
-    # The loss of the sweep, and those that variants have in its place.
-    settings = [*(c.settings for c in combinations), *(c["settings"] for c in composed_choices)]
-    losses = [config.recipe.loss_type, *(flattened(s).get("recipe.loss_type") for s in settings)]
-    own = {name: own_loss(name) for name in losses if isinstance(name, str)}
-    sources = {name: loss.source_sha256() for name, loss in own.items() if loss is not None}
-    return replaced(config, loss_sources=sources) if sources else config
+# Composing.
 
 
-def _combinations(axes: Any) -> tuple[Combination, ...]:
-    """What the axes come to; of what is no group of axes nothing, which is refused as a value."""
-    named = isinstance(axes, dict) and all(isinstance(name, str) for name in axes)
-    return combine(axes) if named else ()
-
-
-def _composed_choices(
-    plain: Mapping[str, Any], overrides: Sequence[str], combinations: Sequence[Combination]
-) -> list[dict[str, Any]]:
-    """What every choice of config groups among the combinations sets.
-
-    Composed with `overrides`, what was typed, so that it holds for every choice; of another model
-    its own settings only, not the task and recipe it is usually run with. Raises SettingError for a
-    choice that there is none of, or that cannot be composed.
-    """
-    entries: list[dict[str, Any]] = []
-    for choices in (combination.choices for combination in combinations):
-        if choices and all(entry["choices"] != choices for entry in entries):
-            # Hydra as the command line has started it, or over the packaged files.
-            with nullcontext() if GlobalHydra.instance().is_initialized() else packaged():
-                settings = _settings(plain, overrides, choices)
-            entries.append({"choices": choices, "settings": settings})
-    return entries
-
-
-def _settings(
-    plain: Mapping[str, Any], overrides: Sequence[str], choices: Mapping[str, str]
-) -> dict[str, Any]:
-    """Groups that are chosen, whole, and what differs in others, by dotted name."""
-    for group, choice in choices.items():
-        options = GlobalHydra.instance().config_loader().get_group_options(group)
-        known = [o for o in options if not o.startswith("_") and o != _NOT_A_CHOICE]
-        if choice not in known:
-            axes = typed(plain["grid"]["axes"]).replace(choice, meant(choice, known))
-            nearest = shell_quoted(f"grid.axes={axes}") if meant(choice, known) else ""
-            rule = f"must be one of {', '.join(known)}"
-            raise SettingError(f"grid.axes.{group}", choice, rule, nearest)
-    settings: dict[str, Any] = {}
-    others = {group: choice for group, choice in choices.items() if group != "model"}
-    if "model" in choices:
-        of_model = [text for text in overrides if _key(text).startswith("model.")]
-        composed = _composed(of_model, {"model": choices["model"]})
-        read_model(composed["model"])
-        settings["model"] = composed["model"]
-    if others:
-        # The model as typed: it may bring a choice of its own for what is chosen here.
-        composed = _composed(overrides, others)
-        find_data(composed["task"])
-        find_data_of_sets(composed["evaluation"])
-        for group in _BROUGHT:
-            if group in others:
-                settings[group] = composed[group]
-            else:
-                settings |= dict(_changes(plain[group], composed[group], group))
-    for name in ("grid.axes", "grid.composed", "grid.seeds"):
-        settings.pop(name, None)
-    return settings
-
-
-def _composed(overrides: Sequence[str], choices: Mapping[str, str]) -> dict[str, Any]:
-    """The plain config of `overrides`, with these choices in the place of theirs."""
-    kept = [text for text in overrides if _key(text) not in choices]
-    chosen = [f"{group}={choice}" for group, choice in choices.items()]
-    name = HydraConfig.get().job.config_name if HydraConfig.initialized() else "config"
-    try:
-        composed = compose(name, overrides=[*kept, *chosen])
-        plain: Any = OmegaConf.to_container(composed, resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        (group, choice), *_ = choices.items()
-        rule = f"cannot be combined with the other overrides ({str(error).splitlines()[0]})"
-        raise SettingError(f"grid.axes.{group}", choice, rule) from None
-    return dict(plain)
-
-
-def _key(override: str) -> str:
-    return _PARSER.parse_override(override).key_or_group
-
-
-def _changes(old: Any, new: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Leaves of `new` that `old` has otherwise or not at all, by dotted name."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key, value in new.items():
-            yield from _changes(old.get(key), value, f"{name}.{key}")
-    elif old != new:
-        yield name, new
-
-
-def config_of(overrides: Sequence[str]) -> SweepConfig:
-    """The validated config of `overrides`, composed by Hydra without a command line.
+def config_of(words: Sequence[str]) -> SweepConfig:
+    """The validated config of what would be typed, composed without a command line.
 
     Raises SettingError as `from_hydra` does, and for what Hydra refuses.
     """
-    config = _config_of([*map(readable, overrides)])
-    add_command(config)
-    return config
-
-
-def _config_of(overrides: Sequence[str]) -> SweepConfig:
-    require_public(overrides)
+    overrides = prepared(words)
     try:
         with packaged():
-            return from_hydra(compose("config", overrides=list(overrides)), overrides)
+            config = from_hydra(compose("config", overrides=overrides), overrides)
     except UNCOMPOSED as error:
         raise refusal(error, overrides) from None
+    add_command(config)
+    return config
 
 
 @contextmanager
@@ -304,26 +282,110 @@ def packaged() -> Iterator[None]:
         GlobalHydra.instance().hydra = others
 
 
+def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConfig:
+    """The validated config of a composed Hydra config; `overrides`: what was typed for it.
+
+    With `model.path`, the architecture is read from its config.json. Raises SettingError
+    for an unknown key, a missing one, a value of the wrong type, or a broken rule.
+    """
+    plain = _plain(composed)
+    axes = plain["grid"]["axes"]
+    named = isinstance(axes, dict) and all(isinstance(name, str) for name in axes)
+    # Hydra as the command line has started it, or over the packaged files.
+    with nullcontext() if GlobalHydra.instance().is_initialized() else packaged():
+        chosen = combine(axes) if named else ()
+        plain["variants"] = [_variant(plain, overrides, each) for each in chosen]
+    losses = [group["recipe"].get("loss_type") for group in (plain, *plain["variants"])]
+    own = {name: own_loss(name) for name in losses if isinstance(name, str)}
+    plain["loss_sources"] = {n: loss.source_sha256() for n, loss in own.items() if loss}
+    plain["given"] = [each.key_or_group for each in _PARSER.parse_overrides(list(overrides))]
+    plain["importing"] = plain.pop("import")
+    return sweep_config(plain)
+
+
+def _plain(composed: DictConfig) -> dict[str, Any]:
+    """A composed config as dictionaries, with what its files say: architecture, hashes."""
+    try:
+        plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise SettingError(str(error.full_key), "???", "has to be given") from None
+    read_model(plain["model"])
+    find_data(plain["task"])
+    find_data_of_sets(plain["evaluation"])
+    return dict(plain)
+
+
+def _variant(
+    plain: Mapping[str, Any], overrides: Sequence[str], combination: Combination
+) -> dict[str, Any]:
+    """What a combination of the axes has: its groups, whole, and what it brings of the grid.
+
+    Composed with what was typed; of another model its own settings only, not the task and recipe
+    that it is usually run with.
+    """
+    choices = {name: value for name, value in combination.settings.items() if "." not in name}
+    for group, choice in choices.items():
+        options = GlobalHydra.instance().config_loader().get_group_options(group)
+        # model=local takes its numbers from `model.path`, of which there is one.
+        known = [each for each in options if not each.startswith("_") and each != "local"]
+        if choice not in known:
+            axes = typed(plain["grid"]["axes"]).replace(choice, meant(choice, known))
+            nearest = shell_quoted(f"grid.axes={axes}") if meant(choice, known) else ""
+            rule = f"must be one of {', '.join(known)}"
+            raise SettingError(f"grid.axes.{group}", choice, rule, nearest)
+    settings = {n: value for n, value in combination.settings.items() if n != "model"}
+    made = _composed(overrides, settings)
+    if "model" in choices:
+        of_model = [text for text in overrides if _key(text).startswith("model.")]
+        of_axis = {n: v for n, v in combination.settings.items() if n.partition(".")[0] == "model"}
+        made["model"] = _composed(of_model, of_axis)["model"]
+    brought = {k: v for k, v in made["grid"].items() if v != plain["grid"][k]}
+    shared = {k: v for k, v in brought.items() if k not in ("axes", "seeds")}
+    return {"axes": combination.axes, **{g: made[g] for g in AXIS_GROUPS}, "grid": shared}
+
+
+def _composed(overrides: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain config of `overrides`, with these settings and choices over theirs."""
+    kept = [text for text in overrides if _key(text) not in settings]
+    own = [readable(f"{n}={typed(v) if '.' in n else v}") for n, v in settings.items()]
+    name = HydraConfig.get().job.config_name if HydraConfig.initialized() else "config"
+    try:
+        return _plain(compose(name, overrides=[*kept, *own]))
+    except UNCOMPOSED as error:
+        found = refusal(error, own)
+        rule = f"cannot be combined with the other overrides ({found.setting}: {found.rule})"
+        first = next((each for each in settings if "." not in each), "")
+        raise SettingError(
+            f"grid.axes.{first}".rstrip("."), ", ".join(own), rule, found.nearest
+        ) from None
+
+
+def _key(override: str) -> str:
+    return _PARSER.parse_override(override).key_or_group
+
+
+# What Hydra refuses.
+
+
 def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     """What Hydra refuses of `overrides`, as an error of the setting or of the file."""
     if isinstance(error, MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
         return SettingError("file", mark.name, f"is no YAML: {error.problem}, line {mark.line + 1}")
-    given = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
     if isinstance(error, OverrideParseException):
         return _unread(error.override)
     if isinstance(error, MissingConfigException) and error.options:
-        # A choice may lie in a folder of its group, where Hydra lists none: study/smollm2.
+        # A choice may lie in a folder of its group, where Hydra lists none: tiny/mixture.
         group, _, choice = str(error.missing_cfg_file).partition("/")
         options = sorted({*error.options, *choices_of(config_directory(), group)})
-        sign = given[group]["sign"] if group in given else ""
         options = [option for option in options if not option.startswith("_")]
-        likely = nearest_choices(group, choice, options, _sources(group, options))
+        given = [match for match in map(_TYPED.fullmatch, overrides) if match]
+        sign = next((match["sign"] for match in given if match["name"] == group), "")
+        likely = ", or ".join(sign + each for each in nearest_choices(group, choice, options))
         rule = f"must be one of {', '.join(options)}"
-        nearest = ", or ".join(sign + each for each in likely)
-        return SettingError(f"{sign}{group}", choice, rule, nearest)
+        return SettingError(sign + group, choice, rule, likely)
     if isinstance(error, MissingConfigException):
-        rule = "is no file of isosweep's; a file of yours is an experiment"
+        rule = "is no file of isosweep's; `isosweep FILE.yaml` reads one of yours"
         return SettingError("options", f"--config-name {error.missing_cfg_file}", rule, FILE)
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
@@ -347,6 +409,37 @@ def _sources(group: str, options: Sequence[str]) -> dict[str, str]:
     return sources
 
 
+def nearest_choices(group: str, given: str, options: Sequence[str]) -> list[str]:
+    """At most three of a group's `options`, as they are typed: those whose name, or source on a
+    hub, is like `given` or holds it; else what takes any model or task."""
+    word = given.casefold()
+    if (several := re.fullmatch(r"(\d+)x(.+)", word)) and several[2] in options:
+        return [f"{group}={several[2]} {group}.devices_per_run={several[1]}"]
+    names = {**_sources(group, options), **{option: option for option in options}}
+    holding = [names[name] for name in names if len(word) > 2 and word in name]
+    # Another device is no slip.
+    slip = difflib.get_close_matches(word, names, n=1, cutoff=SLIP if group != "hardware" else 1)
+    likest = [*dict.fromkeys(holding)][:3] or [names[name] for name in slip]
+    return [f"{group}={each}" for each in likest] or [*filter(None, [_ANY.get(group)])]
+
+
+def nearest_setting(name: str, names: Sequence[str]) -> str:
+    """The one of the dotted `names` nearest to `name`: of the same last word, or spelled alike in
+    the group that was typed, if one was; "" if none is."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    group, _, leaf = name.rpartition(".")
+    elsewhere = _ELSEWHERE.get(leaf, "")
+    if group and elsewhere.startswith(f"{group}."):
+        return elsewhere
+    leaves = {each.rpartition(".")[2]: each for each in reversed(names)}
+    near = [each for each in names if each.startswith(f"{group.partition('.')[0]}.")]
+    typed = {each.rpartition(".")[2]: each for each in near if group}
+    if found := meant(leaf, [*(typed or leaves)]):
+        return (typed or leaves)[found]
+    return leaves.get(leaf, "")
+
+
 def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) -> SettingError:
     """The refusal of an override of a name that the config has no place for."""
     given = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
@@ -368,19 +461,31 @@ def _without_place(typed_name: str, error: Exception, overrides: Sequence[str]) 
         return SettingError(shown, value, f"cannot be set so: {reason}", nearest)
     if _is_group(name):
         return SettingError(name, value, "is chosen beside the defaults", f"+{name}={value}")
-    nearest = nearest_setting(typed_name, [*setting_names()])
-    if nearest == "grid.seeds" and not value.startswith("["):
-        nearest = seed_lists(value)
-    elif _is_group(nearest):
-        options = choices_of(config_directory(), nearest)
-        likely = nearest_choices(nearest, value, options, _sources(nearest, options))
-        nearest = ", or ".join(likely)
-    elif nearest:
-        nearest = f"{nearest}={shell_quoted(value) or 'VALUE'}"
+    nearest = _nearest_typed(typed_name, value)
     rule = "no such setting" if nearest else NO_SUCH
     if groups and not nearest:
         rule = f"no such setting; here are {', '.join(known)}"
     return SettingError(shown, value, rule, nearest)
+
+
+def _nearest_typed(name: str, value: str) -> str:
+    """What is typed in the place of a setting that there is none of, with its value; "" if nothing
+    is near."""
+    nearest = nearest_setting(name, [*setting_names()])
+    if nearest == "grid.seeds" and not value.startswith("["):
+        return seed_lists(value)
+    if (name, value) == ("wandb", "true"):
+        return "tracking=wandb"
+    if nearest == "launcher.slurm.python":
+        return shell_quoted(f"{nearest}='apptainer exec --nv {value} python'")
+    if nearest.endswith("task.custom.function") and value.endswith(".py"):
+        return f"{nearest}={Path(value).stem}:FUNCTION"
+    if nearest == "task" and len(_by_place(f"task={value}")) > 1:
+        return f"task={value}"
+    if _is_group(nearest) and nearest:
+        options = choices_of(config_directory(), nearest)
+        return ", or ".join(nearest_choices(nearest, value, options))
+    return nearest and f"{nearest}={shell_quoted(value) or 'VALUE'}"
 
 
 def _compared(name: str, values: str) -> str:
@@ -392,7 +497,7 @@ def _compared(name: str, values: str) -> str:
         return f"model={values.partition(',')[0]} {axis}" if name == "model" else axis
     ways = [] if _is_group(name) else [f"{name}=[{values}]"]
     # Sweeps that differ in these alone are one and the same.
-    alike = ("name", "hardware", "launcher", "tracking", "analysis", "checkpoint", "health")
+    alike = ("sweep", "hardware", "launcher", "tracking", "analysis", "checkpoint", "health")
     swept = group not in (*alike, "difficulty", "sweeps_dir")
     return ", or ".join([*ways, *([f"-m {name}={values}"] if swept else [])])
 
@@ -404,8 +509,7 @@ def _unread(word: str) -> SettingError:
         rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
         return SettingError(name, value, rule)
     rule = "is not SETTING=VALUE; a value with spaces has quotes"
-    nearest = FILE if word.endswith(".yaml") else meant(word, get_args(Mode), "mode={}")
-    return SettingError("overrides", word, rule, nearest)
+    return SettingError("overrides", word, rule, meant(word, get_args(Mode), "mode={}"))
 
 
 def setting_names() -> Iterator[str]:
@@ -416,9 +520,44 @@ def setting_names() -> Iterator[str]:
     yield from flattened(plain)
 
 
+# What `--cfg job` shows.
+
+# Shown first; and groups that act only with a value of another setting.
+_FIRST = ("mode", "model", "task", "budget", "budget_unit", "recipe", "grid")
+_IN_USE = {
+    "launcher.slurm": ("launcher.name", ("slurm",)),
+    "launcher.ray": ("launcher.name", ("ray",)),
+    "import": ("mode", ("import",)),
+    "difficulty": ("mode", ("difficulty",)),
+    "trainer": ("trainer.name", ("command",)),
+    "search": ("search.kind", ("frontier", "optuna")),
+}
+
+
+def shown_config(overrides: Sequence[str]) -> str:
+    """The settings of a command in YAML: model, task and budget first, and groups in use alone."""
+    try:
+        with packaged():
+            plain: Any = OmegaConf.to_container(compose("config", overrides=list(overrides)))
+    except UNCOMPOSED as error:
+        raise refusal(error, overrides) from None
+    settings, left = flattened(plain), []
+    for group, (setting, values) in _IN_USE.items():
+        if settings.get(setting) not in values:
+            left.append(group)
+            outer, _, inner = group.partition(".")
+            del (plain[outer] if inner else plain)[inner or outer]
+    ordered = {name: plain[name] for name in (*_FIRST, *plain) if name in plain}
+    note = f"# not in use here: {', '.join(left)}; --cfg job --package GROUP shows one\n"
+    return OmegaConf.to_yaml(OmegaConf.create(ordered)) + (note if left else "")
+
+
+# What `conf/` is based on.
+
 # Filled in when the settings are read, or brought by a choice: not there to be typed.
 _NOT_DECLARED = (
-    *("given", "loss_sources", "task", "model.directory", "model.converted", "model.architecture"),
+    *("given", "variants", "loss_sources", "task"),
+    *("model.directory", "model.converted", "model.architecture"),
     *("task.selection_sha256", *(f"task.{kind}" for kind in KINDS)),
 )
 
@@ -456,68 +595,3 @@ def declared_nodes() -> Iterator[tuple[str | None, str, dict[str, Any]]]:
 
 for _group, _name, _node in declared_nodes():
     ConfigStore.instance().store(group=_group, name=_name, node=_node)
-
-
-# What papers and other trainers call our settings.
-_ELSEWHERE = {
-    **dict.fromkeys(("n", "G", "group_size", "rollouts"), "grid.num_generations"),
-    **dict.fromkeys(("B", "batch_size", "train_batch_size"), "grid.problems_per_batch"),
-    **dict.fromkeys(("seed",), "grid.seeds"),
-    **dict.fromkeys(("T", "steps", "num_steps"), "grid.max_steps"),
-    **dict.fromkeys(("C", "compute", "flops"), "budget"),
-    **dict.fromkeys(("lr",), "recipe.learning_rate"),
-    **dict.fromkeys(("kl", "kl_coef"), "recipe.beta"),
-    **dict.fromkeys(("gpus", "devices", "world_size"), "hardware.devices_per_run"),
-    **dict.fromkeys(("dataset", "env"), "task"),
-    **dict.fromkeys(("model_name_or_path",), "model"),
-    **dict.fromkeys(("cluster", "scheduler"), "launcher"),
-    **dict.fromkeys(("project",), "tracking.experiment"),
-    **dict.fromkeys(("output_dir",), "sweeps_dir"),
-    **dict.fromkeys(("reward", "reward_funcs"), "task=custom task.custom.function"),
-    **dict.fromkeys(("evaluation.num_problems", "eval_size"), "task.num_eval_problems"),
-    **dict.fromkeys(("num_problems", "train_size"), "task.num_train_problems"),
-}
-# What takes any model of a disk, and any problems.
-_ANY = {
-    "model": "model=local model.path=DIRECTORY",
-    "task": "task=math_file task.math.path=FILE",
-}
-# How a file of settings is used.
-FILE = (
-    "--config-dir DIRECTORY +experiment=NAME; the file is DIRECTORY/experiment/NAME.yaml "
-    "(docs/own.md)"
-)
-
-
-def nearest_setting(name: str, names: Sequence[str]) -> str:
-    """The one of the dotted `names` nearest to `name`: of the same last word, or spelled alike in
-    the group that was typed, if one was; "" if none is."""
-    if name in _ELSEWHERE:
-        return _ELSEWHERE[name]
-    group, _, leaf = name.rpartition(".")
-    elsewhere = _ELSEWHERE.get(leaf, "")
-    if elsewhere.startswith(f"{group}."):
-        return elsewhere
-    leaves = {each.rpartition(".")[2]: each for each in reversed(names)}
-    near = [each for each in names if each.startswith(f"{group.partition('.')[0]}.")]
-    typed = {each.rpartition(".")[2]: each for each in near if group}
-    if found := meant(leaf, [*(typed or leaves)]):
-        return (typed or leaves)[found]
-    return leaves.get(leaf, "")
-
-
-def nearest_choices(
-    group: str, given: str, options: Sequence[str], sources: Mapping[str, str]
-) -> list[str]:
-    """At most three of a group's `options`, as they are typed: those whose name or source is like
-    `given` or holds it; else what takes any model or task.
-
-    sources: the option that each model or data set on a hub is, by its name in lower case.
-    """
-    word = given.casefold()
-    names = {**sources, **{option: option for option in options}}
-    holding = [names[name] for name in names if len(word) > 2 and word in name]
-    # Another device is no slip.
-    slip = difflib.get_close_matches(word, names, n=1, cutoff=SLIP if group != "hardware" else 1)
-    likest = [*dict.fromkeys(holding)][:3] or [names[name] for name in slip]
-    return [f"{group}={each}" for each in likest] or [*filter(None, [_ANY.get(group)])]

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -247,16 +247,22 @@ def read_model(model: dict[str, Any]) -> None:
     if model["path"] is None and model["source"] is None:
         raise SettingError("model.path", "null", "has to be given: a directory or a GGUF file")
     if model["path"] is None:
-        file = packaged_file(model["source"])
-        if file is not None and model["revision"] is None and not may_be_cached(model["source"]):
+        source, revision = model["source"], model["revision"]
+        file = packaged_file(source)
+        if file is not None and revision is None and not may_be_cached(source):
             model["converted"] = str(convert(file))
+        if model.get("architecture") is None:
+            place = next(_cached(source, revision or "*"), Path(source))
+            model["architecture"] = _architecture_at(place).model_dump()
         return
     if model.get("directory") is None and not Path(model["path"]).is_absolute():
         model["directory"] = str(Path.cwd())
     place = Path(model.get("directory") or "", model["path"])
     if place.suffix == ".gguf":
         model["converted"] = str(convert(place))
-    model["architecture"] = _architecture_at(Path(model["converted"] or place)).model_dump()
+    model["architecture"] = _architecture_at(
+        Path(model["converted"] or place), model["path"]
+    ).model_dump()
     model["name"] = model["name"] or place.name.removesuffix(".gguf")
     model["source"] = model["source"] or str(model["path"])
 
@@ -264,20 +270,28 @@ def read_model(model: dict[str, Any]) -> None:
 def may_be_cached(source: str) -> bool:
     """Whether the hub's cache has some revision of `source`, told without the hub's library, whose
     import costs a plan a third of a second."""
+    return any(_cached(source))
+
+
+def _cached(source: str, revision: str = "*") -> Iterator[Path]:
+    """Directories of the hub's cache with a config.json of the model."""
     # As the library places it (huggingface_hub/constants.py).
     caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"))
     home = Path(os.environ.get("HF_HOME", caches / "huggingface"))
     cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
-    return any(cache.glob(f"models--{source.replace('/', '--')}/snapshots/*/config.json"))
+    found = cache.glob(f"models--{source.replace('/', '--')}/snapshots/{revision}/config.json")
+    return (file.parent for file in found)
 
 
-def _architecture_at(directory: Path) -> Architecture:
+def _architecture_at(directory: Path, given: str = "") -> Architecture:
     file = directory / "config.json"
     try:
         return architecture_from_config(read_foreign_json(file))
     except OSError as error:
         rule = f"must contain a readable config.json, as save_pretrained writes ({error.strerror})"
         nearest = f"model.path={directory.parent}" if directory.is_file() else ""
+        if re.fullmatch(r"[\w.-]+/[\w.-]+", given) and not directory.exists():
+            nearest = f"model={given}, after: hf download {given}"
         if (directory / ADAPTER).exists():
             rule, nearest = "is an adapter, and not a whole model", MERGED
         elif models := models_in(directory):

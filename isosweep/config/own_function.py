@@ -7,17 +7,21 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.base import MistypedError
 from isosweep.errors import SettingError
 
 
 def import_path(text: str) -> str:
     """`text`, where it reads package.module:function. Raises ValueError otherwise."""
     module, _, function = text.partition(":")
+    if module.endswith(".py"):
+        own = f"{module.removesuffix('.py')}:{function or 'FUNCTION'}"
+        raise MistypedError("names a module, without the .py of its file", own)
     if not all(part.isidentifier() for part in [*module.split("."), function]):
         raise ValueError("must read package.module:function")
     return text
@@ -92,10 +96,6 @@ class OwnFunction:
 
     def _file(self) -> Path | None:
         """The text of its module; None where that is not Python's."""
-        if self.module.endswith(".py"):
-            module = replace(self, path=f"{self.module.removesuffix('.py')}:{self.name}")
-            nearest = f"{self.setting}={module.path}" if module._spec() else ""
-            raise self.refused("names a module, without the .py of its file", nearest)
         spec = self._spec()
         if spec is None:
             rule = f"no module {self.module!r} is on the import path"

@@ -57,9 +57,6 @@ class GridConfig(Settings, group="grid"):
     """Further axes with their values: a setting (`recipe.num_iterations: [1, 2]`), a group with its
     choices (`recipe: [dapo, scalerl]`), or named sets of settings (`variant: {plain: {}, with_kl:
     {recipe.beta: 0.01}}`)."""
-    composed: list[dict[str, Any]] | None = None
-    """What choices of groups among the axes come to, filled in when the sweep is composed: for each
-    combination of them its `choices` and `settings`."""
 
     def _check(self) -> None:
         if self.completions_per_step is not None:

@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from isosweep.compute import BudgetUnit
-from isosweep.config.base import Listed, PositiveInt, Settings, SweepName, load, replaced
+from isosweep.config.base import (
+    Listed,
+    MistypedError,
+    PositiveInt,
+    Settings,
+    SweepName,
+    load,
+    replaced,
+)
 from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.launcher import LauncherConfig, TrainerConfig
@@ -293,6 +301,13 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     spaced = _LOGSPACE.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
     if spaced is not None:
         return _logspace(*spaced.groups())
+    ends = re.fullmatch(r"([\d.e+]+?)(?:\.\.|-| to )([\d.e+]+)", str(value))
+    if ends is not None:
+        nearest = f"budget=logspace:{ends[1]}:{ends[2]}:3"
+        raise MistypedError("is no number; a range has a number of budgets", nearest)
+    if hours := re.fullmatch(r"([\d.e+]+) ?h", str(value)):
+        nearest = f"budget={hours[1]} budget_unit=device_hours"
+        raise MistypedError("must be a number, in budget_unit", nearest)
     values = list(value) if isinstance(value, list | tuple) else [value]
     budgets = [_number(item) for item in values]
     if not budgets or not all(math.isfinite(number) and number > 0 for number in budgets):
@@ -393,6 +408,9 @@ class SweepConfig(Settings):
     in silence."""
     loss_sources: dict[str, str] = Field(default_factory=dict)
     """Sha256 of the modules of the losses of your own that the sweep names, by import path."""
+    variants: list[dict[str, Any]] = Field(default_factory=list)
+    """What every combination of `grid.axes` has: its values by axis, its groups, and settings of
+    the grid that differ."""
     runs: Listed[str] = Field(default_factory=list)
     """Which runs `mode=status` and `mode=cancel` are about; empty: all. Give run ids or parts of
     them, globs, states (`running`, `not_begun`), or values (`n:8`, `seed:0`). Words of one kind add

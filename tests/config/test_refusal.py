@@ -146,22 +146,14 @@ REFUSED = [
         (f"grid.axes={{{axes}}}", setting, rule)
         for axes, setting, rule in [
             ("recipe.num_iterations:[]", "grid.axes.recipe.num_iterations", "lists no value"),
-            ("1:[2]", "grid.axes", "must have names that are text"),
-            ("model:[local]", "grid.axes.model", "must be one of "),
-            ("recip:[dapo]", "grid.axes", "an axis is `model` or a setting of model, task"),
-            ("variant:[a,b]", "grid.axes", "a name of your own, with named sets of settings"),
-            ("variant:{a:{hardware:h100}}", "grid.axes.variant.a", "a variant sets choices"),
-            ("variant:{a:{recipe:{beta:1}}}", "grid.axes.variant.a", "its settings have a dot"),
+            ("recip:[dapo]", "grid.axes", "an axis is a setting of model, task"),
+            ("variant:{a:{hardware:h100}}", "grid.axes.variant.a", "sets choices, by name"),
             ("variant:{a:{},b:{recipe.beta:-1}}", "recipe.beta", "(where variant=b)"),
-            ("task.num_train_problems:[8,200000]", "task.num_train_problems", "has room for"),
-            ("variant:{a:{},b:{recipe.beta:0.0}}", "grid.axes", "the same settings as variant=a"),
+            ("variant:{a:{},b:{recipe.beta:0.0}}", "grid.axes", "the same settings as another"),
             ("seed:{a:{}}", "grid.axes", "a name that already distinguishes runs"),
-            ("recipe:{a:{recipe.beta:1}}", "grid.axes.recipe", "lists choices of it, by name"),
             ("v:{a:{recipe.beta:1}},recipe.beta:[0,1]", "grid.axes", "which another axis sets"),
-            ("generation.sleep:[false,true]", "generation.sleep", "only generation=vllm does"),
-            ("generation:[transformers,vllm]", "generation.name", "lays out devices and jobs"),
-            ("task.sort.level:[1,2]", "grid.axes", "no such setting; here are levels, answer"),
-            ("evaluation.sets:[null,{a:{}}]", "evaluation.sets", "all evaluated on the same sets"),
+            ("generation:[transformers,vllm]", "generation.name", "the same for all runs"),
+            ("task.sort.level:[1,2]", "grid.axes", "task.sort.level: no such setting"),
         ]
     ),
     ("grid.axes={task:[sort,math]} task.sort.levels=[6]", "grid.axes.task", "cannot be combined"),
@@ -229,18 +221,6 @@ REFUSED = [
         f"{TWO} evaluation.sets={{t:{{task:{{mixture:{{shares:{{a:1,b:0}}}}}}}}}}",
         "evaluation.sets.t.task.mixture",
         "the sweep's own mixture or of one task",
-    ),
-    # Plans of which nothing is feasible.
-    ("model=qwen-1.5b budget=1e20 hardware=rtx4090", "budget", "and has 21.6 GB"),
-    (
-        "model=qwen-1.5b budget=1e20 hardware.devices_per_run=3",
-        "budget",
-        "is not a multiple of 3 devices that train",
-    ),
-    (
-        "task=sort_mix budget_unit=rollouts budget=4096 grid.problems_per_batch=[50]",
-        "budget",
-        "exceeds the 32 training problems of part long",
     ),
 ]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from isosweep.config import trust as module
+from isosweep.config.base import AXIS_GROUPS
 from isosweep.config.trust import (
     executed,
     foreign,
@@ -112,15 +113,18 @@ def test_a_function_of_others_is_not_imported_by_whoever_reads_it(
 def test_a_loss_of_others_is_refused_wherever_it_is_named(shared: Callable[..., Path]) -> None:
     said = refused(shared(recipe={"loss_type": "os:system"}))
     assert said.startswith("recipe.loss_type=os:system: would be executed")
-    axes = {"recipe.loss_type": ["dapo", "os:system"]}
-    root = shared(recipe={"loss_type": "dapo"}, grid={"axes": axes})
-    assert refused(root).startswith("recipe.loss_type=os:system")
 
 
 def test_one_hidden_in_an_axis_or_a_set_is_found(shared: Callable[..., Path]) -> None:
-    in_axis = {"variant": {"a": {}, "b": {f"task.{k}": v for k, v in custom("os:system").items()}}}
-    root = shared(grid={"axes": in_axis})
-    assert [each.setting for each in executed(read_sweep(root).config)] == ["task.custom"]
+    root = shared(grid={"axes": {"v": {"a": {}}}})
+    document = json.loads((root / "config.json").read_text())
+    groups = {name: document[name] for name in AXIS_GROUPS}
+    groups["recipe"] = {**document["recipe"], "loss_type": "os:system"}
+    groups["task"] = {**document["task"], **custom("os:system")}
+    document["variants"] = [{"axes": {"v": "a"}, **groups, "grid": {}}]
+    (root / "config.json").write_text(json.dumps(document))
+    found = [each.setting for each in executed(read_sweep(root).config)]
+    assert found == ["task.custom", "recipe.loss_type"]
     of_set = {"x": {"problems": "heldout", "task": custom("os:system")}}
     root = shared(grid={"axes": None}, evaluation={"sets": of_set})
     assert "os:system" in refused(root)
