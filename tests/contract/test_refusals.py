@@ -63,7 +63,6 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
         "model_name_or_path",
         {"model.name": "qwen-0.5b"},
     ),
-    ("model=Qwen/Qwen2.5-0.5B-Instruct budget=1e18", "model", {"model.name": "qwen-0.5b"}),
     ("cluster=slurm", "cluster", {"launcher.name": "slurm"}),
     ("project=mine", "project", {"tracking.experiment": "mine"}),
     ("launcher.partition=gpu", "launcher.partition", {"launcher.slurm.partition": ["gpu"]}),
@@ -81,12 +80,17 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("evaluation.k=8", "evaluation.k", {}),
     ("recipe=ppo", "recipe", {}),
     ("recipe=group", "recipe", {}),
-    ("launcher=slurm launcher.slurm.container=/img/a.sqsh", "launcher.slurm.container", {}),
+    (
+        "launcher=slurm launcher.slurm.container=/img/a.sqsh",
+        "launcher.slurm.container",
+        {"launcher.slurm.python": "apptainer exec --nv /img/a.sqsh python"},
+    ),
     ("recipe=3", "recipe", {}),
     ("tracking=false", "tracking", {}),
     # Budgets that are no numbers.
     ("budget=2e10flops", "budget", {}),
     ("budget=0", "budget", {}),
+    ("budget=1e10..1e11", "budget", {"budget": [1e10, 3.16e10, 1e11]}),
     # Modes, and words that are no override.
     ("plan", "overrides", {"mode": "plan"}),
     ("mode=pln", "mode", {"mode": "plan"}),
@@ -107,13 +111,12 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
 ]
 # Advice with names for the user to fill in.
 OPEN = [
-    ("reward=my_reward.py", "reward", "task=custom task.custom.function=my_reward.py"),
-    ("--config my.yaml", "options", "--config-dir DIRECTORY +experiment=NAME"),
+    ("reward=my_reward.py", "reward", "task=custom task.custom.function=my_reward:FUNCTION"),
     ("--config-dir /nosuch", "options", "--config-dir DIRECTORY +experiment=NAME"),
     ("--config-name my", "options", "--config-dir DIRECTORY +experiment=NAME"),
-    ("my.yaml", "overrides", "--config-dir DIRECTORY +experiment=NAME"),
     ("task=aime", "task", "task=math_file task.math.path=FILE"),
     ("model=llama3", "model", "model=llama-3b"),
+    ("model=Qwen/Qwen9-7B budget=1e18", "model", "the same after: hf download Qwen/Qwen9-7B"),
     ("model=gpt2", "model", "model=local model.path=DIRECTORY"),
     ("gpus=8", "gpus", "hardware.devices_per_run=8"),
 ]
