@@ -16,7 +16,7 @@ from isosweep.words.numbers import (
     tally,
 )
 from isosweep.words.plan import lacks
-from isosweep.words.verdict import all_fell, capitalized, chance, finding, headline, judged, reason
+from isosweep.words.verdict import all_fell, capitalized, chance, finding, judged, measure, reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,18 +56,17 @@ def facts(answer: "Answer") -> list[Fact]:
 
 
 def analysis(answer: "Answer", report: "Path") -> list[str]:
-    """Return what `mode=analyse` prints: verdict, doubts, setting, cost, next step and page."""
-    identified = answer.verdict != "not identified"
-    said = headline(answer) if identified else f"{finding(answer)} {reason(answer)}"
-    lines = [f"verdict: {answer.verdict}. {said}"]
-    if doubts := caveats(answer):
-        lines.append(f"but: {' '.join(doubts)}")
-    more = (*_both_n(answer.use), sure(answer, answer.use)) if answer.use else ()
-    lines += [" ".join([use_sentence(answer), *more]), *best_batches(answer)]
+    """Return what `mode=analyse` prints: verdict and setting, each in a line, then the rest."""
+    use, doubts, steps = answer.use, caveats(answer), next_steps(answer)
+    why = measure(answer) or reason(answer)
+    lines = [f"verdict: {answer.verdict}. {finding(answer)}", use_sentence(answer)]
+    lines += [f"why: {why}"] if answer.generations else []
+    lines += [f"sure: {' '.join([*_both_n(use), sure(answer, use)])}"] if use else []
+    lines += [f"but: {' '.join(doubts)}"] if doubts else []
+    lines += best_batches(answer)
     if answer.spent.compute:
         lines.append(f"cost: {answer.runs.trained} runs, {spent(answer)}")
-    if steps := next_steps(answer):
-        lines.append(f"next: {steps[0]}")
+    lines += [f"next: {steps[0]}"] if steps else []
     return [*lines, f"report: {report}"]
 
 

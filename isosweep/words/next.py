@@ -66,8 +66,8 @@ def steps(variant: JsonObject, label: str, unit: BudgetUnit, pricing: Pricing) -
         total += f", device time {price(hours, pricing)}"
     lines = [
         f"{label}: all of these: {total}" if label else f"all of these: {total}",
-        "saves: expected gain of reward, summed over budgets. agree: probability that two draws "
-        f"of the verdict agree ({variant['agree']:.0%} now). decides: how much the run raises it",
+        "saves: expected gain of reward, summed over budgets. decides: how much surer the run "
+        f"makes the verdict. agree: how sure it is then ({variant['agree']:.0%} now)",
     ]
     valued = {s["num_generations"]: s["valued_as_n"] for s in taken if s["valued_as_n"]}
     return lines + [
