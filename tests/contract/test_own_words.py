@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     project.mkdir()
     _open(project)
-    told = f"launcher.on_finish='echo done >> {tmp_path}/told'"
+    told = f"launcher.on_finish='touch {tmp_path}/told'"
     isosweep(*_SWEEP, told, cwd=project)
     (tmp_path / "told").unlink()
     for path in project.rglob("*"):
@@ -47,7 +47,7 @@ def test_the_owner_of_a_projects_directory_is_not_refused_his_own_words(
     project: Path, tmp_path: Path
 ) -> None:
     isosweep(*_RESUME, cwd=project)
-    assert (tmp_path / "told").read_text() == "done\n"
+    assert (tmp_path / "told").exists()
 
 
 def test_a_file_that_others_may_write_is_refused_by_its_name(project: Path, tmp_path: Path) -> None:
@@ -87,12 +87,12 @@ def _replaced_by_the_other(path: Path, document: dict[str, Any]) -> None:
 def test_nothing_that_another_user_wrote_is_executed(lab: Path, tmp_path: Path) -> None:
     config = lab / "sweeps" / "s" / "config.json"
     document = json.loads(config.read_text())
-    document["launcher"]["on_finish"] = f"id -un >>{tmp_path}/ran"
+    document["launcher"]["on_finish"] = f"touch {tmp_path}/ran"
     _replaced_by_the_other(config, document)
     done = isosweep(*_RESUME, cwd=lab, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 2
-    assert f"launcher.on_finish=id -un >>{tmp_path}/ran: would be executed" in said
+    assert f"launcher.on_finish=touch {tmp_path}/ran: would be executed" in said
     assert f"{config} belongs to nobody" in said
     isosweep("mode=status", "sweep=s", cwd=lab)
     assert not (tmp_path / "ran").exists()
