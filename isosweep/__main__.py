@@ -38,7 +38,7 @@ from isosweep.config.compose import (
 )
 from isosweep.config.overrides import quoted
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.trust import add_command, addresses, hidden, without_tokens
+from isosweep.config.trust import add_command, hidden
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
@@ -51,7 +51,7 @@ _jobs: list[SweepConfig] = []
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
 def _collect(composed: DictConfig) -> None:
     """Hydra only composes: a bad last job of a multirun is refused before the first one starts."""
-    _hide_secrets(str(composed.launcher.on_finish or ""))
+    _hide_passwords()
     try:
         _jobs.append(from_hydra(composed, HydraConfig.get().overrides.task))
         add_command(_jobs[-1])
@@ -59,17 +59,11 @@ def _collect(composed: DictConfig) -> None:
         _leave(error)
 
 
-def _hide_secrets(on_finish: str) -> None:
-    """Take passwords, and addresses that are secrets, out of what Hydra writes of a multirun."""
-    if HydraConfig.get().mode is not RunMode.MULTIRUN:
-        return
-    written = Path(HydraConfig.get().sweep.dir, "multirun.yaml")
-    text = written.read_text()
-    plain = hidden(text)
-    for address in addresses(on_finish):
-        plain = plain.replace(address, without_tokens(address))
-    if plain != text:
-        written.write_text(plain)
+def _hide_passwords() -> None:
+    """Take passwords out of what Hydra writes of a multirun."""
+    if HydraConfig.get().mode is RunMode.MULTIRUN:
+        written = Path(HydraConfig.get().sweep.dir, "multirun.yaml")
+        written.write_text(hidden(written.read_text()))
 
 
 def _compose() -> None:

@@ -29,7 +29,7 @@ _KILLED_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a command printed. `program`: its name, "" of a shell's. `status`: its exit status; None
+    """What a command printed. `program`: its name. `status`: its exit status; None
     where it was killed after its time, or could not be started, which `missing` says why."""
 
     program: str
@@ -52,9 +52,8 @@ class Answer:
         if self.missing:
             return f"{self.program}: {self.missing}"
         if self.status is None:
-            gave = f"{self.program} gave " if self.program else ""
-            return f"{gave}no answer in {self.timeout_s:g} s{said and f': {said}'}"
-        return said or f"{self.program or 'it'} ended with status {self.status}"
+            return f"{self.program} gave no answer in {self.timeout_s:g} s{said and f': {said}'}"
+        return said or f"{self.program} ended with status {self.status}"
 
     @property
     def failure(self) -> str | None:
@@ -71,9 +70,9 @@ class Answer:
         return "; ".join(last)[-_WORDS_CHARACTERS:]
 
 
-def ask(command: str, timeout_s: float) -> Answer:
-    """Execute `command` by `sh`; it and all it has started are killed after `timeout_s`."""
-    return _run("", ["/bin/sh", "-c", command], timeout_s, "", None)
+def run_command(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> Answer:
+    """Run a command; it and all it has started are killed after `timeout_s`."""
+    return _run(command[0], command, timeout_s, "", environment)
 
 
 def call(command: Sequence[str], *, given: str = "", timeout_s: float = _SLURM_TIMEOUT_S) -> Answer:
@@ -104,7 +103,7 @@ def _run(
     command: Sequence[str],
     timeout_s: float,
     given: str,
-    environment: Mapping[str, str] | None,
+    environment: Mapping[str, str],
 ) -> Answer:
     process = subprocess.Popen(
         command,

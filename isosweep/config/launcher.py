@@ -141,8 +141,8 @@ class LauncherConfig(Settings, group="launcher"):
     or evaluations, whichever take longer, and at least half an hour. A worker that loads its model
     always has at least half an hour."""
     on_finish: str | None = None
-    """Shell command that is run when a followed sweep ends, fails or is interrupted, with
-    `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}` filled in."""
+    """Command that is run when a followed sweep ends, fails or is interrupted, without a shell.
+    ISOSWEEP_SWEEP_DIR, _STATUS, _REPORT, _DONE and _FAILED are in its environment."""
     slurm: SlurmConfig = Field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
     ray: RayConfig = Field(default_factory=RayConfig)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from isosweep.config.base import close, is_place, replaced
 from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.config.trust import read_checked, read_from, without_password, without_tokens
+from isosweep.config.trust import read_checked, read_from, without_password
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
 from isosweep.machine import garbage_collection_paused
@@ -353,11 +353,9 @@ def store_plan(
 
 def _stored_form(config: SweepConfig) -> SweepConfig:
     """The settings as a sweep's directory holds them, whatever command has named them."""
-    search, tracking, launcher = config.search, config.tracking, config.launcher
-    if launcher.on_finish is not None:
-        launcher = replaced(launcher, on_finish=without_tokens(launcher.on_finish))
+    search, tracking = config.search, config.tracking
     if search.storage is not None:
         search = replaced(search, storage=without_password(search.storage))
     if tracking.uri is not None:
         tracking = replaced(tracking, uri=without_password(tracking.uri))
-    return replaced(config, search=search, tracking=tracking, launcher=launcher, given=[])
+    return replaced(config, search=search, tracking=tracking, given=[])

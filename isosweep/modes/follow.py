@@ -21,7 +21,7 @@ from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_progress import Progress
 from isosweep.modes.display_search import described_step
-from isosweep.modes.on_finish import Ended, Finish, on_finish
+from isosweep.modes.on_finish import run_on_finish
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.stored import places_of, store_runs
 from isosweep.modes.terminal import say, typed, warn
@@ -171,10 +171,8 @@ def follow_sweep(sweep: DrivenSweep, console: Console) -> int:
             status = followed.run()
         finally:
             claim.release(status)
-        ended: Ended = (
-            "interrupted" if status == INTERRUPTED else "failed" if status else "finished"
-        )
-        _run_on_finish(sweep, ended, len(followed.failed), console)
+        ended = {0: "finished", 1: "failed", INTERRUPTED: "interrupted"}[status]
+        _notify(sweep, ended, len(followed.failed), console)
     if status == INTERRUPTED:
         say(console, f"continue with: {sweep.resume_command}")
     return status
@@ -344,18 +342,17 @@ def _place(error: OSError | StorageError) -> str:
     return str(path.parent if path.name.startswith(".") else path)
 
 
-def _run_on_finish(sweep: DrivenSweep, status: Ended, failed: int, console: Console) -> None:
-    """Do what `launcher.on_finish` asks for; what goes wrong with that is a line."""
-    action = sweep.study.config.launcher.on_finish
-    if action is None:
+def _notify(sweep: DrivenSweep, status: str, failed: int, console: Console) -> None:
+    """Run the command of `launcher.on_finish`; what goes wrong with that is a line."""
+    if (command := sweep.study.config.launcher.on_finish) is None:
         return
     paths, runs = sweep.paths, sweep.stored.standing().runs
-    ended = Finish(
-        sweep_dir=str(paths.root),
-        status=status,
-        report=str(paths.report) if paths.report.exists() else "",
-        done=Tally.of(runs).counts[Standing.DONE],
-        failed=failed,
-    )
-    if (problem := on_finish(action, ended)) is not None:
+    facts = {
+        "sweep_dir": paths.root,
+        "status": status,
+        "report": paths.report if paths.report.exists() else "",
+        "done": Tally.of(runs).counts[Standing.DONE],
+        "failed": failed,
+    }
+    if (problem := run_on_finish(command, facts)) is not None:
         warn(console, problem)

@@ -12,7 +12,6 @@ from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.launchers.sbatch import site_options
 from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
-from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import (
     NotConfirmedError,
     agrees,
@@ -147,8 +146,6 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         trust=config.trust,
     )
     _require_trusted(asked, console)
-    if (missing := missing_address(launcher.on_finish or "")) is not None:
-        warn(console, missing)
     study = replace(sweep.study(), config=asked)
     require_affordable(study)
     preflight(study.config, study.variants)

@@ -7,21 +7,17 @@ import pytest
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import (
     hidden,
-    lacks_token,
     password_remedy,
     without_password,
-    without_tokens,
 )
 from isosweep.errors import SettingError
 from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
-from isosweep.modes.on_finish import Finish, missing_address, on_finish
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, isosweep, make_config
 
 URL = "postgresql+psycopg2://me:secretword@127.0.0.1:1/studies"
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=mlflow")
-HOOK = "launcher.on_finish='curl https://hooks.example.com/services/secretword'"
-TYPED = (HOOK, f"search.storage='{URL}'", f"tracking.uri='{URL}'")
+TYPED = (f"search.storage='{URL}'", f"tracking.uri='{URL}'")
 
 
 @pytest.mark.parametrize(
@@ -44,33 +40,6 @@ def test_addresses_are_stored_and_shown_without_a_password(
     assert without_password(url) == stored
     assert "pw" not in hidden(url)
     assert shown is None or hidden(f"at {url}\nor {url}") == f"at {shown}\nor {shown}"
-
-
-@pytest.mark.parametrize(
-    ("action", "kept"),
-    [
-        ("https://hooks.slack.com/services/T0/B0/pw", "https://hooks.slack.com/***"),
-        ("https://h.example?token=pw", "https://h.example/***"),
-        ("curl -d x 'https://h/a?b=1&key=pw' && true", "curl -d x 'https://h/***' && true"),
-        ("HTTPS://me:pw@h/pw", "HTTPS://me@h/***"),
-        ("https://h/services/$TOKEN", "https://h/services/$TOKEN"),
-        ("https://h/", "https://h/"),
-        ("mail -s {status} me@example.org", "mail -s {status} me@example.org"),
-    ],
-)
-def test_an_address_that_may_be_a_secret_is_kept_as_its_host(action: str, kept: str) -> None:
-    assert without_tokens(action) == kept
-    assert "pw" not in without_tokens(action)
-    assert lacks_token(kept) == kept.endswith(("/***", "true"))
-
-
-def test_an_address_that_is_not_stored_is_asked_for_again() -> None:
-    said = missing_address("https://hooks.example.com/***")
-    assert said is not None
-    assert "launcher.on_finish=..." in said
-    finish = Finish(sweep_dir="/s", status="finished", report="", done=1, failed=0)
-    assert on_finish("curl https://hooks.example.com/***", finish) is not None
-    assert missing_address("https://hooks.example.com/$TOKEN") is None
 
 
 def stored(cwd: Path) -> SweepConfig:
@@ -115,7 +84,7 @@ def test_a_multirun_and_its_refusals_write_no_password(tmp_path: Path) -> None:
     both = ("-m", *SEARCH, *TYPED, "mode=plan", "grid.seeds=[1],[0]")
     planned = isosweep(*both, cwd=tmp_path)
     assert list(tmp_path.glob("sweeps/multirun/*/multirun.yaml"))
-    refused = isosweep("mode=resume", *SEARCH, *TYPED[:2], cwd=tmp_path, check=False)
+    refused = isosweep("mode=resume", *SEARCH, *TYPED[:1], cwd=tmp_path, check=False)
     assert refused.returncode == 2
     assert "me:***@127.0.0.1:1/studies: cannot be opened" in refused.stderr
     texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]

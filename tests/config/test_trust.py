@@ -22,14 +22,12 @@ from isosweep.config.trust import (
 )
 from isosweep.errors import SettingError
 from isosweep.modes.directory import read_sweep
-from isosweep.modes.on_finish import Finish, on_finish
+from isosweep.modes.on_finish import run_on_finish
 from isosweep.modes.price import NotConfirmedError
 from isosweep.modes.run import _require_trusted, resume_sweep
 from isosweep.tasks import problem_sets
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, sweep_in, terminal
-
-FINISH = Finish(sweep_dir="/s", status="finished", report="", done=1, failed=0)
 
 
 def custom(function: str, **others: Any) -> dict[str, Any]:
@@ -80,7 +78,7 @@ def test_a_command_of_others_is_refused_with_the_file_the_rule_and_what_helps(
     assert "trust=true" in said
     # Nor where no mode has asked.
     with pytest.raises(SettingError):
-        on_finish(f"touch {mark}", FINISH)
+        run_on_finish(f"touch {mark}", {})
     assert not mark.exists()
 
 
