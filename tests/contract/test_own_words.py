@@ -97,4 +97,4 @@ def test_nothing_that_another_user_wrote_is_executed(lab: Path, tmp_path: Path) 
     isosweep("mode=status", "sweep=s", cwd=lab)
     assert not (tmp_path / "ran").exists()
     isosweep(*_RESUME, "trust=true", cwd=lab)
-    assert (tmp_path / "ran").read_text() == "root\n"
+    assert (tmp_path / "ran").exists()
