@@ -59,7 +59,10 @@ _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "steps": (("plan",), "mode=plan"),
     "retry_failed": (("resume",), "mode=resume retry_failed=true"),
     "format": (
-        ("plan", "status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
+        (
+            *("plan", "status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
+            *("import", "difficulty"),
+        ),
         "format=text",
     ),
 }

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import without_password
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject
+from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, new_root, read_sweep
-from isosweep.modes.terminal import say, typed, warn
+from isosweep.modes.terminal import progress_console, say, show_json, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.reserved import RUNS
 from isosweep.store.paths import SweepPaths
@@ -21,12 +22,13 @@ from isosweep.words import importing as words
 if TYPE_CHECKING:
     import pandas
 
-# Groups of settings that say something of runs trained elsewhere, if they were typed.
-_KEPT = ("model", "task")
+# Raised when a field of the document goes or changes its meaning; fields may be added.
+VERSION: Final = 1
+# Groups of settings that are stored: what is asked of the records, and if they were typed, what
+# says how the runs were trained.
+_STORED, _IF_TYPED = ("analysis", "tracking"), ("model", "task")
 # Letters of a file's name in the sweep's.
 _LONGEST = 60
-# Groups that count whatever was trained.
-_ASKED = ("analysis", "tracking")
 
 
 def import_runs(config: SweepConfig, console: Console) -> int:
@@ -36,29 +38,23 @@ def import_runs(config: SweepConfig, console: Console) -> int:
     """
     from isosweep.importing.readers import read_sources
 
-    files = config.importing.files
+    files, told = config.importing.files, progress_console(config, console)
     if not files:
         rule = "not given: which logs are read"
         raise SettingError("import.files", "null", rule, "import.files=FILE or =DIRECTORY")
     notes: list[Note] = []
-    try:
-        frame = read_sources(files, config.importing, notes)
-        sweep, imported, before = store_frame(config, frame, files, notes)
-    except SettingError as refused:
-        # What was read may not be what was meant.
-        others = [note.example for note in notes if note.kind == "other kinds"]
-        if not others:
-            raise
-        rule = f"{refused.rule}. Files of other kinds were left out ({'; '.join(others)})"
-        other = others[0].partition(", not ")[2].partition(":")[0]
-        nearest = ", or ".join(filter(None, (refused.nearest, f"import.reader={other}")))
-        raise SettingError(refused.setting, refused.value, rule, nearest) from None
-    say(console, *words.read(imported, sweep.plan))
-    warn(console, *words.notes(imported.notes, sweep.plan.budget_unit))
+    frame = read_sources(files, config.importing, notes)
+    sweep, imported, before = store_frame(config, frame, files, notes)
+    say(told, *words.read(imported, sweep.plan))
+    warn(told, *words.notes(imported.notes, sweep.plan.budget_unit))
     if before is not None and before["plan_id"] != sweep.plan.plan_id:
-        warn(console, words.replaced(before, sweep.plan))
-    say(console, f"sweep: {sweep.paths.root}")
-    say(console, f"  python -m isosweep mode=analyse {typed('sweep', sweep.paths.root)}")
+        warn(told, words.replaced(before, sweep.plan))
+    root = sweep.paths.root
+    say(told, f"sweep: {root}", f"  python -m isosweep mode=analyse {typed('sweep', root)}")
+    if config.format == "json":
+        document: dict[str, Any] = {"version": VERSION, "sweep": sweep.name, "sweep_dir": str(root)}
+        document |= {"plan_id": sweep.plan.plan_id, "runs": len(sweep.plan.runs)}
+        show_json(console, {**document, "imported": to_json(asdict(imported))})
     return 0
 
 
@@ -90,7 +86,9 @@ def store_frame(
         reward_range=(low, high),
         notes=(*read, *notes, *more),
     )
-    paths = _paths(config, source)
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source[0]).stem).strip("-.")[:_LONGEST]
+    root = new_root(config, f"imported-{stem}")
+    paths = SweepPaths(root, Path(config.sweeps_dir).absolute() / RUNS)
     settings = _settings(config, paths, imported.source) | {
         "budget": list(plan.budgets),
         "budget_unit": plan.budget_unit,
@@ -99,21 +97,15 @@ def store_frame(
     return read_sweep(paths.root), imported, before
 
 
-def _paths(config: SweepConfig, source: list[str]) -> SweepPaths:
-    sweeps = Path(config.sweeps_dir).absolute()
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source[0]).stem).strip("-.")[:_LONGEST]
-    return SweepPaths(new_root(config, f"imported-{stem}"), sweeps / RUNS)
-
-
 def _settings(config: SweepConfig, paths: SweepPaths, source: Sequence[str]) -> JsonObject:
     """What is known of how the runs were trained, and what is asked of them."""
     every = config.model_dump()
-    typed_groups = {name.partition(".")[0] for name in config.given}
-    kept = (*_ASKED, *(group for group in _KEPT if group in typed_groups))
+    given = {name.partition(".")[0] for name in config.given}
+    groups = (*_STORED, *(group for group in _IF_TYPED if group in given))
     return {
         "mode": "import",
         "sweep": [str(paths.root)],
         "sweeps_dir": str(paths.runs.parent),
         "importing": every["importing"] | {"files": list(source)},
-        **{group: every[group] for group in kept},
+        **{group: every[group] for group in groups},
     }

@@ -2,64 +2,64 @@
 
 import sys
 from dataclasses import asdict, replace
+from typing import Final
 
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.files import JsonObject, write_json
+from isosweep.files import JsonObject, to_json, write_json
 from isosweep.modes.directory import stored_sweep
 from isosweep.modes.terminal import printable, say, show_json
 from isosweep.words.recommend import recommendation
+
+# Raised when a field of a document goes or changes its meaning; fields may be added: of what is
+# printed, and of recommendation.json.
+VERSION: Final = 1
+_FILE_VERSION: Final = 3
 
 
 def recommend_split(config: SweepConfig, console: Console) -> int:
     """Recommend n, B, T for every budget, per variant; `recommendation.json` keeps it.
 
-    Without a budget in the command, for those of the sweep.
-
-    Raises SettingError for several sweeps, and as `recommend` does.
+    Without a budget in the command, for those of the sweep. Raises SettingError as `recommend`.
     """
     from isosweep.analysis.load import load_view
     from isosweep.analysis.recommend import recommend
     from isosweep.analysis.statistics.findings import find
-    from isosweep.files import to_json
 
-    sweep = stored_sweep(config)
-    plan, asked = sweep.plan, config.analysis
+    sweep, asked = stored_sweep(config), config.analysis
+    plan = sweep.plan
     budgets = config.budgets if "budget" in config.given else plan.budgets
-    spoken = config.format == "text"
     variants: list[JsonObject] = []
+    lines: list[str] = []
     for axes in plan.axes:
         view = replace(sweep.paths, view=asked.view(axes))
-        if view.view and spoken:
-            say(console, f"{view.view}:")
+        if view.view:
+            lines.append(f"{view.view}:")
         data = load_view(view, asked, axes)
-        findings = find(data, asked)
-        splits = [
-            recommend(data, findings, budget, extrapolate=asked.extrapolate) for budget in budgets
-        ]
+        findings, beyond = find(data, asked), asked.extrapolate
+        splits = [recommend(data, findings, budget, extrapolate=beyond) for budget in budgets]
         document = {
-            "version": 3,
+            "version": _FILE_VERSION,
             "plan_id": plan.plan_id,
             "confidence": asked.confidence,
             "recommendations": to_json([asdict(split) for split in splits]),
         }
         variants.append({"axes": axes, **document})
-        kept = f"recommendation: {view.recommendation}"
+        for split in splits:
+            of = plan.budget_unit, data.evaluation_set, asked.confidence, plan.pricing
+            lines += recommendation(split, *of)
         try:
             view.analysis.mkdir(parents=True, exist_ok=True)
             write_json(view.recommendation, document)
+            lines.append(f"recommendation: {view.recommendation}")
         except OSError as error:
             # Of a sweep that others let this user read.
-            kept = ""
             line = f"the recommendation is not kept: {view.analysis} cannot be written"
             sys.stderr.write(f"{printable(line)} ({error.strerror})\n")
-        if spoken:
-            for split in splits:
-                of = plan.budget_unit, data.evaluation_set, asked.confidence, plan.pricing
-                say(console, *recommendation(split, *of))
-            say(console, *filter(None, [kept]))
-    if not spoken:
-        whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
-        show_json(console, {**whole, "variants": variants})
+    if config.format == "json":
+        whole = {"version": VERSION, "sweep_dir": str(sweep.paths.root)}
+        show_json(console, {**whole, "budget_unit": plan.budget_unit, "variants": variants})
+    else:
+        say(console, *lines)
     return 0

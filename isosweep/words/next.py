@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject
 from isosweep.pricing import Pricing
-from isosweep.words.answer import add_n
 from isosweep.words.numbers import amount, ns, price, short
 from isosweep.words.verdict import open_end
 
@@ -18,16 +17,13 @@ NOT_LAUNCHED = (
 )
 
 
-def belief(proposal: "Proposal", first: JsonObject | None, label: str) -> list[str]:
-    """Return the chances of each verdict of a variant, the n to add `first`, and why no run is
-    proposed."""
+def belief(proposal: "Proposal", label: str) -> list[str]:
+    """Return the chances of each verdict of a variant, and why no run is proposed."""
     of, lines = f"{label}: " if label else "", []
     likely = [(v, p) for v, p in proposal.chances.items() if p >= 0.05]
     if likely:
         odds = ", ".join(f"{v} {p:.0%}" for v, p in sorted(likely, key=lambda one: -one[1]))
         lines.append(f"{of}verdict now, by probability: {odds}")
-    if first:
-        lines.append(f"{of}first add n = {first['n']}: {add_n(**first)}")
     if proposal.stop:
         lines.append(f"{of}no run is proposed: {stop(proposal.stop)}")
     return lines

@@ -65,8 +65,7 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             for line in recommend.recommendation(split, "flops", None, 0.9, pricing)
         ],
         "next": [
-            *next.belief(Proposal(), {"n": 128, "settings": {"num_generations": [64, 128]}}, "lr"),
-            *(next.belief(Proposal(stop=stop), None, "")[0] for stop in STOPS),
+            *(next.belief(Proposal(stop=stop), "")[0] for stop in STOPS),
             *next.steps(STEPS_PROPOSED, "lr=1e-06", "flops", pricing),
         ],
         "status": [
