@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -139,50 +140,38 @@ def _observed(
         if standing is Standing.INTERRUPTED and not attempt.reason:
             note = "its process ended without a word"
         return replace(seen, note=note)
-    ages = {}
     if attempt.status is Status.RUNNING and job.status in ("running", "unknown"):
-        ages = _ages(attempt)
-    if job.status == "gone":
-        waits = standing in (Standing.QUEUED, Standing.RUNNING)
-        standing = _GONE[job.outcome] if waits else standing
-        note = _with_reason("its job is gone", job.reason)
-    elif job.status == "pending":
-        standing = Standing.QUEUED
-        note = _with_reason("requeued", job.reason) if attempt.worker else job.reason
-    elif job.status == "running":
-        standing, note = Standing.RUNNING, _activity(attempt, ages)
-    else:
-        note = f"{_activity(attempt, ages) if ages else standing} by its files"
+        with suppress(OSError):
+            heartbeat = max(0.0, time.time() - attempt.path.stat().st_mtime)
+            progress = heartbeat + max(0.0, attempt.updated - attempt.progressed)
+            seen = replace(seen, heartbeat_s=heartbeat, progress_s=progress)
+    match job.status:
+        case "gone":
+            waits = standing in (Standing.QUEUED, Standing.RUNNING)
+            standing = _GONE[job.outcome] if waits else standing
+            note = ": ".join(filter(None, ("its job is gone", job.reason)))
+        case "pending":
+            requeued = "requeued" if attempt.worker else ""
+            standing, note = Standing.QUEUED, ": ".join(filter(None, (requeued, job.reason)))
+        case "running":
+            standing, note = Standing.RUNNING, _activity(attempt, seen)
+        case "unknown":
+            doing = standing if seen.heartbeat_s is None else _activity(attempt, seen)
+            note = f"{doing} by its files"
     if attempt.cancel and job.status != "gone":
         note = f"to be cancelled; {note}"
-    heartbeat, progress = ages.get("heartbeat_s"), ages.get("progress_s")
-    seen = replace(seen, standing=standing, note=note, job=job)
-    return replace(seen, heartbeat_s=heartbeat, progress_s=progress)
+    return replace(seen, standing=standing, note=note, job=job)
 
 
-def _with_reason(text: str, reason: str) -> str:
-    return f"{text}: {reason}" if reason else text
-
-
-def _ages(attempt: Attempt) -> dict[str, float]:
-    """Seconds since the worker wrote its file, and since the run came forward."""
-    try:
-        heartbeat = max(0.0, time.time() - attempt.path.stat().st_mtime)
-    except OSError:
-        return {}
-    progress = heartbeat + max(0.0, attempt.updated - attempt.progressed)
-    return {"heartbeat_s": heartbeat, "progress_s": progress}
-
-
-def _activity(attempt: Attempt, ages: dict[str, float]) -> str:
+def _activity(attempt: Attempt, seen: ObservedRun) -> str:
     """What a running job's worker does, for how long, and what health warns of."""
     if attempt.worker is None:
         return "starting"
     parts = [attempt.activity or "training"]
-    if ages:
-        parts[0] += f" for {duration(ages['progress_s'])}"
-        if ages["heartbeat_s"] > _SILENT_S:
-            parts.append(f"silent for {duration(ages['heartbeat_s'])}")
+    if seen.heartbeat_s is not None and seen.progress_s is not None:
+        parts[0] += f" for {duration(seen.progress_s)}"
+        if seen.heartbeat_s > _SILENT_S:
+            parts.append(f"silent for {duration(seen.heartbeat_s)}")
     return "; ".join([*parts, *attempt.warnings])
 
 
@@ -196,26 +185,25 @@ def choose_runs(words: Sequence[str], runs: Sequence[ObservedRun]) -> list[Obser
     Words of one kind widen the choice and kinds narrow it: `[running,n:8,n:16]` are the running
     ones with n = 8 or 16. Raises SettingError for an id or a value that no run has.
     """
-    chosen: dict[str, set[str]] = defaultdict(set)
+    kinds: dict[str, set[str]] = defaultdict(set)
     for word in words:
         name, colon, value = word.partition(":")
         standing = _STANDINGS.get(word.replace(" ", "_"))
         pattern = word if set(word) & set("*?[") else f"*{word}*"
-        fitting = {
-            each.run.run_id
-            for each in runs
-            if (standing is not None and each.standing is standing)
-            or (standing is None and colon and _values(each.run).get(name) == value)
-            or (standing is None and not colon and fnmatchcase(each.run.run_id, pattern))
-        }
+        if standing is not None:
+            kind, fitting = "standing", [r for r in runs if r.standing is standing]
+        elif colon:
+            kind, fitting = name, [r for r in runs if _values(r.run).get(name) == value]
+        else:
+            kind, fitting = "id", [r for r in runs if fnmatchcase(r.run.run_id, pattern)]
         if standing is None and not fitting:
             rule = (
                 f"{word} fits none of the plan's {len(runs)} runs: neither an id nor a value "
                 f"(n:{runs[0].run.num_generations}) nor a standing ({', '.join(_STANDINGS)})"
             )
             raise SettingError("runs", list(words), rule, f"runs={runs[0].run.run_id}")
-        chosen["standing" if standing else name if colon else "id"] |= fitting
-    return [each for each in runs if all(each.run.run_id in ids for ids in chosen.values())]
+        kinds[kind].update(each.run.run_id for each in fitting)
+    return [each for each in runs if all(each.run.run_id in ids for ids in kinds.values())]
 
 
 def _values(run: PlannedRun) -> dict[str, str]:

@@ -57,22 +57,11 @@ def help_text(conf: Path) -> str:
     """What `--help` prints; `conf`: the directory of the config groups."""
     modes = "".join(f"  {name:<12}{what}\n" for name, what in MODES.items())
     names = sorted(path.name for path in conf.iterdir() if path.is_dir())
-    names = [*_FIRST, *(name for name in names if name not in _FIRST)]
-    groups = "".join(_group(conf, name) for name in names)
-    return f"{_WHAT}\nmodes:\n{modes}\ngroups, GROUP=CHOICE:\n{groups}\n{_MORE}"
-
-
-def _group(conf: Path, name: str) -> str:
-    """One group and its choices, without the files that others are built on."""
-    label = f"+{name}" if name == "experiment" else name
-    indent = " " * 14
-    return (
-        textwrap.fill(
-            ", ".join(choices_of(conf, name)),
-            _WIDTH,
-            initial_indent=f"  {label:<12}",
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-        )
-        + "\n"
-    )
+    groups = []
+    for name in [*_FIRST, *(name for name in names if name not in _FIRST)]:
+        label = f"  {'+experiment' if name == 'experiment' else name:<12}"
+        choices = ", ".join(choices_of(conf, name))
+        wrapped = textwrap.wrap(choices, _WIDTH - len(label), break_on_hyphens=False)
+        groups.append(f"\n{' ' * len(label)}".join([label + wrapped[0], *wrapped[1:]]))
+    listed = "\n".join(groups)
+    return f"{_WHAT}\nmodes:\n{modes}\ngroups, GROUP=CHOICE:\n{listed}\n\n{_MORE}"

@@ -77,10 +77,6 @@ def failed_and_running(sweep: StoredSweep) -> Answers:
     return {running.run_id: RUNNING}
 
 
-def elsewhere(sweep: StoredSweep) -> None:
-    sweep.paths.runs.parent.rename(sweep.paths.runs.parent.with_name("other"))
-
-
 def many(sweep: StoredSweep) -> Answers:
     """Another sweep of 60 runs, of which one waits."""
     shutil.rmtree(sweep.paths.root)
@@ -94,11 +90,6 @@ def at_work(sweep: StoredSweep) -> Answers:
     submitted(run_of(sweep, 0))
     submitted(run_of(sweep, 1))
     return {run_of(sweep, 0).run_id: PENDING, run_of(sweep, 1).run_id: RUNNING}
-
-
-def done(sweep: StoredSweep) -> None:
-    followed(sweep)
-    ended(sweep)
 
 
 def no_sweeps_run(sweep: StoredSweep) -> None:
@@ -160,7 +151,6 @@ CASES = [
     Case(
         many, "mode=status sweep=s", 0, (r"60 runs: 59 not begun, 1 queued.*\n.*\n.*Priority\n$",)
     ),
-    Case(many, "mode=status sweep=s runs=not_begun", 0, (r"\n(n=.* not begun .*\n){59}$",)),
     Case(planned, "mode=status runs=[n:2,seed:0]", 0, ("has no log yet\n",)),
     Case(of_another_version, "mode=resume sweep=s", 2, ("this version of isosweep would make",)),
     Case(
@@ -178,7 +168,6 @@ CASES = [
         ("^2 cancelled: 1 pending, 1 running",),
         (CANCELLED, CANCELLED),
     ),
-    Case(done, "mode=cancel runs=[n:2,seed:0]", 0, ("^0 cancelled",), (Standing.DONE, NOT_BEGUN)),
     Case(analysed, "mode=cancel budget=5e11", 2, ("there are several.* sweep=newer, the new",)),
     Case(
         *(no_sweeps_run, "mode=clean", 0),
@@ -205,7 +194,6 @@ CASES = [
         2,
         ("=.*: s has .*=.*mode=next",),
     ),
-    Case(elsewhere, "mode=next sweep=other/s", 2, ("mode=resume sweep=/.*/other/s first",)),
 ]
 
 
