@@ -180,16 +180,16 @@ def findings(outlook: "Outlook") -> str:
     ]
     if outlook.below:
         less = " and ".join(_BELOW[name] for name in outlook.below)
-        sentences.append(f"At most: this plan has fewer {less} than any simulated sweep.")
+        sentences.append(f"These are upper bounds: no simulated sweep has as few {less}.")
     if outlook.nearest:
         near = " and ".join(f"{edge:g} {_NEAREST[name]}" for name, edge in outlook.nearest.items())
-        sentences.append(f"Nearest simulated: {near}.")
+        sentences.append(f"The nearest simulated sweeps have {near}.")
     if outlook.judged_by:
         settings = (
             f"analysis.{name}={value if isinstance(value, str) else f'{value:g}'}"
             for name, value in outlook.judged_by.items()
         )
-        sentences.append(f"Judged with {' '.join(settings)}.")
+        sentences.append(f"They were judged with {' '.join(settings)}.")
     return " ".join(sentences)
 
 

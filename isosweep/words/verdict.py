@@ -24,8 +24,22 @@ _FINDINGS = {
     "not identified": "It is not established whether {it} grows with compute.",
 }
 
-# Kinds of reason for which no trend is judged.
-_LACKING = ("no record", "all fell", "few n", "few budgets", "one seed", "no spread", "harmless")
+# Why nothing can be said of a trend, or why none matters, by kind of reason.
+_LACKING = {
+    "no record": "No run has reached a budget yet.",
+    "all fell": "{fell}. No n can be compared.",
+    "few n": "Only {count} n were measured ({n}). At least {few.MIN_GENERATIONS} are needed to "
+    "distinguish a best n inside the grid from an edge.",
+    "few budgets": "Budgets with {few.MIN_GENERATIONS} or more n measured: {why.num_budgets}. At "
+    "least {few.MIN_BUDGETS} are needed to show growth and its end.",
+    "one seed": "Only one seed was run, so the spread between seeds is unknown and no n can be "
+    "distinguished from the best. At least {few.MIN_SEEDS} seeds are needed.",
+    "no spread": "All seeds agree to the last digit, so there is no spread between seeds to judge "
+    "a difference by.",
+    "harmless": "At every budget, each n measured there or at a smaller budget costs at most "
+    "{why.margin:g} of reward against the best ({why.confidence:.0%} confidence; {n}). Nothing is "
+    "established for other n.",
+}
 
 
 def capitalized(text: str) -> str:
@@ -137,48 +151,13 @@ def _reason(answer: "Answer") -> str:
         may = f"At every budget {judged(answer)} may be n = {why.edge}, an edge of the grid."
         where = f"It is {_at(answer, answer.optima[0].budget)} and {_last(answer)}."
         return _joined(may, where, end)
-    return (
-        _lacking(answer) if growth is None or why.kind in _LACKING else _trend(answer, growth, end)
-    )
-
-
-def _lacking(answer: "Answer") -> str:
-    """Return why nothing can be said of a trend, or why none matters."""
-    why = answer.reason
-    match why.kind:
-        case "all fell":
-            return f"{capitalized(all_fell(answer))}. No n can be compared."
-        case "few n":
-            fell = f"; all runs of {ns(why.fell)} collapsed" if why.fell else ""
-            return (
-                f"Only {len(why.measured)} n were measured ({ns(why.measured)}{fell}). At least "
-                f"{evidence.MIN_GENERATIONS} are needed to distinguish a best n inside the grid "
-                "from an edge."
-            )
-        case "few budgets":
-            return (
-                f"Budgets with {evidence.MIN_GENERATIONS} or more n measured: {why.num_budgets}. "
-                f"At least {evidence.MIN_BUDGETS} are needed to show growth and its end."
-            )
-        case "one seed":
-            return (
-                "Only one seed was run, so the spread between seeds is unknown and no n can be "
-                f"distinguished from the best. At least {evidence.MIN_SEEDS} seeds are needed."
-            )
-        case "no spread":
-            return (
-                "All seeds agree to the last digit, so there is no spread between seeds to judge "
-                "a difference by."
-            )
-        case "harmless":
-            return (
-                f"At every budget, each n from {why.measured[0]} to {why.measured[-1]} that was "
-                f"measured there or at a smaller budget costs at most {why.margin:g} of reward "
-                f"against the best ({why.confidence:.0%} confidence). Nothing is established for "
-                "n outside this grid."
-            )
-        case _:
-            return "No run has reached a budget yet."
+    if growth is not None and why.kind not in _LACKING:
+        return _trend(answer, growth, end)
+    n = ns(why.measured)
+    if why.fell and why.kind == "few n":
+        n += f"; all runs of {ns(why.fell)} collapsed"
+    fell, count = capitalized(all_fell(answer)), len(why.measured)
+    return _LACKING[why.kind].format(why=why, few=evidence, n=n, fell=fell, count=count)
 
 
 def _trend(answer: "Answer", growth: "Growth", end: str) -> str:

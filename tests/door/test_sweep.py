@@ -135,15 +135,6 @@ def test_runs_and_records_are_as_the_files_are_now(tmp_path: Path) -> None:
     assert after.reward_aime.iloc[:-1].isna().all()
 
 
-def test_what_the_analysis_says_stays_until_it_is_refreshed(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
-    sweep = isosweep.open(configured(paths))
-    read = sweep.cells.reward.notna().sum()
-    records_file(paths, PLAN.runs[0].run_id).unlink()
-    assert sweep.cells.reward.notna().sum() == read
-    assert sweep.refresh().cells.reward.notna().sum() == read - len(PLAN.budgets)
-
-
 def test_reading_changes_nothing_in_the_directory(sweep: Sweep, paths: SweepPaths) -> None:
     before = snapshot(paths.root.parent)
     again = isosweep.open(paths.root)
