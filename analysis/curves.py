@@ -251,7 +251,7 @@ class SweepData:
     def searched(self) -> bool:
         """Whether a search chose which runs were trained."""
         search = self.config_document.get("search")
-        return isinstance(search, dict) and search.get("kind", "grid") != "grid"
+        return isinstance(search, dict) and search.get("name", "grid") != "grid"
 
     @property
     def generations(self) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 
 # Runs are read between budgets, as users have them; not below, where nothing is planted.
-CONFIG = AnalysisConfig(name="default", readings_per_decade=5, decades=0.0)
+CONFIG = AnalysisConfig(readings_per_decade=5, decades=0.0)
 # Of 90% intervals; the limits of coverage move by what chance does.
 GOALS = {
     "low": Goal("share of intervals of n*(C) that cover it, off the edges", "at least", 0.88),

@@ -35,7 +35,7 @@ GOALS = {
     "open": Goal("seconds to open it", "at most", 1.0),
 }
 QUICK = {"repeats": 1}
-_SEARCH = SearchConfig(name="frontier", kind="frontier")
+_SEARCH = SearchConfig(name="frontier")
 _GENERATIONS = [8 * 2**k for k in range(9)]
 _DEVICES = 8
 

@@ -95,7 +95,7 @@ def searched(
 ) -> tuple[Reached, str]:
     """How far a search trains every run, and why it stops. `reached`: how far runs had come before;
     `most`: compute of all together, None: as much as it likes."""
-    config = SearchConfig(name="frontier", kind="frontier", max_compute=most)
+    config = SearchConfig(name="frontier", max_compute=most)
     reached = dict(reached or {})
     while True:
         data = revealed(plan, records, reached)

@@ -198,8 +198,8 @@ def train_plain(spec: RunSpec, steps: int, on_step: Callable[[], None]) -> None:
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=spec.learning_rate,
-        betas=(0.9, recipe.adam_beta2),
-        weight_decay=recipe.weight_decay,
+        betas=(0.9, recipe.trl.get("adam_beta2", 0.999)),
+        weight_decay=recipe.trl.get("weight_decay", 0.0),
         fused=True,
     )
     rate = torch.optim.lr_scheduler.LambdaLR(
@@ -231,7 +231,7 @@ def train_plain(spec: RunSpec, steps: int, on_step: Callable[[], None]) -> None:
         gain = torch.minimum(ratio * advantage, clipped * advantage)
         loss = -(gain * mask).sum() / mask.sum()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.trl.get("max_grad_norm", 1.0))
         optimizer.step()
         rate.step()
         optimizer.zero_grad()

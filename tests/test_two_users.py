@@ -127,7 +127,7 @@ def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.soc
 
 def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket) -> None:
     sweep, mark = shared_sweep(lab), lab.parent / "asked.db"
-    search = {"name": "frontier", "kind": "frontier", "storage": f"sqlite:///{mark}"}
+    search = {"name": "frontier", "storage": f"sqlite:///{mark}"}
     again = settings_changed(sweep, "search", **search)
     assert stored_search(again, console := terminal()) is None
     assert re.search("search.storage=sqlite.*in your name", printed(console))

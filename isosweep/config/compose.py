@@ -530,7 +530,7 @@ _IN_USE = {
     "import": ("mode", ("import",)),
     "difficulty": ("mode", ("difficulty",)),
     "trainer": ("trainer.name", ("command",)),
-    "search": ("search.kind", ("frontier", "optuna")),
+    "search": ("search.name", ("frontier", "optuna")),
 }
 
 

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Lt
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from isosweep.config.base import (
@@ -129,9 +128,6 @@ ImportanceSamplingMode = Literal[
 ]
 
 
-Decay = Annotated[float, Ge(0), Lt(1)]
-
-
 def _loss(name: str) -> str:
     if ":" in name or "." in name:
         return import_path(name)
@@ -154,7 +150,6 @@ class ForTRL:
 
 _TRL = ForTRL()
 _CORRECTED = Identity(when=lambda run: run.generation.importance_sampling_correction)
-_PENALISED = Identity(when=lambda run: run.recipe.beta != 0)
 _RESAMPLED = Identity(when=lambda run: run.recipe.zero_variance == "resample")
 _INTERRUPTED = Identity(when=lambda run: run.recipe.interruption is not None)
 _RETIRING = Identity(when=lambda run: run.recipe.retire_at is not None)
@@ -175,8 +170,6 @@ class RecipeConfig(Settings, group="recipe"):
     package.module:function (docs/loss.md)."""
     beta: Annotated[NonNegative, _TRL] = 0.0
     """Weight of the KL term; 0: no reference model."""
-    use_bias_correction_kl: Annotated[bool, _TRL, _PENALISED] = False
-    """Multiply the KL term by the probability ratio (arXiv 2512.02556)."""
     entropy_coef: Annotated[NonNegative, _TRL] = 0.0
     """Weight of the entropy bonus."""
     epsilon: Annotated[NonNegative, _TRL] = 0.2
@@ -221,8 +214,6 @@ class RecipeConfig(Settings, group="recipe"):
     overlong_share: Share | None = None
     """Share of the allowed length, at its end, in which answers are penalised (DAPO); null: no
     penalty."""
-    mask_truncated_completions: Annotated[bool, _TRL] = False
-    """Leave answers that were cut off out of the loss."""
     interruption: str | None = None
     """Text that is inserted into an answer near the limit, so that it can finish; null: it is cut
     off."""
@@ -246,16 +237,6 @@ class RecipeConfig(Settings, group="recipe"):
     top_p: Annotated[Share, _TRL] = 1.0
     """Rollouts are sampled from the most probable tokens with this total probability. Below 1,
     `generation.importance_sampling_correction` is refused, because its ratio would be biased."""
-    max_grad_norm: Annotated[Positive, _TRL] = 1.0
-    """Gradients are clipped to this norm."""
-    weight_decay: Annotated[NonNegative, _TRL] = 0.0
-    """AdamW's weight decay."""
-    adam_beta1: Annotated[Decay, _TRL] = 0.9
-    """AdamW's decay of the mean gradient."""
-    adam_beta2: Annotated[Decay, _TRL] = 0.999
-    """AdamW's decay of the mean squared gradient."""
-    adam_epsilon: Annotated[Positive, _TRL] = 1e-8
-    """AdamW's epsilon, added to the root of the mean squared gradient."""
     micro_batch: Annotated[PositiveInt | None, OUTSIDE] = None
     """Completions in one forward pass of a device; null: the largest that divides n x B / devices,
     fits the memory, and is at most `max_micro_batch`."""
@@ -272,7 +253,8 @@ class RecipeConfig(Settings, group="recipe"):
     trl: Annotated[dict[str, Any], BeforeValidator(or_empty), _FURTHER] = Field(
         default_factory=dict
     )
-    """Further fields of TRL's GRPOConfig, such as `{delta: 4.0}`."""
+    """Further fields of TRL's GRPOConfig, by TRL's names and with TRL's defaults, such as
+    `{weight_decay: 0.1, adam_beta2: 0.95, max_grad_norm: 0.5}`."""
 
     @property
     def updates_per_generation(self) -> int:

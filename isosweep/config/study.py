@@ -87,9 +87,7 @@ def _url(value: str) -> str:
 class SearchConfig(Settings, group="search"):
     """Which runs of the plan are trained, and how far. It changes no result of a run."""
 
-    name: str = "grid"
-    """Name of this choice of settings."""
-    kind: Literal["grid", "frontier", "optuna"] = "grid"
+    name: Literal["grid", "frontier", "optuna"] = "grid"
     """`grid`: all runs, to the last budget. `frontier`: one decision after another, the runs and
     budgets that say most about n*(C) for their compute. `optuna`: runs that an Optuna sampler
     chooses and its pruner ends."""
@@ -119,19 +117,19 @@ class SearchConfig(Settings, group="search"):
 
     def _check_classes(self) -> None:
         for name, usual in (("sampler", "TPESampler"), ("pruner", "HyperbandPruner")):
-            if self.kind == "optuna" and getattr(self, name) is None:
+            if self.name == "optuna" and getattr(self, name) is None:
                 rule = f"is what search=optuna chooses by, as optuna.{name}s.{usual}"
                 raise SettingError(f"search.{name}", None, rule)
             for setting in (name, f"{name}_options"):
                 value = getattr(self, setting)
-                if value is not None and self.kind != "optuna":
-                    rule = f"is read by search=optuna, and this is search={self.kind}"
+                if value is not None and self.name != "optuna":
+                    rule = f"is read by search=optuna, and this is search={self.name}"
                     raise SettingError(f"search.{setting}", value, rule)
 
     @property
     def searches(self) -> bool:
         """Whether runs are chosen."""
-        return self.kind != "grid"
+        return self.name != "grid"
 
 
 Quantity = Literal["enough", "best"]
@@ -147,8 +145,6 @@ def _range(value: Any) -> tuple[float, float] | None:
 class AnalysisConfig(Settings, group="analysis"):
     """Which records are analysed, and which difference counts."""
 
-    name: str = "default"
-    """Name of this choice of settings."""
     confidence: Annotated[float, Gt(0.5), Lt(1)] = 0.9
     """Probability that each interval is meant to have."""
     margin: Positive = 0.02
@@ -224,8 +220,6 @@ class HealthConfig(Settings, group="health"):
     """Limits of the health rules (docs/health.md); null switches a rule off. Means are over the
     last `window` steps."""
 
-    name: str = "default"
-    """Name of this choice of settings."""
     window: Annotated[Whole, Ge(2)] = 20
     """Steps over which means are taken; at least 2."""
     collapse_share: _Part | None = 0.25
@@ -306,8 +300,6 @@ class TrackingConfig(Settings, group="tracking"):
     offline: bool | None = None
     """Only write W&B's files, in `<sweep_dir>/wandb`, for a later `wandb sync`; null: as WANDB_MODE
     says, else if this machine has no key."""
-    interval_s: Positive = 10.0
-    """Seconds between two updates."""
     max_points: PositiveInt = 200
     """Most steps of a run's training metrics that are sent; all held-out records are sent."""
 

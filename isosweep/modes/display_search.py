@@ -71,7 +71,7 @@ def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
     whole = sum(run.milestones[-1] for run in plan.runs)
     limit = whole if search.max_compute is None else search.max_compute
     lines = [search_limit(search.name, search.max_compute, whole, unit)]
-    if search.kind == "frontier":
+    if search.name == "frontier":
         # As benchmarks/search.py has measured it.
         text = files("isosweep.search").joinpath("expected.json").read_text(encoding="utf-8")
         measured = json.loads(text)

@@ -139,7 +139,7 @@ def _store_steps(sweep: StoredSweep, steps: "Sequence[Proposed]", spent: float) 
     # Rounded to four digits, and not below what the steps take.
     limit = float(f"{1.001 * (spent + math.fsum(step.compute for step in steps)):.4g}")
     seed = sweep.config.search.seed
-    search = SearchConfig(name="frontier", kind="frontier", max_compute=limit, seed=seed)
+    search = SearchConfig(name="frontier", max_compute=limit, seed=seed)
     sizes = zip(
         *((s.run.num_generations, s.run.problems_per_batch, s.run.seed) for s in steps),
         strict=True,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # How long the end of a sweep waits for the store, and for each run besides: a first sync takes
 # 0.1 s a run (benchmarks/tracking.py), and with a server in between 0.3 s.
 _JOIN_S, _JOIN_RUN_S = 60.0, 1.0
+# Between two updates of the view.
+_INTERVAL_S = 10.0
 
 
 def catch_up(sweep: StoredSweep, console: Console) -> None:
@@ -69,7 +71,7 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
             overview=lambda: sweep_overview(sweep),
             devices=config.devices_taken,
         ),
-        config.tracking.interval_s,
+        _INTERVAL_S,
         lambda line: say(console, line, style="yellow"),
         remedy=f"python -m isosweep mode=analyse {typed('sweep', paths.root)}",
         join_s=_JOIN_S + _JOIN_RUN_S * len(plan.runs),

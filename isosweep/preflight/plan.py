@@ -49,7 +49,7 @@ def require_search(study: Study) -> None:
     config, plan = study.config.search, study.plan
     if config.max_compute is not None and config.searches:
         # Variants have equal parts of it, but for samplers, which choose among them.
-        parts = len(plan.axes) if config.kind == "frontier" else 1
+        parts = len(plan.axes) if config.name == "frontier" else 1
         least = min(run.milestones[0] for run in plan.runs)
         if config.max_compute < least * parts:
             shared = f", and {parts} variants have equal parts of it" if parts > 1 else ""
@@ -58,7 +58,7 @@ def require_search(study: Study) -> None:
             raise SettingError("search.max_compute", f"{config.max_compute:g}", rule, nearest)
     if find_spec("optuna") is None:
         return
-    if config.kind == "optuna":
+    if config.name == "optuna":
         from isosweep.search.by_optuna import load
 
         load(config, plan)

@@ -22,7 +22,7 @@ from isosweep.search.study import Asked, SearchStudy, Told
 from isosweep.store.attempts import Attempt, newest
 from isosweep.store.paths import SweepPaths
 
-# By `search.kind`; `grid` is none.
+# By `search.name`; `grid` is none.
 DECIDE = {"frontier": frontier.decide, "optuna": by_optuna.decide}
 # Between two looks at the runs that are asked for.
 _LOOK_S = 1.0
@@ -46,7 +46,7 @@ class Search:
         Nothing is read or written before `open`."""
         self.stop: str | None = None
         self._plan, self._paths, self._config, self._places = plan, paths, config, places
-        self._decide = decide or DECIDE[config.search.kind]
+        self._decide = decide or DECIDE[config.search.name]
         self._by_id = {run.run_id: run for run in plan.runs}
         self._open: SearchStudy | None = None
         self._asked: dict[str, Asked] = {}
@@ -195,7 +195,7 @@ class Search:
     def _parts(self, datas: list[SweepData]) -> dict[str, tuple[Plan, SweepData]]:
         """What is decided about, each by itself: the variants of `grid.axes`, by label; for a
         sampler, which chooses among these too, all of them together."""
-        if self._config.search.kind == "optuna" and len(datas) > 1:
+        if self._config.search.name == "optuna" and len(datas) > 1:
             curves = tuple(curve for data in datas for curve in data.curves)
             readings = tuple(reading for data in datas for reading in data.readings)
             return {"": (self._plan, replace(datas[0], curves=curves, readings=readings))}

@@ -14,7 +14,7 @@ from isosweep.config.study import AnalysisConfig
 from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import REWARD, SMALL, make_plan, write_sweep
 
-CONFIG = AnalysisConfig(name="default")
+CONFIG = AnalysisConfig()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -256,7 +256,7 @@ def test_the_answer_is_of_a_budget_that_runs_of_every_n_have_reached(full: Analy
     use = use_of(conclude(full.data, found))
     assert (use.budget, use.limit, use.behind) == (before, "behind", (8, 32))
     # Searches leave n out on purpose.
-    data = replace(full.data, config_document={"search": {"kind": "frontier"}})
+    data = replace(full.data, config_document={"search": {"name": "frontier"}})
     answer = conclude(data, found)
     use = use_of(answer)
     assert (use.budget, use.limit, use.compared) == (last, "plan", (2, 4, 16))
@@ -301,7 +301,7 @@ def test_what_a_search_leaves_is_said_by_whether_it_has_ended(tmp_path: Path) ->
     write_plan(paths, SMALL)
     for run in SMALL.runs[:3]:
         write_run(paths, run, SMALL.budgets[:2], REWARD, rng, 0.0)
-    data = replace(load_sweep(paths), config_document={"search": {"kind": "frontier"}})
+    data = replace(load_sweep(paths), config_document={"search": {"name": "frontier"}})
     found = find(data, CONFIG)
     for over, state in ((False, "on"), (True, "over")):
         seen = replace(data, course=Course(steps=(), over=over))

@@ -46,7 +46,7 @@ def test_so_many_pairs_are_read_less_often() -> None:
 
 def test_a_rung_is_read_by_the_runs_that_have_records_around_it(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, peaked(lambda C: 8.0), plan=SMALL)
-    config = AnalysisConfig(name="default", readings_per_decade=5, decades=0.2)
+    config = AnalysisConfig(readings_per_decade=5, decades=0.2)
     data = load_view(paths, config)
     added = sorted(set(data.plan.budgets) - set(SMALL.budgets))
     # The records begin at half of the first budget, 0.3 decades below it.
@@ -65,6 +65,6 @@ def test_a_rung_is_read_by_the_runs_that_have_records_around_it(tmp_path: Path) 
 
 def test_runs_without_records_get_no_rungs(tmp_path: Path) -> None:
     write_plan(paths_in(tmp_path), SMALL)
-    data = load_view(paths_in(tmp_path), AnalysisConfig(name="default", readings_per_decade=4))
+    data = load_view(paths_in(tmp_path), AnalysisConfig(readings_per_decade=4))
     assert data.plan.budgets == SMALL.budgets
     assert data.plan.cells == SMALL.cells

@@ -64,7 +64,7 @@ def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: P
     # 4e6 tokens are 4e6 FLOPs for n = 2 (step 4), and 1e6 FLOPs for n = 4 (step 2).
     assert first == {2: pytest.approx(0.5), 4: pytest.approx(0.3)}
     # A budget between two records is read in proportion to the logarithm of compute.
-    ladder = load_view(paths, AnalysisConfig(name="default", readings_per_decade=10))
+    ladder = load_view(paths, AnalysisConfig(readings_per_decade=10))
     between = [r for r in ladder.readings if r.reading == "interpolated"]
     assert between
     for r in between:
@@ -75,7 +75,7 @@ def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> N
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
     data = load_sweep(paths)
     # Its ends are rates that problems have.
-    some = load_view(paths, AnalysisConfig(name="default", difficulty=(0.25, 0.375)))
+    some = load_view(paths, AnalysisConfig(difficulty=(0.25, 0.375)))
     for whole, part in zip(data.curves, some.curves, strict=True):
         rates = whole.successes[0] / whole.samples_per_problem
         kept = (rates >= 0.25) & (rates <= 0.375)
@@ -94,7 +94,7 @@ def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
     with pytest.raises(
         SettingError, match=r"must be solved, very_easy, easy, medium, .* or a range \[low, high\]"
     ):
-        AnalysisConfig(name="default", difficulty=wrong)
+        AnalysisConfig(difficulty=wrong)
 
 
 def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_set_is_analysed_apart_and_records_without_it_never_count(tmp_path: Pa
     records = plain.curves[0].steps.size
     with_sets(paths, first)
     with_sets(paths, second, from_step=1)
-    config = AnalysisConfig(name="", evaluation_set="easy")
+    config = AnalysisConfig(evaluation_set="easy")
     data = load_view(paths, config)
     assert data.evaluation_set == "easy"
     assert config.view({}) == "set=easy"

@@ -64,7 +64,7 @@ def test_a_row_is_all_that_another_metric_takes(
     for before, after in zip(plain.curves, some.curves, strict=True):
         chances = pass_at(before.successes.astype(int), 8, 4)
         assert after.reward == pytest.approx(chances.mean(axis=1))
-    found = find(some, AnalysisConfig(name="default"))
+    found = find(some, AnalysisConfig())
     assert all(fit.num_records > 0 for fit in found.fits)
     assert found.frontier.budgets[-1].best.expected is not None
 

@@ -37,7 +37,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> Found:
 def found_in(paths: SweepPaths) -> Found:
     """What a sweep shows."""
     data = load_sweep(paths)
-    return data, find(data, AnalysisConfig(name="default"))
+    return data, find(data, AnalysisConfig())
 
 
 def test_both_n_are_given_and_the_setting_is_that_of_the_best(sweep: Found) -> None:
@@ -69,7 +69,7 @@ def test_the_best_n_lies_where_runs_are(sweep: Found) -> None:
 def test_an_end_that_is_open_says_so(tmp_path: Path) -> None:
     plan = make_plan(generations=(4, 8, 16))
     data = load_sweep(write_sweep(tmp_path, peaked(lambda C: 4 * C / BUDGETS[0]), plan=plan))
-    findings = find(data, AnalysisConfig(name="default"))
+    findings = find(data, AnalysisConfig())
     first, last = (recommend(data, findings, at, extrapolate=False) for at in (2e6, 3.2e7))
     assert (first.open_below, first.open_above) == (True, False)
     assert (last.open_below, last.open_above) == (False, True)
@@ -108,7 +108,7 @@ def test_beyond_the_largest_budget_it_is_refused_unless_asked(growing: Found) ->
 def test_beyond_an_n_that_rests_it_stays(tmp_path: Path) -> None:
     reward = peaked(lambda C: 6.0)
     data = load_sweep(write_sweep(tmp_path, reward, plan=make_plan()))
-    findings = find(data, AnalysisConfig(name="default", quantity="best"))
+    findings = find(data, AnalysisConfig(quantity="best"))
     split = recommend(data, findings, 6.4e7, extrapolate=True)
     assert split.num_generations in (4, 8)
     assert split.best_n is not None

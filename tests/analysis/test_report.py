@@ -36,7 +36,7 @@ from tests.analysis.sweeps import (
     write_run,
 )
 
-NO_FIGURES = AnalysisConfig(name="default", formats=[])
+NO_FIGURES = AnalysisConfig(formats=[])
 
 
 def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
@@ -63,7 +63,7 @@ def run(paths: SweepPaths) -> Analysis:
 def test_figures_are_written_in_the_formats_asked_for_and_those_of_before_removed(
     small: SweepPaths,
 ) -> None:
-    for asked in (AnalysisConfig(name="default", formats=["svg"]), NO_FIGURES):
+    for asked in (AnalysisConfig(formats=["svg"]), NO_FIGURES):
         analysis = checked(analyse(small, asked), small)
         names = {path.stem for path in analysis.figures}
         assert bool(asked.formats) == (names >= {"reward", "best_n", "slices"})

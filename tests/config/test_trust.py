@@ -216,7 +216,7 @@ def test_an_access_list_counts_as_others(file: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_optuna_s_own_samplers_are_no_code_of_others(shared: Callable[..., Path]) -> None:
-    search = {"name": "optuna", "kind": "optuna", "sampler": "evil.Sampler"}
+    search = {"name": "optuna", "sampler": "evil.Sampler"}
     search["pruner"] = "optuna.pruners.NopPruner"
     read_sweep(shared(search=search))
     require_own({"search.pruner": "optuna.pruners.NopPruner"})

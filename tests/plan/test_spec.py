@@ -15,38 +15,37 @@ BEFORE = (
 )
 # Names of runs: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-bfa3d3429789",
-    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-95832b5122ef",
+    "": "tiny-sort-n8-B4-s1-ef35e850cb43",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-bcafd2a27666",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-c495c7d8d480"
+        "qwen-7b-math-n8-B4-s1-ef6dd7585812"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-e2d230ced4aa"),
-    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-64c0f1bb5792"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-368c2b14a306"),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-931d6d5962f6"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-e07039f2cc2e"),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-c5299e3eabdf"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-math-n8-B4-s1-98b6ed31092c"
+        "qwen-0.5b-math-n8-B4-s1-c2bf02b21ed5"
     ),
-    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-815439703bf2",
-    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-bfa3d3429789",
+    "recipe.beta=0.04 ++recipe.trl.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-b7a4591986e6",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-6414f7c571ca"
+        "tiny-sort-n8-B4-s1-709f66f083cd"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-bfa3d3429789",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-bfa3d3429789",
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-fc6e83cec6ca",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-2fd7c4276dae",
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-ef35e850cb43",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-ef35e850cb43",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-08ed8a685859",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-8a673f0abeda",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-63aea4380e88"
+        "qwen-0.5b-math-n8-B4-s1-e991432a3782"
     ),
     "model=qwen-0.5b task=code task.code.dataset=null task.code.path=problems.jsonl": (
-        "qwen-0.5b-code-n8-B4-s1-c219ec187cff"
+        "qwen-0.5b-code-n8-B4-s1-50ad2cf55d1a"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-7cf4ad585cb0"
+        "qwen-0.5b-custom-n8-B4-s1-7ca5168e5c24"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-29fca5ecd073"
+        "tiny-sort-n8-B4-s1-462c988e9c6f"
     ),
 }
 

@@ -16,8 +16,8 @@ GENERATIONS = (8, 16, 32, 64, 128)
 BUDGETS = (1e9, 3e9, 1e10, 3e10, 1e11)
 PLAN = make_plan(GENERATIONS, seeds=range(3), budgets=BUDGETS)
 # Of n*, which the worlds are planted by.
-ANALYSIS = AnalysisConfig(name="default", quantity="best")
-SEARCH = SearchConfig(name="frontier", kind="frontier")
+ANALYSIS = AnalysisConfig(quantity="best")
+SEARCH = SearchConfig(name="frontier")
 
 
 @cache

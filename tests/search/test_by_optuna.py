@@ -21,7 +21,6 @@ from tests.search.sweeps import BUDGETS, GENERATIONS, PLAN, question, run_id, tr
 
 TPE = SearchConfig(
     name="optuna",
-    kind="optuna",
     sampler="optuna.samplers.TPESampler",
     pruner="optuna.pruners.SuccessiveHalvingPruner",
 )

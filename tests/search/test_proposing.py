@@ -146,7 +146,7 @@ def test_runs_of_the_sweep_itself_come_first() -> None:
     assert found.stop == Stop(kind="behind", n=GENERATIONS[:-2], budget=BUDGETS[-1])
     assert found.chances == {}
     # Of a search they were left out on purpose.
-    own = replace(trained(reached, "constant"), config_document={"search": {"kind": "frontier"}})
+    own = replace(trained(reached, "constant"), config_document={"search": {"name": "frontier"}})
     searched = propose(own, wide("constant", reached), ANALYSIS, 1e12, 0)
     assert searched.stop is None or searched.stop.kind != "behind"
 

@@ -17,7 +17,7 @@ from isosweep.search.study import SearchStudy, read_search, study_name
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config, plan_of
 
-FRONTIER = SearchConfig(name="frontier", kind="frontier")
+FRONTIER = SearchConfig(name="frontier")
 
 
 @pytest.fixture

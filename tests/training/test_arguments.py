@@ -76,7 +76,7 @@ def test_a_field_that_trl_lacks_is_refused_with_the_nearest(
     assert (error.value.setting, error.value.value) == ("recipe.trl.sapo_temperature", 1.1)
     assert error.value.nearest == "recipe.trl.sapo_temperature_pos=1.1"
     # Where there is no TRL, who trains looks.
-    monkeypatch.setattr("isosweep.config.trl.grpo_config_fields", frozenset)
+    monkeypatch.setattr("isosweep.config.recipe.grpo_config_fields", frozenset)
     require_known({"sapo_temperature": 1.1})
 
 

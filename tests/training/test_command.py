@@ -46,9 +46,7 @@ def commanded(*more: str, settings: tuple[str, ...] = GOES_ON) -> RunSpec:
 
 def job_of(run: RunPaths, steps: int) -> TrainRun:
     """Of 16 rollouts a step."""
-    return TrainRun(
-        str(run.root), (16.0 * steps,), "rollouts", HealthConfig(name="t"), CheckpointConfig()
-    )
+    return TrainRun(str(run.root), (16.0 * steps,), "rollouts", HealthConfig(), CheckpointConfig())
 
 
 def measured(run: RunPaths) -> list[tuple[int, float, int, int]]:

@@ -142,7 +142,7 @@ def test_the_run_ends_by_the_first_rule_of_stop() -> None:
 
 def test_a_rule_without_a_threshold_judges_nothing() -> None:
     off = dict.fromkeys(name for rule in RULES for name in rule.thresholds)
-    config = HealthConfig(window=WINDOW, stop=["non_finite"], **off)  # type: ignore[arg-type]
+    config = HealthConfig(window=WINDOW, stop=["non_finite"], **off)
     wild = {"reward": 0.0, "entropy": 9.0, "truncated_share": 1.0, "logp_difference": 9.0}
     assert after_health({**wild, "grad_norm": 1e9}, config)[1] == []
 

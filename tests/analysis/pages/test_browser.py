@@ -19,7 +19,7 @@ from tests.browser import start_browser
 pytestmark = pytest.mark.browser
 
 # The page has its figures in itself.
-CONFIG = AnalysisConfig(name="default", formats=[])
+CONFIG = AnalysisConfig(formats=[])
 
 
 @pytest.fixture(scope="module")

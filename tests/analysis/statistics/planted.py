@@ -13,7 +13,7 @@ from isosweep.config.study import AnalysisConfig
 from isosweep.plan.cells import Cell, Plan
 from tests.analysis.sweeps import RewardAt
 
-CONFIG = AnalysisConfig(name="default")
+CONFIG = AnalysisConfig()
 # Of n*, which most planted courses are of.
 BEST = replaced(CONFIG, quantity="best")
 

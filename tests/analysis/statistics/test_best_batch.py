@@ -19,7 +19,7 @@ from isosweep.plan.cells import Plan
 from tests.analysis.statistics.planted import known
 from tests.analysis.sweeps import LONG, RewardAt, make_plan, peaked, write_sweep
 
-CONFIG = AnalysisConfig(name="default")
+CONFIG = AnalysisConfig()
 GENERATIONS = (2, 4, 8, 16, 32, 64)
 
 

@@ -100,7 +100,7 @@ def test_where_problems_agree_on_n_hardly_anything_is_added(chances: Chances, mo
 
 
 def test_where_runs_have_other_problems_nothing_is_said_of_further_ones() -> None:
-    config = AnalysisConfig(name="default")
+    config = AnalysisConfig()
     data = sweep(some_gain, 60, 0)
     new = find(data, config, new_problems=True).new_problems
     assert new is not None
