@@ -155,7 +155,7 @@ WRONG = [
     ("tracking.offline=true", "tracking.offline=True", "is W&B's"),
     ("health.stop=[colapse]", "health.stop=colapse", "must be one of non_finite, collapse, "),
     ("health.truncated_share=1", "health.truncated_share=1", "must be less than 1"),
-    ("+health.collapse=0.5", "health.collapse=0.5", "here are name, window, collapse_share"),
+    ("+health.collapse=0.5", "health.collapse=0.5", "here are window, collapse_share"),
     (
         "checkpoint.min_interval_s=5000",
         "checkpoint.min_interval_s=5000.0",
