@@ -14,7 +14,7 @@ from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.config.compose import config_of
-from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.modes.sweeps import store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import Study, resolve
 from isosweep.store.attempts import Attempt, Process, Status

@@ -20,9 +20,9 @@ from isosweep.config import trust
 from isosweep.errors import SettingError
 from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
-from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.display_search import stored_course, stored_search
-from isosweep.modes.stored import store_runs
+from isosweep.modes.run_files import store_runs
+from isosweep.modes.sweeps import StoredSweep, read_sweep
 from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Process

@@ -147,7 +147,7 @@ def follow(root: Path, *, drawn: bool) -> str:
 def _stored(root: Path) -> tuple[Any, Any]:
     """The stored sweep's study and files."""
     from isosweep.config.compose import config_of
-    from isosweep.modes.directory import stored_sweep
+    from isosweep.modes.sweeps import stored_sweep
 
     sweep = stored_sweep(config_of([f"sweep={root}"]))
     return sweep.study(), sweep.paths

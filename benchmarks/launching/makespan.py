@@ -18,7 +18,7 @@ from isosweep.launchers.launcher import Launcher, Observed, Order, QueueItem, Re
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.queue import RunQueue
 from isosweep.launchers.slurm import SlurmLauncher
-from isosweep.modes.stored import store_runs
+from isosweep.modes.run_files import store_runs
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan_bound
 from isosweep.store.attempts import Attempt, LauncherName, begin, newest

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from isosweep.compute import Compute
 from isosweep.config.compose import config_of
-from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.follow import DrivenSweep
+from isosweep.modes.sweeps import store_plan, sweep_paths
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Attempt, Status
 

@@ -18,7 +18,7 @@ from typing import Any
 from isosweep.config.base import Settings
 from isosweep.config.compose import config_of
 from isosweep.files import to_json
-from isosweep.modes.directory import read_sweep
+from isosweep.modes.sweeps import read_sweep
 from isosweep.plan.cells import Cell, PlannedRun
 
 PLACE = Path(__file__).parent

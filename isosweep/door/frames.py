@@ -11,7 +11,7 @@ from isosweep.compute import BudgetUnit
 from isosweep.errors import PreflightError
 from isosweep.files import JsonObject
 from isosweep.heldout import score
-from isosweep.modes.directory import StoredSweep
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing

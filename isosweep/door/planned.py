@@ -14,10 +14,9 @@ from isosweep.door.frames import candidate_rows, frame, page, run_rows
 from isosweep.door.sweep import Sweep
 from isosweep.door.sweep import open as open_sweep
 from isosweep.errors import IsosweepError, SettingError
-from isosweep.modes.directory import StoredSweep, sweep_paths
-from isosweep.modes.plan_facts import described_cautions, described_findings
 from isosweep.modes.price import described_price, hours_left
-from isosweep.modes.stored import places_of
+from isosweep.modes.show_plan import described_cautions, described_findings
+from isosweep.modes.sweeps import StoredSweep, places_of, sweep_paths
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve

@@ -21,7 +21,7 @@ from isosweep.door.frames import (
     with_axes,
 )
 from isosweep.errors import SettingError
-from isosweep.modes.directory import StoredSweep, find_root, read_sweep, sweep_roots
+from isosweep.modes.sweeps import StoredSweep, find_root, read_sweep, sweep_roots
 from isosweep.plan.cells import Cell, Plan, PlannedRun, variant_label
 from isosweep.words import answer as words
 from isosweep.words import verdict

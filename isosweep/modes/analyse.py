@@ -15,8 +15,8 @@ from isosweep.config.study import GridConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
-from isosweep.modes.directory import StoredSweep, named_sweeps, stored_sweep
 from isosweep.modes.display_search import stored_course
+from isosweep.modes.sweeps import StoredSweep, named_sweeps, stored_sweep
 from isosweep.modes.terminal import aligned, progress_console, say, show_json, typed
 from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan

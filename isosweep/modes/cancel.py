@@ -16,8 +16,8 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
-from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
+from isosweep.modes.sweeps import StoredSweep, stored_sweep
 from isosweep.modes.terminal import say, show_json, warn
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Status, create_attempt, newest

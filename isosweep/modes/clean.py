@@ -11,7 +11,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.files import names
-from isosweep.modes.directory import read_sweep, sweep_roots
+from isosweep.modes.sweeps import read_sweep, sweep_roots
 from isosweep.modes.terminal import say, show_json, warn
 from isosweep.reserved import RUNS, TRASH
 from isosweep.store.attempts import highest, read

@@ -15,8 +15,8 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import require_own
 from isosweep.errors import SettingError
-from isosweep.modes.directory import stored_sweep
 from isosweep.modes.signals import Signals
+from isosweep.modes.sweeps import stored_sweep
 from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import asked_tracking
 

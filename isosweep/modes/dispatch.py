@@ -15,7 +15,7 @@ Action = Callable[[Console], int]
 # The module of `isosweep.modes` and its function, called with the command's config and a console,
 # of each mode that plans nothing to launch.
 FUNCTIONS: dict[Mode, tuple[str, str]] = {
-    "resume": ("run", "resume_sweep"),
+    "resume": ("launch", "resume_sweep"),
     "status": ("status", "sweep_status"),
     "cancel": ("cancel", "cancel_sweep"),
     "clean": ("clean", "clean_sweeps"),
@@ -85,21 +85,21 @@ def prepare(config: SweepConfig) -> Action:
 
     study = resolve(config)
     if config.mode == "plan":
-        from isosweep.modes.run import plan_sweep
+        from isosweep.modes.launch import plan_sweep
         from isosweep.preflight.plan import require_functions
 
         require_functions(study.variants)
         return partial(plan_sweep, study)
-    from isosweep.modes.run import launch, show_launch
+    from isosweep.modes.launch import launch, show_launch
 
     if config.dry_run:
         return partial(show_launch, study)
-    from isosweep.modes.directory import sweep_paths
     from isosweep.modes.price import require_affordable
-    from isosweep.modes.stored import require_room
+    from isosweep.modes.sweeps import places_of, sweep_paths
     from isosweep.preflight.machine import preflight
+    from isosweep.preflight.plan import require_disk
 
     require_affordable(study)
     preflight(study.config, study.variants)
-    require_room(study, sweep_paths(study))
+    require_disk(study, sweep_paths(study), places_of(study))
     return partial(launch, study, follow=config.mode == "run")

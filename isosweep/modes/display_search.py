@@ -10,7 +10,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
-from isosweep.modes.directory import StoredSweep
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.modes.terminal import warn
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.tally import Standing

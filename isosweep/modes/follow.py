@@ -18,12 +18,12 @@ from isosweep.launchers.launcher import QueueItem
 from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.analyse import analyse_sweep
-from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_progress import Progress
 from isosweep.modes.display_search import described_step
 from isosweep.modes.on_finish import run_on_finish
+from isosweep.modes.run_files import store_runs
 from isosweep.modes.signals import INTERRUPTED, Signals
-from isosweep.modes.stored import places_of, store_runs
+from isosweep.modes.sweeps import StoredSweep, places_of
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.modes.track import close_tracker, track
 from isosweep.plan.cells import PlannedRun

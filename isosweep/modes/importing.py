@@ -12,7 +12,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import without_password
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
-from isosweep.modes.directory import StoredSweep, new_root, read_sweep
+from isosweep.modes.sweeps import StoredSweep, new_root, read_sweep
 from isosweep.modes.terminal import progress_console, say, show_json, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.reserved import RUNS

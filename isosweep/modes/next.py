@@ -13,7 +13,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
 from isosweep.modes.analyse import settings_with
-from isosweep.modes.directory import StoredSweep, store_plan, stored_sweep, sweep_paths
+from isosweep.modes.sweeps import StoredSweep, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.terminal import aligned, say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored

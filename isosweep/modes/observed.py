@@ -15,7 +15,7 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.launchers.launcher import JobState, Launcher, Observed
 from isosweep.launchers.liveness import Liveness
 from isosweep.machine import garbage_collection_paused
-from isosweep.modes.directory import StoredSweep
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.files import JsonObject
-from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_search import (
     as_searched,
     stopped_runs,
     stored_search,
 )
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.tally import Tally
 from isosweep.store.attempts import newest

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.prompt import Confirm
 
 from isosweep.errors import IsosweepError, SettingError
-from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
+from isosweep.modes.sweeps import sweep_paths
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import predicted
 from isosweep.plan.standing import compute_behind

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject, to_json, write_json
-from isosweep.modes.directory import stored_sweep
+from isosweep.modes.sweeps import stored_sweep
 from isosweep.modes.terminal import printable, say, show_json
 from isosweep.words.recommend import recommendation
 

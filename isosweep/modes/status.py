@@ -16,15 +16,15 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, highest_of, names, read_json
-from isosweep.modes.directory import (
+from isosweep.modes.display_search import as_asked, as_searched, described_search, stored_search
+from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
+from isosweep.modes.sweeps import (
     StoredSweep,
     never_launched,
     read_sweep,
     stored_sweep,
     sweep_roots,
 )
-from isosweep.modes.display_search import as_asked, as_searched, described_search, stored_search
-from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
 from isosweep.modes.terminal import aligned, printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes

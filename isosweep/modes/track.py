@@ -8,8 +8,8 @@ from rich.console import Console
 from isosweep.config.base import replaced
 from isosweep.config.study import TrackingConfig
 from isosweep.config.sweep import SweepConfig
-from isosweep.modes.directory import StoredSweep
 from isosweep.modes.overview import sweep_overview
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths

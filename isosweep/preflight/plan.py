@@ -68,9 +68,9 @@ def require_search(study: Study) -> None:
         require_storage(config.storage)
 
 
-def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
+def require_disk(study: Study, paths: SweepPaths, places: int | None) -> None:
     """Raise SettingError where the checkpoints that are to come of the sweep find no room, with
-    `places` runs at once.
+    `places` runs at once (None: all).
 
     A run counts by what it takes beyond what it has there already; one that has ended takes no
     more.
@@ -92,7 +92,7 @@ def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
         further.append(RunBytes(running=max(0.0, most - there), kept=kept))
         largest = max(largest, run.checkpoint_bytes)
     free = free_bytes(paths.runs)
-    places = min(places, len(further))
+    places = min(places or len(further), len(further))
     peak = peak_bytes(further, places)
     if peak <= free:
         return

@@ -11,7 +11,7 @@ from isosweep.config.trust import (
     without_password,
 )
 from isosweep.errors import SettingError
-from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
+from isosweep.modes.sweeps import store_plan, stored_sweep, sweep_paths
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, isosweep, make_config
 

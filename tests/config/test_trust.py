@@ -21,10 +21,10 @@ from isosweep.config.trust import (
     require_unpickled,
 )
 from isosweep.errors import SettingError
-from isosweep.modes.directory import read_sweep
+from isosweep.modes.launch import _require_trusted, resume_sweep
 from isosweep.modes.on_finish import run_on_finish
 from isosweep.modes.price import NotConfirmedError
-from isosweep.modes.run import _require_trusted, resume_sweep
+from isosweep.modes.sweeps import read_sweep
 from isosweep.tasks import problem_sets
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, sweep_in, terminal
@@ -152,7 +152,7 @@ def test_a_terminal_is_shown_all_of_it_and_asked(
 ) -> None:
     root = shared(launcher={"on_finish": "evil"})
     config = read_sweep(root).config
-    monkeypatch.setattr("isosweep.modes.run.is_terminal", lambda stream: True)
+    monkeypatch.setattr("isosweep.modes.launch.is_terminal", lambda stream: True)
     for answer in ("n", "y"):
         console = terminal()
         monkeypatch.setattr(console, "input", lambda *_, answer=answer, **__: answer)

@@ -14,8 +14,8 @@ import isosweep
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.config.compose import config_of
-from isosweep.modes.directory import read_sweep
 from isosweep.modes.importing import import_runs
+from isosweep.modes.sweeps import read_sweep
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
 from tests.analysis.sweeps import make_plan, peaked, write_sweep

@@ -7,9 +7,9 @@ import pytest
 from isosweep.analysis.load import load_sweep
 from isosweep.config.compose import config_of
 from isosweep.errors import SettingError
-from isosweep.modes.directory import StoredSweep
 from isosweep.modes.dispatch import prepare
 from isosweep.modes.importing import store_frame
+from isosweep.modes.sweeps import StoredSweep
 from tests.importing.test_tables import TOKENS, table
 from tests.modes.looked_after import terminal
 

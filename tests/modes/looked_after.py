@@ -11,8 +11,8 @@ from rich.console import Console
 
 from isosweep.compute import Compute
 from isosweep.launchers.launcher import JobState
-from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.observed import Jobs
+from isosweep.modes.sweeps import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Attempt, LauncherName, Status, begin, create_attempt

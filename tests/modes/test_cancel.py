@@ -11,8 +11,8 @@ import pytest
 from isosweep.config.base import replaced
 from isosweep.launchers.launcher import JobState
 from isosweep.modes.cancel import cancel_runs
-from isosweep.modes.directory import StoredSweep
 from isosweep.modes.observed import Jobs
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Process, Status, newest
 from isosweep.store.paths import RunPaths

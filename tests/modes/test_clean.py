@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from isosweep.modes.clean import clean_sweeps
-from isosweep.modes.directory import sweep_paths
-from isosweep.modes.stored import described_losses
+from isosweep.modes.show_plan import described_losses
+from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Status
 from isosweep.store.checkpoints import find_resume_point

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
+from isosweep.modes.launch import resume_sweep
 from isosweep.modes.overview import sweep_overview
-from isosweep.modes.run import resume_sweep
 from isosweep.modes.status import listed_sweep, sweep_status
+from isosweep.modes.sweeps import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.steps import Decision, Step

@@ -15,7 +15,7 @@ import pytest
 
 from isosweep.launchers.launcher import JobState
 from isosweep.modes import cancel, status
-from isosweep.modes.directory import StoredSweep
+from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Status
 from isosweep.store.drivers import drive

@@ -7,8 +7,8 @@ import pytest
 
 from isosweep.models.builtin import builtin_model
 from isosweep.models.weights import missing_weights
-from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.run import plan_sweep
+from isosweep.modes.launch import plan_sweep
+from isosweep.modes.sweeps import read_sweep, store_plan, sweep_paths
 from isosweep.plan.study import resolve
 from isosweep.store.drivers import drive
 from tests.conftest import make_config

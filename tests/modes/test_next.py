@@ -10,8 +10,8 @@ import pytest
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep, settings_with
-from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.modes.next import propose_next
+from isosweep.modes.sweeps import read_sweep, store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, make_config

@@ -1,6 +1,6 @@
 """The plan's table on the terminal: n down, budgets across, within the terminal's width."""
 
-from isosweep.modes.stored import _ROWS, _plan_rows
+from isosweep.modes.show_plan import _ROWS, _plan_rows
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, make_config
 

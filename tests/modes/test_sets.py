@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.modes.run import plan_sweep
-from isosweep.modes.stored import store_runs
+from isosweep.modes.launch import plan_sweep
+from isosweep.modes.run_files import store_runs
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.store.attempts import claim

@@ -9,8 +9,8 @@ from isosweep.door.frames import run_rows, sweep_row
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.launcher import JobState
+from isosweep.modes.launch import plan_sweep
 from isosweep.modes.observed import choose_runs, observe_runs
-from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import (
     last_lines,
     list_sweeps,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.modes.directory import find_root, stored_sweep
+from isosweep.modes.sweeps import find_root, stored_sweep
 from isosweep.store.drivers import drive
 from tests.conftest import make_config
 from tests.modes.looked_after import sweep_in

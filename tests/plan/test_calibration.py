@@ -11,8 +11,8 @@ from isosweep.config.base import replaced
 from isosweep.config.hardware import PHASES, MeasuredTimes
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.files import to_json
-from isosweep.modes.directory import sweep_paths
-from isosweep.modes.stored import store_runs
+from isosweep.modes.run_files import store_runs
+from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.calibration import calibrated, planned_times
 from isosweep.plan.study import resolve, resolve_stored
 from isosweep.store.paths import RunPaths

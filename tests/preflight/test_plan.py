@@ -8,10 +8,9 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.files import read_json, write_json
-from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.stored import require_room
+from isosweep.modes.sweeps import places_of, read_sweep, store_plan, sweep_paths
 from isosweep.plan.study import Study, resolve
-from isosweep.preflight.plan import require_search
+from isosweep.preflight.plan import require_disk, require_search
 from isosweep.store.checkpoints import complete
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths
 from tests.conftest import SMALL, make_config
@@ -35,7 +34,7 @@ def refusal(free: float, root: Path, *overrides: str) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, free))
         try:
-            require_room(study, sweep_paths(study))
+            require_disk(study, sweep_paths(study), places_of(study))
         except SettingError as error:
             return str(error)
     return ""

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from isosweep.errors import StorageError
-from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.follow import DrivenSweep
+from isosweep.modes.sweeps import store_plan, sweep_paths
 from isosweep.plan.study import resolve
 from isosweep.search import frontier
 from isosweep.search.asking import Search

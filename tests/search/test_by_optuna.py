@@ -12,7 +12,7 @@ from rich.console import Console
 from isosweep.config.base import replaced
 from isosweep.config.study import SearchConfig
 from isosweep.errors import SettingError
-from isosweep.modes.stored import stored_plan
+from isosweep.modes.launch import plan_sweep
 from isosweep.plan.study import resolve
 from isosweep.search.by_optuna import decide, load
 from isosweep.search.steps import Decision
@@ -144,5 +144,5 @@ def test_a_class_that_is_none_is_refused_before_anything_is_stored(tmp_path: Pat
     asked = ("search=optuna", "search.sampler=json.dumps", f"sweeps_dir={tmp_path / 'sweeps'}")
     study = resolve(make_config(*SMALL, *asked))
     with pytest.raises(SettingError, match=r"=json\.dumps: is no subclass of .*BaseSampler"):
-        stored_plan(study, Console())
+        plan_sweep(study, Console())
     assert not list(tmp_path.iterdir())

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from isosweep.errors import StorageError
-from isosweep.modes.directory import sweep_paths
 from isosweep.modes.follow import DrivenSweep
+from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.study import resolve
 from tests.conftest import make_config, missing
 from tests.search.test_asking import SEARCH, ids, opened

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isosweep.modes.directory import stored_sweep
 from isosweep.modes.observed import Jobs, observe_runs
+from isosweep.modes.sweeps import stored_sweep
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Status, highest, newest, read
 from isosweep.store.paths import RunPaths

@@ -10,7 +10,7 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.files import read_json
-from isosweep.modes.directory import read_sweep
+from isosweep.modes.sweeps import read_sweep
 from isosweep.training.loss import LossError, load_loss, try_loss
 from tests.conftest import SMALL, in_ci, isosweep, make_config
 from tests.modes.looked_after import sweep_in

@@ -2,21 +2,23 @@
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from isosweep.config import overrides
+from isosweep.config.axes import flattened
 from isosweep.config.base import close, is_place, replaced
-from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.config.trust import read_checked, read_from, without_password
+from isosweep.config.sweep import Mode, SweepConfig, sweep_config
+from isosweep.config.trust import hidden, read_checked, read_from, without_password
+from isosweep.devices import visible_devices
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
-from isosweep.machine import garbage_collection_paused
+from isosweep.machine import available_cores, garbage_collection_paused
 from isosweep.modes.terminal import printable, typed
-from isosweep.modes.typed_settings import require_settings_of
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import plan_document, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
@@ -34,6 +36,24 @@ _NEAREST = 3
 _SWEEPS = "sweeps"
 # Settings that may name a database among the runs, which moves with them.
 _STORES = (("tracking", "uri"), ("search", "storage"))
+# Which sweep a command is about and what it does, and what says nothing of the sweep's runs.
+_OF_COMMANDS = {
+    *("mode", "sweep", "sweeps_dir", "runs", "lines", "format"),
+    *("confirm", "trust", "retry_failed", "launcher", "tracking", "hydra"),
+}
+# Settings that a mode uses as they are typed, whatever the sweep was planned with; of those that
+# analyse nothing, how it is analysed.
+_USED: dict[Mode, set[str]] = {
+    "analyse": {"analysis"},
+    "compare": {"analysis"},
+    "status": {"analysis"},
+    "cancel": {"analysis"},
+    "dashboard": {"analysis"},
+    "recommend": {"analysis", "budget"},
+    "next": {"search"},
+}
+# What brings settings of many groups, and no command types.
+_EXPERIMENT, _DERIVED = "experiment", {"given", "loss_sources"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +314,7 @@ def never_launched(root: Path) -> bool:
 
 def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
     """The sweep with the password of its search's storage and the price of an hour that `command`
-    types, which change no run. Raises SettingError as `require_settings_of`."""
+    types, which change no run. Raises SettingError as `_require_settings_of`."""
     config, plan = sweep.config, sweep.plan
     known, storage = config.search.storage, command.search.storage
     if known is not None and storage is not None and without_password(storage) == known:
@@ -303,8 +323,38 @@ def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
         price = command.hardware.dollars_per_hour
         config = replaced(config, hardware=replaced(config.hardware, dollars_per_hour=price))
         plan = replace(plan, pricing=replace(plan.pricing, dollars_per_hour=price))
-    require_settings_of(sweep.name, config, command)
+    _require_settings_of(sweep.name, config, command)
     return replace(sweep, config=config, plan=plan)
+
+
+def _require_settings_of(sweep: str, stored: SweepConfig, command: SweepConfig) -> None:
+    """Raise SettingError for a setting of `command` that differs from the `stored` one of `sweep`,
+    and that its mode would ignore."""
+    left = _OF_COMMANDS | _USED.get(command.mode, set())
+    asked, own = command.model_dump(), stored.model_dump()
+    names = list(command.given)
+    if _EXPERIMENT in names:
+        left = left | _DERIVED
+        names += flattened(asked)
+    for name in names:
+        value, known = _value(asked, name), _value(own, name)
+        if name.partition(".")[0] in left or value == known:
+            continue
+        given = hidden(overrides.typed(value))
+        kept = f"{name}={hidden(overrides.typed(known))}"
+        rule = f"{sweep} has {kept}, and mode={command.mode} goes by what the sweep has"
+        nearest = f"{kept}, or another sweep, which mode=run makes of these settings"
+        if name == "budget_unit" and command.mode == "analyse":
+            nearest = f"analysis.compute_axis={given}"
+        raise SettingError(name, given, rule, nearest)
+
+
+def _value(settings: dict[str, Any], name: str) -> Any:
+    """A dotted setting, of a group the name of its choice; None of what was taken away."""
+    value: Any = settings
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value.get("name", value) if isinstance(value, dict) else value
 
 
 def own_plan(study: "Study", paths: SweepPaths) -> JsonObject | None:
@@ -319,17 +369,16 @@ def own_plan(study: "Study", paths: SweepPaths) -> JsonObject | None:
 
 
 def store_plan(
-    study: "Study", paths: SweepPaths, places: int | None = None, *, launches: bool = False
+    study: "Study", paths: SweepPaths, notes: Sequence[str] = (), *, launches: bool = False
 ) -> None:
-    """Write plan.json and config.json, without passwords; `places`: runs at once.
+    """Write plan.json and config.json, without passwords, and the plan's page with its `notes`.
 
     What a sweep was launched with stays as it is, unless it is launched (`launches`) anew. Raises
     SettingError if the directory is another plan's.
     """
-    from isosweep.modes.plan_facts import described_cautions, described_findings
     from isosweep.plan.output import plan_csv, plan_page
 
-    sweeps, plan, config = paths.runs.parent, study.plan, study.config
+    plan, config = study.plan, study.config
     try:
         existing = own_plan(study, paths)
         if existing is not None and not launches and not never_launched(paths.root):
@@ -337,12 +386,11 @@ def store_plan(
         paths.runs.mkdir(parents=True, exist_ok=True)
         paths.root.mkdir(parents=True, exist_ok=True)
         settings = _stored_form(config).model_dump() | {"budget": list(config.budgets)}
-        settings |= {"sweeps_dir": str(sweeps), "sweep": [str(paths.root)]}
+        settings |= {"sweeps_dir": str(paths.runs.parent), "sweep": [str(paths.root)]}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
-        notes = (*described_findings(study), *described_cautions(study))
         command = f"python -m isosweep mode=resume {typed('sweep', paths.root)}"
-        page = plan_page(study, paths.root.name, places, notes, command)
+        page = plan_page(study, paths.root.name, places_of(study), tuple(notes), command)
         write_text(paths.plan_page, page)
         # Last: whoever finds a plan.json finds the rest.
         write_json(paths.plan, plan_document(plan))
@@ -359,3 +407,17 @@ def _stored_form(config: SweepConfig) -> SweepConfig:
     if tracking.uri is not None:
         tracking = replaced(tracking, uri=without_password(tracking.uri))
     return replaced(config, search=search, tracking=tracking, given=[])
+
+
+def places_of(study: "Study") -> int | None:
+    """Runs that can be alive at once: as configured, or what this machine holds; None: all of the
+    plan, on a cluster, or as far as a machine without GPUs can tell."""
+    launcher, hardware = study.config.launcher, study.config.hardware
+    if launcher.name == "inline":
+        return 1
+    if launcher.max_parallel is not None:
+        return launcher.max_parallel
+    if launcher.name == "local" and hardware.device == "cpu":
+        return max(1, available_cores() // study.config.devices_taken)
+    gpus = len(visible_devices().names) if launcher.name == "local" else 0
+    return gpus // hardware.devices_per_run or None

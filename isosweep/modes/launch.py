@@ -11,18 +11,17 @@ from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
 from isosweep.launchers.sbatch import site_options
-from isosweep.modes.directory import own_plan, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.price import (
     NotConfirmedError,
     agrees,
     confirm,
-    described_price,
     is_terminal,
     require_affordable,
 )
-from isosweep.modes.sets import require_sets
+from isosweep.modes.run_files import require_sets
+from isosweep.modes.show_plan import described_losses, show_plan
 from isosweep.modes.signals import INTERRUPTED
-from isosweep.modes.stored import described_losses, places_of, require_room, stored_plan
+from isosweep.modes.sweeps import own_plan, places_of, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.terminal import progress_console, say, show_json, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.plan.cells import PlannedRun, predicted
@@ -30,6 +29,7 @@ from isosweep.plan.document import plan_document
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing
+from isosweep.preflight.plan import require_disk, require_search
 from isosweep.store.attempts import newest
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import SweepPaths
@@ -45,12 +45,12 @@ _PLACES = 8
 
 
 def plan_sweep(study: Study, console: Console) -> int:
-    """Store and show the plan, or print its document; returns 0."""
+    """Show and store the plan, or print its document; returns 0."""
     output, console = console, progress_console(study.config, console)
-    paths = stored_plan(study, console)
+    paths = sweep_paths(study)
+    _require_plan(study, paths)
+    store_plan(study, paths, show_plan(study, paths, console))
     show_site(study.config, console)
-    if price := described_price(study):
-        say(console, price)
     for variant in study.variants:
         if variant.unmeasured:
             model, task = variant.config.model.name, variant.config.task
@@ -71,6 +71,14 @@ def plan_sweep(study: Study, console: Console) -> int:
     return 0
 
 
+def _require_plan(study: Study, paths: SweepPaths) -> None:
+    """Raise SettingError where the directory has another plan, or the runs cannot be trained as
+    they are asked for."""
+    own_plan(study, paths)
+    require_search(study)
+    require_sets(study, paths)
+
+
 def show_site(config: "SweepConfig", console: Console) -> None:
     """Say which settings of Slurm jobs are the site's, and where they come from."""
     if config.launcher.name != "slurm":
@@ -82,12 +90,12 @@ def show_site(config: "SweepConfig", console: Console) -> None:
 
 def show_launch(study: Study, console: Console) -> int:
     """Print the script of every job array, or the command of every run, that a launch would start,
-    longest run first; returns 0. Raises SettingError as `own_plan` and `require_sets`."""
+    longest run first; returns 0. Raises SettingError as
+    `_require_plan`."""
     from isosweep.launchers.slurm import SlurmLauncher
 
     paths = sweep_paths(study)
-    own_plan(study, paths)
-    require_sets(study, paths)
+    _require_plan(study, paths)
     found = standing(study.plan, paths.run, study.config.health.stop).runs
     left = (r for r in study.plan.runs if not found[r.run_id].ended)
     runs = sorted(
@@ -112,20 +120,22 @@ def show_launch(study: Study, console: Console) -> int:
 
 
 def launch(study: Study, console: Console, *, follow: bool) -> int:
-    """Store and show the plan, ask, and launch; returns 0, 1 if runs failed, or INTERRUPTED.
+    """Show the plan, ask, store it, and launch; returns 0, 1 if runs failed, or INTERRUPTED.
 
     A sweep that was launched before keeps its settings until then, and while another process
     follows it.
     """
     from isosweep.modes.follow import follow_sweep, launch_sweep
 
-    sweep = _driven(study, stored_plan(study, console))
+    paths = sweep_paths(study)
+    _require_plan(study, paths)
+    notes = show_plan(study, paths, console)
     show_site(study.config, console)
     if confirm(study, console) == INTERRUPTED:
         return INTERRUPTED
-    if living_driver(sweep.paths.drivers) is None:
-        store_plan(study, sweep.paths, places_of(study), launches=True)
-    return (follow_sweep if follow else launch_sweep)(sweep, console)
+    if living_driver(paths.drivers) is None:
+        store_plan(study, paths, notes, launches=True)
+    return (follow_sweep if follow else launch_sweep)(_driven(study, paths), console)
 
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:
@@ -149,7 +159,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     study = replace(sweep.study(), config=asked)
     require_affordable(study)
     preflight(study.config, study.variants)
-    require_room(study, sweep.paths)
+    require_disk(study, sweep.paths, places_of(study))
     require_sets(study, sweep.paths)
     show_site(study.config, console)
     warn(console, *described_losses(study, sweep.paths))
