@@ -158,7 +158,22 @@ class MlflowBackend:
         # They log at length what they also raise.
         for library in ("mlflow", "alembic", "sqlalchemy", "urllib3"):
             logging.getLogger(library).setLevel(logging.CRITICAL)
+        if self._database is not None and not self._database.exists():
+            self._make(self._database)
         self._client: Any = mlflow.MlflowClient(tracking_uri=self.uri)
+
+    def _make(self, database: Path) -> None:
+        """Make the database, whole or not at all: MLflow completes no half of its tables, which a
+        process that is killed or a full disk would leave for every later command."""
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        half = Path(f"{database}.new")
+        for left in (half, Path(f"{half}-journal")):
+            left.unlink(missing_ok=True)
+        # SQLite's own would be writable for one user, whatever the umask.
+        half.touch()
+        SqlAlchemyStore(f"sqlite:///{half}", self._artifacts).engine.dispose()
+        half.replace(database)
 
     def _experiment(self) -> tuple[str, str]:
         """Return the experiment's name and id, "" where it is still to be made.

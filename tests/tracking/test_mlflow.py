@@ -4,7 +4,9 @@ import resource
 import shutil
 import socket
 import sqlite3
+import stat
 import subprocess
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -244,6 +246,30 @@ def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path:
     assert copied.backend().find()
     copied.config = replaced(copied.config, experiment=f"isosweep in {copied.root}")
     assert copied.shown().steps("heldout/avg_at_k") == list(EVAL_STEPS)
+
+
+def _tables(database: Path) -> set[str]:
+    if not database.exists():
+        return set()
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", timeout=60, uri=True)) as known:
+        return {name for (name,) in known.execute("select name from sqlite_master")}
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_as_it_makes_the_store_leaves_no_half(tmp_path: Path) -> None:
+    command = sync_command(tmp_path, directory="a")
+    half = tmp_path / "mlflow.db.new"
+    process = subprocess.Popen(command, umask=0o002)
+    while "alembic_version" not in _tables(half):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert [half.exists(), (tmp_path / "mlflow.db").exists()] == [True, False]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, umask=0o002)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert stat.S_IMODE((tmp_path / "mlflow.db").stat().st_mode) == 0o664, "by the umask"
+    assert len(Sweep(tmp_path, directory="a").all_shown()) == 1
 
 
 @pytest.mark.slow
