@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import re
@@ -21,6 +22,11 @@ def _at_once(number: int, frame: FrameType | None) -> None:
 # What follows takes a second to import, where a KeyboardInterrupt would be a traceback.
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _at_once)
+
+# Importing and composing make many small objects that stay: collections would find nothing.
+gc.set_threshold(100_000, 50, 50)
+# Nor is a plugin of pydantic looked for among all packages that are installed.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import hydra
 from hydra.core.hydra_config import HydraConfig

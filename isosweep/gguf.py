@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from isosweep.errors import SettingError
 from isosweep.files import LFS_POINTER, UNFETCHED, read_json, write_json
 
@@ -85,6 +83,8 @@ def convert(file: Path) -> Path:
 
 def _make(file: Path, digest: str, directory: Path) -> None:
     """Convert `file`, unless another process has meanwhile; whole or not there."""
+    from filelock import FileLock
+
     directory.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{directory}.lock"):
         if gguf_digest(directory) is not None:

@@ -5,7 +5,6 @@ shown and of its rule's thresholds; `isosweep/training/health.py` raises and cle
 """
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -125,7 +124,10 @@ def _spike(seen: Seen, metric: str, times: float) -> Judged | None:
     usual = [value for value in seen.recent[metric] if value > 0]
     if not seen.has(metric) or len(usual) < seen.window / 2:
         return None
-    norm, limit = seen.values[metric], times * statistics.median(usual)
+    # Its import costs more than a hundredth of a plan.
+    from statistics import median
+
+    norm, limit = seen.values[metric], times * median(usual)
     message = f"{metric} {norm:.4g} is above {limit:.4g}, {times:g} times the median before it"
     return Judged(norm > limit, norm, limit, message)
 

@@ -3,7 +3,6 @@
 Nothing behind this module imports Hydra or OmegaConf, but `changes.py`, for what a report shows.
 """
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -417,6 +416,8 @@ def nearest_choices(group: str, given: str, options: Sequence[str]) -> list[str]
         return [f"{group}={several[2]} {group}.devices_per_run={several[1]}"]
     names = {**_sources(group, options), **{option: option for option in options}}
     holding = [names[name] for name in names if len(word) > 2 and word in name]
+    import difflib
+
     # Another device is no slip.
     slip = difflib.get_close_matches(word, names, n=1, cutoff=SLIP if group != "hardware" else 1)
     likest = [*dict.fromkeys(holding)][:3] or [names[name] for name in slip]

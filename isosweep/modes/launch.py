@@ -10,7 +10,6 @@ from rich.console import Console
 from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import agree, executed, foreign, foreign_files
-from isosweep.launchers.sbatch import site_options
 from isosweep.modes.price import (
     NotConfirmedError,
     agrees,
@@ -23,7 +22,6 @@ from isosweep.modes.show_plan import described_losses, show_plan
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.sweeps import own_plan, places_of, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.terminal import progress_console, say, show_json, warn
-from isosweep.modes.track import asked_tracking
 from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.document import plan_document
 from isosweep.plan.standing import run_standing, standing
@@ -83,6 +81,8 @@ def show_site(config: "SweepConfig", console: Console) -> None:
     """Say which settings of Slurm jobs are the site's, and where they come from."""
     if config.launcher.name != "slurm":
         return
+    from isosweep.launchers.sbatch import site_options
+
     for option, value in site_options(config.launcher.slurm).items():
         setting = f"launcher.slurm.{'additional.' if option == 'reservation' else ''}{option}"
         say(console, f"{setting}={value} comes from SBATCH_{option.upper()} in the environment")
@@ -144,6 +144,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     Whether it is asked, and settings of the launcher that are given, are this command's to say.
     """
     from isosweep.modes.follow import follow_sweep
+    from isosweep.modes.track import asked_tracking
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
+
+import numpy as np
 
 from isosweep.config.base import replaced
 from isosweep.config.hardware import PHASES, MeasuredTimes, Phase
@@ -28,6 +29,8 @@ from isosweep.store.records import read_records
 _LEAST_RUNS = 4
 # Settings of the hardware by which nothing takes longer.
 _NO_TIME = {"dollars_per_hour": None, "calibrated": True, "calibrated_from": None}
+# Groups whose settings tell one kind of run from another, beside the hardware.
+_OF_A_KIND = ("model", "generation", "trainer")
 
 
 def calibrated(config: SweepConfig) -> SweepConfig:
@@ -44,7 +47,7 @@ def calibrated(config: SweepConfig) -> SweepConfig:
     if len(found) < _LEAST_RUNS:
         return config
     of_phase = {phase: [run[phase] for run in found if phase in run] for phase in PHASES}
-    factors = {phase: median(ratios) for phase, ratios in of_phase.items() if ratios}
+    factors = {phase: float(np.median(ratios)) for phase, ratios in of_phase.items() if ratios}
     measured = MeasuredTimes(runs=len(found), **factors)
     return replaced(config, hardware=replaced(config.hardware, calibrated_from=measured))
 
@@ -57,24 +60,18 @@ def planned_times(table: Candidates, plan: Plan) -> dict[str, JsonObject]:
     """
     if table.config.generation.overlap:
         return {}
-    hardware, at = table.config.hardware, table.phases
-    learning = at.training + at.update + at.overhead
-    planned = {}
+    hardware, planned = table.config.hardware, {}
+    arrays = {
+        "generation": table.phases.generation,
+        "training": table.phases.learning,
+        "evaluation": table.evaluation_seconds,
+        "start": np.full(table.seconds.shape, hardware.startup),
+    }
     for run in plan.of_axes(table.variant.axes).runs:
         pair = table.pair(run.num_generations, run.problems_per_batch)
-        seconds: dict[Phase, float] = {
-            "generation": float(at.generation[pair]),
-            "training": float(learning[pair]),
-            "evaluation": float(table.evaluation_seconds[pair]),
-            "start": hardware.startup,
-        }
-        assumed = {phase: each / hardware.factor(phase) for phase, each in seconds.items()}
-        planned[run.run_id] = {"kind": _kind(table.config), "seconds": assumed}
+        seconds = {phase: float(arrays[phase][pair]) / hardware.factor(phase) for phase in PHASES}
+        planned[run.run_id] = {"kind": _kind(table.config), "seconds": seconds}
     return planned
-
-
-# Groups whose settings tell one kind of run from another, beside the hardware.
-_OF_A_KIND = ("model", "generation", "trainer")
 
 
 def _kind(config: SweepConfig) -> str:
@@ -93,12 +90,9 @@ def measured_ratios(root: Path, config: SweepConfig) -> Iterator[dict[Phase, flo
         # What cannot be read is said by whoever needs the run.
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             planned = (read_json(run.spec) or {})["planned"]
-            if planned["kind"] == kind and (measured := measured_times(run, config.devices_taken)):
-                yield {
-                    phase: seconds / planned["seconds"][phase]
-                    for phase, seconds in measured.items()
-                    if seconds > 0
-                }
+            if planned["kind"] == kind and (took := measured_times(run, config.devices_taken)):
+                of = planned["seconds"]
+                yield {phase: each / of[phase] for phase, each in took.items() if each > 0}
 
 
 def measured_times(run: RunPaths, devices: int) -> dict[Phase, float]:
