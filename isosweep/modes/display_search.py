@@ -12,11 +12,12 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.modes.sweeps import StoredSweep
 from isosweep.modes.terminal import warn
-from isosweep.plan.cells import Plan, predicted
+from isosweep.plan.cells import Plan
 from isosweep.plan.tally import Standing
 from isosweep.words import status as words
 from isosweep.words.numbers import short
-from isosweep.words.plan import search_cost, search_limit
+from isosweep.words.plan import search as described
+from isosweep.words.plan import search_cost
 
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
@@ -69,16 +70,11 @@ def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
     if not search.searches:
         return []
     whole = sum(run.milestones[-1] for run in plan.runs)
-    limit = whole if search.max_compute is None else search.max_compute
-    lines = [search_limit(search.name, search.max_compute, whole, unit)]
+    lines = [described(search.name, search.max_compute, whole, unit)]
     if search.name == "frontier":
         # As benchmarks/search.py has measured it.
         text = files("isosweep.search").joinpath("expected.json").read_text(encoding="utf-8")
-        measured = json.loads(text)
-        cost = {"sweeps": measured["sweeps"], **measured["share"]}
-        hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
-        share = min(1.0, limit / whole)
-        lines.append(search_cost(cost, share, whole, hours, unit, plan.pricing))
+        lines.append(search_cost(json.loads(text)))
     return lines
 
 

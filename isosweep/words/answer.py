@@ -129,8 +129,6 @@ def _use_detail(answer: "Answer", use: "Use") -> str:
     if lacking:
         sentences.append(f"Not read there: {ns(lacking)}.")
     sentences += _both_n(use)
-    if use.one_batch:
-        sentences.append(f"All runs have B = {use.problems_per_batch}: no other B was compared.")
     return " ".join(sentences)
 
 
@@ -185,20 +183,12 @@ def spent(answer: "Answer") -> str:
 
 
 def _left(answer: "Answer") -> str:
-    """Return how much of the planned training is left, and why."""
-    used, left = answer.spent, amount(answer.spent.left, answer.budget_unit)
-    if not used.left:
+    """Return how much of the planned training is left."""
+    left = amount(answer.spent.left, answer.budget_unit)
+    if not answer.spent.left:
         return "nothing is left to train"
-    if used.search == "over":
-        return f"{left} of the grid were left out by the search"
-    if used.search == "on":
-        return f"{left} of the grid are not trained yet: the search goes on"
-    text = f"{used.compute / used.planned:.0%} of the planned training is done; {left} are left"
-    if used.left_in_failed:
-        text += f", {short(used.left_in_failed)} in failed runs (retry_failed=true)"
-    if used.left_in_cancelled:
-        text += f", {short(used.left_in_cancelled)} in cancelled runs (mode=resume)"
-    return text
+    searched = {None: "left to train", "on": "not trained yet", "over": "left out by the search"}
+    return f"{left} of the plan are {searched[answer.spent.search]}"
 
 
 def runs(answer: "Answer") -> str:
@@ -209,23 +199,18 @@ def runs(answer: "Answer") -> str:
 
 def _health(found: "Runs") -> str:
     """Return which runs showed no rise or broke rules of health, as far as that is known."""
-    parts, known = [], found.trained > found.too_short + found.without_metrics
+    parts, of = [], f"of {found.trained} runs"
     if found.flat:
         parts.append(f"{found.flat} of {found.fitted} show no rise above noise")
     if found.warned:
-        of = f"of {found.trained} runs"
         broken = (f"{e.rule} in {e.runs} {of}{_named(e.named)}" for e in found.warned)
         parts.append(f"health warnings: {', '.join(broken)}")
-    elif known:
+    elif found.trained > found.too_short + found.without_metrics:
         parts.append("no health warnings")
-    if found.trained and found.without_metrics == found.trained:
-        parts.append("health not known: no run recorded metrics of its steps")
-    elif found.without_metrics:
-        without = f"{found.without_metrics} of {found.trained} runs"
-        parts.append(f"health not known in {without}, which recorded no metrics of their steps")
+    if found.without_metrics:
+        parts.append(f"health not known in {found.without_metrics} {of}: no metrics of steps")
     if found.too_short:
-        few = f"{found.too_short} of {found.trained} runs"
-        parts.append(f"health not judged in {few}, which have fewer than {found.window} steps")
+        parts.append(f"{found.too_short} {of} are shorter than the {found.window} steps of a rule")
     return "; ".join(parts)
 
 
@@ -335,11 +320,10 @@ def _caveat(answer: "Answer", each: "Caveat") -> str:
             of = (f"{n.collapsed} of {n.runs} with n = {n.num_generations}" for n in each.fallen)
             return f"Collapsed runs: {', '.join(of)}."
         case "broken records":
-            records = [f"{_named([r.run])[2:-1]}, step {r.step}" for r in each.records[:3]]
-            more = len(each.records) - 3
-            rest = f"; {more} more in answer.json" if more > 0 else ""
-            what = f"{plural(len(each.records), 'record')} far from those beside them in the run"
-            return f"Left out: {what}: {'; '.join(records)}{rest}. Check that evaluation."
+            count = plural(len(each.records), "record")
+            first = f"{_named([each.records[0].run])[2:-1]}, step {each.records[0].step}"
+            text = f"Left out: {count} far from those beside them in the run (first: {first})"
+            return f"{text}. Check that evaluation."
         case "searched":
             runs = f"{each.begun} of {each.runs} runs, {each.share:.0%} of the grid's compute"
             return (
@@ -347,13 +331,11 @@ def _caveat(answer: "Answer", each: "Caveat") -> str:
                 "far less in simulation than those of grids."
             )
         case "rewards only":
-            errors = f" ({each.without_errors} of them without standard errors)"
             single = f"; {each.single} (n, B) have one seed, which shows no spread"
             return (
-                f"{each.runs} runs have rewards alone, without successes of single problems"
-                f"{errors if each.without_errors else ''}. Intervals rest on the spread between "
-                "seeds, since records of one run are correlated"
-                f"{single if each.single else ''}."
+                f"{each.runs} runs have rewards alone, without successes of single problems. "
+                "Intervals rest on the spread between seeds, since records of one run are "
+                f"correlated{single if each.single else ''}."
             )
 
 

@@ -123,8 +123,8 @@ def above(hours: float, pricing: Pricing, name: str, limit: float) -> str:
     return f"a predicted device time of {time}, more than launcher.{name}={limit:g}"
 
 
-def search_limit(name: str, limit: float | None, whole: float, unit: BudgetUnit) -> str:
-    """Return how much of the grid a search trains at most."""
+def search(name: str, limit: float | None, whole: float, unit: BudgetUnit) -> str:
+    """Return how much of the grid, `whole`, a search trains at most."""
     most = "at most this whole grid (search.max_compute=NUMBER sets a lower limit)"
     if limit is not None and limit < whole:
         share = f"{limit / whole:.0%} of this grid: search.max_compute"
@@ -132,25 +132,11 @@ def search_limit(name: str, limit: float | None, whole: float, unit: BudgetUnit)
     return f"search={name}: chooses one run after another, and how far each is trained, {most}"
 
 
-def search_cost(
-    cost: JsonObject, most: float, whole: float, hours: float, unit: BudgetUnit, pricing: Pricing
-) -> str:
-    """Return what a search may cost of this plan, by what it has cost in simulated sweeps.
-
-    `cost`: shares of the grid's compute. `most`: the share that the search may spend. `whole`,
-    `hours`: compute and device-hours of the grid.
-    """
-    low, high = cost["low"], cost["high"]
-    line = (
-        f"in {cost['sweeps']} simulated sweeps, searches spent {cost['median']:.0%} of the grid's "
-        f"compute ({low:.0%} to {high:.0%})"
-    )
-    if most <= low:
-        return f"{line}, always more than search.max_compute allows here"
-    median, high = min(cost["median"], most), min(high, most)
-    ends = f"{short(low * whole)} to {amount(high * whole, unit)}"
-    times = [price(share * hours, pricing, predicted=False) for share in (low, high)]
-    return f"{line}; here {short(median * whole)} ({ends}); device time {' to '.join(times)}"
+def search_cost(measured: JsonObject) -> str:
+    """Return which shares of the grid's compute searches have spent in simulated sweeps."""
+    low, median, high = (f"{measured['share'][end]:.0%}" for end in ("low", "median", "high"))
+    spent = f"searches spent {median} of the grid's compute ({low} to {high})"
+    return f"in {measured['sweeps']} simulated sweeps, {spent}"
 
 
 def lacks(missing: "Iterable[Lack]") -> str:

@@ -205,17 +205,12 @@ def _undecided(answer: "Answer", growth: "Growth") -> str:
         return f"{text}: no run of {ns_and(end.n)} has records there."
     fell = growth.fell > growth.grew
     since = amount(growth.peak if fell else growth.since, unit)
-    odds = chance(growth.fell if fell else growth.grew)
-    if growth.unchanged < answer.confidence:
-        did = "fell" if fell else "grew"
-        text = f"{did} by a doubling or more since {since} with a probability of {odds}"
-        return f"{_defined(answer)} It {text}."
-    steady = amount(growth.steady_from, unit)
-    return (
-        f"{_defined(answer)} It ends within a doubling of where it was at {steady} (probability "
-        f"{chance(growth.unchanged)}), but may have {'fallen' if fell else 'grown'} by a doubling "
-        f"or more since {since} ({odds})."
-    )
+    did = f"{'fell' if fell else 'grew'} by a doubling or more since {since}"
+    text = f"It {did} with a probability of {chance(growth.fell if fell else growth.grew)}"
+    if growth.unchanged >= answer.confidence:
+        steady = f"within a doubling of where it was at {amount(growth.steady_from, unit)}"
+        text += f", though it ends {steady} (probability {chance(growth.unchanged)})"
+    return f"{_defined(answer)} {text}."
 
 
 def open_end(end: "OpenEnd") -> str:

@@ -145,7 +145,7 @@ def test_names_are_escaped(reported: Reported) -> None:
 
 def test_runs_without_metrics_of_their_steps_are_not_called_healthy(reported: Reported) -> None:
     page = reported.analysis.report.read_text()
-    assert "health not known: no run recorded metrics of its steps" in page
+    assert "health not known in" in page
     assert "no health warnings" not in page
     assert "rule of health" not in page
 
