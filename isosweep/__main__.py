@@ -78,6 +78,9 @@ def _compose() -> None:
     typed = prepared(words)
     sys.argv[1:] = [*typed, *options]
     for name, _, directory in (text.partition("=") for text in options):
+        if name in ("--config-name", "-cn", "--config-path", "-cp"):
+            rule = "is not used: `isosweep FILE.yaml` reads settings of yours"
+            raise SettingError("options", f"{name} {directory}", rule, FILE)
         if directory and name in ("--config-dir", "-cd"):
             if not Path(directory).is_dir():
                 rule = "is no directory, and holds files of settings of yours"

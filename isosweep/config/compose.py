@@ -68,6 +68,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("container", "image"), "launcher.slurm.python"),
     **{"seed": "grid.seeds", "lr": "recipe.learning_rate", "model_name_or_path": "model"},
     **{"project": "tracking.experiment", "output_dir": "sweeps_dir"},
+    **dict.fromkeys(("name", "sweep_dir", "from"), "sweep"),
+    **dict.fromkeys(("mem", "launcher.slurm.mem"), "launcher.slurm.mem_gb"),
     **{"evaluation.num_problems": "task.num_eval_problems", "eval_size": "task.num_eval_problems"},
     **{"num_problems": "task.num_train_problems", "train_size": "task.num_train_problems"},
 }
@@ -167,6 +169,8 @@ def _model_at(value: str) -> list[str]:
     known = _sources("model", choices_of(config_directory(), "model")).get(value.casefold())
     if known is not None:
         return [f"model={known}"]
+    if value.startswith((".", "/", "~")) or value.count("/") > 1:
+        raise SettingError("model", value, "is no directory with a config.json")
     if not may_be_cached(value):
         rule = "is no directory with a config.json, and not in this machine's cache of the Hub"
         raise SettingError("model", value, rule, f"the same after: hf download {value}")
@@ -383,9 +387,6 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         likely = ", or ".join(sign + each for each in nearest_choices(group, choice, options))
         rule = f"must be one of {', '.join(options)}"
         return SettingError(sign + group, choice, rule, likely)
-    if isinstance(error, MissingConfigException):
-        rule = "is no file of isosweep's; `isosweep FILE.yaml` reads one of yours"
-        return SettingError("options", f"--config-name {error.missing_cfg_file}", rule, FILE)
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
         return _without_place(match[1], error, overrides)
@@ -415,6 +416,8 @@ def nearest_choices(group: str, given: str, options: Sequence[str]) -> list[str]
     if (several := re.fullmatch(r"(\d+)x(.+)", word)) and several[2] in options:
         return [f"{group}={several[2]} {group}.devices_per_run={several[1]}"]
     names = {**_sources(group, options), **{option: option for option in options}}
+    if word in names:
+        return [f"{group}={names[word]}"]
     holding = [names[name] for name in names if len(word) > 2 and word in name]
     import difflib
 
