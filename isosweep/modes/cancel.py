@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -18,7 +19,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
 from isosweep.modes.sweeps import StoredSweep, stored_sweep
-from isosweep.modes.terminal import say, show_json, warn
+from isosweep.modes.terminal import say, show_json, typed, warn
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Attempt, Status, create_attempt, newest
 from isosweep.store.drivers import living_driver, user_name
@@ -36,14 +37,16 @@ _KILL_S = 45.0
 class _Cancelling:
     """What has come of the runs so far. `open`: attempts whose jobs are to go, with what each run
     was; `cancelled`: what each run was that is over, by run id; `finished`: those that ended by
-    themselves meanwhile."""
+    themselves meanwhile; `idle`: how many stand how that nobody would start; `others`: the sweeps
+    that runs are trained for, by run id."""
 
     by: str
     open: list[tuple[Attempt, str]] = field(default_factory=list)
     cancelled: dict[str, str] = field(default_factory=dict)
     finished: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    not_started: int = 0
+    idle: Counter[str] = field(default_factory=Counter)
+    others: dict[str, str] = field(default_factory=dict)
 
 
 def cancel_sweep(config: SweepConfig, console: Console) -> int:
@@ -69,6 +72,8 @@ def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonOb
         if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
             # Its file cannot be read: a worker may be at it.
             doing.faults.append(f"{seen.run.run_id}: not confirmed: {attempt.reason}")
+        elif attempt is not None and attempt.live and _is_of_another(attempt, sweep):
+            doing.others[seen.run.run_id] = attempt.sweep
         elif attempt is not None and attempt.live:
             was = "running" if seen.standing is Standing.RUNNING else "pending"
             doing.open.append((attempt, was))
@@ -77,7 +82,7 @@ def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonOb
         elif followed:
             _hold_back(seen, sweep, doing)
         else:
-            doing.not_started += 1
+            doing.idle[str(seen.standing)] += 1
     _stop(doing, jobs, sweep.config.launcher.stop_grace_s)
     return {
         "version": VERSION,
@@ -85,13 +90,20 @@ def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonOb
         "sweep_dir": str(sweep.paths.root),
         "cancelled": doing.cancelled,
         "finished": doing.finished,
-        "not_started": doing.not_started,
+        "idle": dict(doing.idle),
+        "others": doing.others,
         "unconfirmed": {
             each.run.run_id: {"was": was, "job_id": each.job_id, "launcher": each.launcher}
             for each, was in doing.open
         },
         "faults": doing.faults,
     }
+
+
+def _is_of_another(attempt: Attempt, sweep: StoredSweep) -> bool:
+    """Whether another sweep that is still there has submitted the attempt."""
+    submitted = Path(attempt.sweep)
+    return (submitted / "plan.json").exists() and not submitted.samefile(sweep.paths.root)
 
 
 def _hold_back(seen: ObservedRun, sweep: StoredSweep, doing: _Cancelling) -> None:
@@ -153,8 +165,12 @@ def _show(document: JsonObject, console: Console) -> None:
     if unconfirmed:
         parts.append(f"{len(unconfirmed)} not confirmed")
     say(console, "; ".join(parts))
-    if count := document["not_started"]:
-        say(console, f"{count} not started, and no process follows the sweep to start them")
+    if idle := document["idle"]:
+        kinds = ", ".join(f"{count} {standing}" for standing, count in idle.items())
+        say(console, f"nothing to stop: {kinds} (no process follows the sweep)")
+    for run, other in document["others"].items():
+        rule = f"is trained for another sweep: mode=cancel {typed('sweep', other)}"
+        say(console, f"{run}: {rule}")
     warn(console, *document["faults"])
     for run, job in unconfirmed.items():
         where = f"job {job['job_id'] or 'not known'} of {job['launcher']}"

@@ -161,7 +161,9 @@ def _show(measured: Measurement, console: Console) -> JsonObject:
     say(console, f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
     rows = [("difficulty", "success rate", "problems", "share")]
     for name, (low, high) in DIFFICULTIES.items():
-        span = f"{low:.3g} to {high:.3g}" if low < high else f"{low:.3g}"
+        # What begins beside a round number does not include that.
+        first = f"{'' if low == float(f'{low:.3g}') else 'above '}{low:.3g}"
+        span = f"{first} to {high:.3g}" if low < high else first
         rows.append((name, span, f"{counts[name]:,}", percent(counts[name] / len(rates))))
     say(console, *aligned(rows, left=1))
     note = "extremely_hard is part of hard; a rate on the border of two ranges counts in both"

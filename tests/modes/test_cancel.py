@@ -14,7 +14,7 @@ from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.observed import Jobs
 from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.tally import Standing
-from isosweep.store.attempts import Process, Status, newest
+from isosweep.store.attempts import Process, Status, create_attempt, newest
 from isosweep.store.paths import RunPaths
 from tests.modes.looked_after import (
     Scheduled,
@@ -112,3 +112,15 @@ def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -
     jobs = Finishing({run.run_id: JobState(status="running")})
     found = cancel_runs(sweep, [], jobs)
     assert (found["cancelled"], found["finished"]) == ({}, [run.run_id])
+
+
+def test_a_run_that_another_sweep_has_submitted_goes_on(tmp_path: Path) -> None:
+    sweep, other = sweep_in(tmp_path, "sweep=one"), sweep_in(tmp_path, "sweep=two")
+    run = runs_of(sweep)[0]
+    run.root.mkdir(parents=True)
+    create_attempt(run, "slurm", str(other.paths.root), {}, "b")
+    jobs = Scheduled({run.run_id: JobState(status="running")})
+    found = cancel_runs(sweep, [], jobs)
+    assert found["others"] == {run.run_id: str(other.paths.root)}
+    assert (found["cancelled"], jobs.stopped) == ({}, [])
+    assert [*cancel_runs(other, [], jobs)["cancelled"]] == [run.run_id]

@@ -155,7 +155,7 @@ CASES = [
     Case(of_another_version, "mode=resume sweep=s", 2, ("this version of isosweep would make",)),
     Case(
         *(planned, "mode=cancel", 0),
-        ("^0 cancelled\n[0-9]+ not started, and no process follows",),
+        ("^0 cancelled\nnothing to stop: [0-9]+ not begun \\(no process",),
         (NOT_BEGUN, NOT_BEGUN),
     ),
     Case(

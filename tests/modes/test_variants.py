@@ -30,7 +30,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_one_report_sets_all_variants_side_by_side(analysed: tuple[Path, str]) -> None:
     sweep, printed = analysed
     report = sweep / "analysis" / "report.html"
-    assert f"variants side by side: {report}" in printed
+    assert f"side by side, at all budgets: {report}" in printed
     page = report.read_text()
     assert "Best of every variant" in page
     assert "Its verdict" in page
