@@ -42,6 +42,8 @@ def facts(answer: "Answer") -> list[Fact]:
         seeds = f"{plural(use.num_seeds, 'seed')} of n = {use.num_generations} measured"
         fallen = f", {use.num_fallen} more collapsed" if use.num_fallen else ""
         reward = f"{rise.reward:.3f} {'expected' if rise.expected else 'measured'}"
+        if rise.expected and use.interval:
+            reward += f" ({use.interval[0]:.3f} to {use.interval[1]:.3f})"
         before = "" if rise.before is None else f", {rise.before:.3f} before training"
         found = [
             Fact("Use", setting(use), _use_detail(answer, use), "best-n"),

@@ -161,13 +161,13 @@ def _reason(answer: "Answer") -> str:
 
 
 def _trend(answer: "Answer", growth: "Growth", end: str) -> str:
-    why = answer.reason
+    why, n = answer.reason, symbol(answer)
     sure = f"A sure verdict takes a probability of {answer.confidence:.0%}."
     stopped = f"A rate within {growth.bound:g} doublings per decade counts as stopped."
     since = amount(growth.steady_from, answer.budget_unit)
     match why.kind:
         case "fell":
-            return _joined(_defined(answer), _fell(answer, growth))
+            return _fell(answer, growth).replace("It", n, 1)
         case "saturated":
             return _joined(_grew(answer, growth), _rate(growth), stopped, end)
         case "probably saturated":
@@ -183,11 +183,10 @@ def _trend(answer: "Answer", growth: "Growth", end: str) -> str:
             )
             return _joined(_grew(answer, growth), stopped, odds, end)
         case "constant":
-            return _joined(_defined(answer), "It does not change with compute.", _rate(growth))
+            return _joined(f"{n} does not change with compute.", _rate(growth))
         case "steady":
             return _joined(
-                _defined(answer),
-                f"It stays the same from {since} on.",
+                f"{n} stays the same from {since} on.",
                 _rate(growth),
                 f"{stopped[:-1]} (probability {chance(growth.stopped)}).",
                 "Whether it changed before is not established.",
@@ -206,11 +205,12 @@ def _undecided(answer: "Answer", growth: "Growth") -> str:
     fell = growth.fell > growth.grew
     since = amount(growth.peak if fell else growth.since, unit)
     did = f"{'fell' if fell else 'grew'} by a doubling or more since {since}"
-    text = f"It {did} with a probability of {chance(growth.fell if fell else growth.grew)}"
+    odds = chance(growth.fell if fell else growth.grew)
+    text = f"{symbol(answer)} {did} with a probability of {odds}"
     if growth.unchanged >= answer.confidence:
         steady = f"within a doubling of where it was at {amount(growth.steady_from, unit)}"
         text += f", though it ends {steady} (probability {chance(growth.unchanged)})"
-    return f"{_defined(answer)} {text}."
+    return f"{text}."
 
 
 def open_end(end: "OpenEnd") -> str:
@@ -239,12 +239,6 @@ def all_fell(answer: "Answer") -> str:
     return "every run that was read has collapsed: its gain is lost"
 
 
-def _defined(answer: "Answer") -> str:
-    if answer.reason.quantity == "best":
-        return "n* is the best n."
-    return f"n_d is the smallest n that loses at most {_margin(answer)} against the best."
-
-
 def _margin(answer: "Answer") -> str:
     """Return the margin, with its share of the whole gain where that is large."""
     coarse = [each for each in answer.caveats if each.kind == "coarse margin"]
@@ -264,7 +258,7 @@ def _rate(growth: "Growth") -> str:
 def _grew(answer: "Answer", growth: "Growth") -> str:
     first = _at(answer, growth.since)
     odds = f"(probability {chance(growth.grew)})"
-    return f"{_defined(answer)} It grew from {first} to {_last(answer)} {odds}."
+    return f"{symbol(answer)} grew from {first} to {_last(answer)} {odds}."
 
 
 def _fell(answer: "Answer", growth: "Growth") -> str:
