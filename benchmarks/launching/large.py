@@ -104,8 +104,8 @@ def follow(root: Path, *, drawn: bool) -> str:
 
     from isosweep.launchers.local import LocalLauncher
     from isosweep.launchers.queue import RunQueue
-    from isosweep.modes.display_progress import Progress
     from isosweep.modes.follow import DrivenSweep
+    from isosweep.modes.progress import Progress
 
     study, paths = _stored(root)
     sweep = DrivenSweep(study=study, paths=paths)
@@ -130,18 +130,18 @@ def follow(root: Path, *, drawn: bool) -> str:
         if not drawn:
             return _timed(queue.step, beat, _TIMES)
         console = Console(file=io.StringIO(), force_terminal=True, width=120)
-        with Progress(study.plan, paths, study.config.health.stop, console) as progress:
+        progress = Progress(study.plan, paths, study.config.health.stop, console)
 
-            def draw() -> None:
-                progress.update(queue.attempts, {})
-                # What its thread does within half a second.
-                progress._live.refresh()
+        def draw() -> None:
+            progress.update(queue.attempts, {})
+            # What its thread does within half a second.
+            progress._bars.refresh()
 
-            def meanwhile() -> None:
-                beat()
-                queue.step()
+        def meanwhile() -> None:
+            beat()
+            queue.step()
 
-            return _timed(draw, meanwhile, _TIMES)
+        return _timed(draw, meanwhile, _TIMES)
 
 
 def _stored(root: Path) -> tuple[Any, Any]:

@@ -18,9 +18,9 @@ from isosweep.launchers.launcher import QueueItem
 from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.analyse import analyse_sweep
-from isosweep.modes.display_progress import Progress
 from isosweep.modes.display_search import described_step
 from isosweep.modes.on_finish import run_on_finish
+from isosweep.modes.progress import Progress
 from isosweep.modes.run_files import store_runs
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.sweeps import StoredSweep, places_of
@@ -211,8 +211,7 @@ class _Followed:
         sweep = self._sweep
         plan = replace(sweep.study.plan, runs=tuple(sweep.runs))
         places, stop = places_of(sweep.study), sweep.study.config.health.stop
-        searches = sweep.search is not None
-        progress = Progress(plan, sweep.paths, stop, self._console, places, searches)
+        progress = Progress(plan, sweep.paths, stop, self._console, places)
         if (line := progress.beginning(detaches=self._queue.launcher.detaches)) is not None:
             say(self._console, line)
         return progress
