@@ -39,9 +39,10 @@ MODES = {
 }
 
 _MORE = """\
-more: --cfg job shows all settings as they are composed, --cfg job --package grid those of a group;
---version; --config-dir DIR adds groups of your own;
---hydra-help has Hydra's own options. README.md and docs/ say what each setting means."""
+more: --help SETTING says what one means, its type, default and an example; --cfg job shows all as
+they are composed, --cfg job --package grid those of a group; FILE.yaml reads settings of a file;
+format=json prints a document for programs (docs/json.md); --config-dir DIR adds groups of your own;
+--version; --hydra-help has Hydra's own options."""
 
 # Groups first that a sweep is asked with; the others follow by name.
 _FIRST = ("model", "task", "recipe", "grid", "search", "generation", "launcher", "hardware")
