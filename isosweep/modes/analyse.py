@@ -194,16 +194,18 @@ def _set_side_by_side(
     say(console, *summarise(comparison)[:_SENTENCES])
     reached = [at.budget for at in comparison.frontiers]
     last = max(set(reached), key=lambda budget: (reached.count(budget), budget), default=None)
-    rows = [("verdict", "n", "B", "n*", "reward", "better", kind)]
+    rows = [("verdict", "n", "B", "n*", "n_d", "reward", "better", kind)]
     for at in comparison.frontiers:
         if at.budget == last:
             ends = "" if at.interval is None else " ({:.3f} to {:.3f})".format(*at.interval)
-            n_star = "" if at.n_star is None else at.n_star.words
             better = "" if at.better is None else f"{at.better:.0%}"
-            best = (str(at.best_n), str(at.best_batch), n_star, f"{at.reward:.3f}{ends}", better)
-            rows.append((comparison.verdicts[at.entry], *best, at.entry))
+            n_star, n_d = ("" if n is None else n.words for n in (at.n_star, at.n_d))
+            verdict, best = comparison.verdicts[at.entry], (str(at.best_n), str(at.best_batch))
+            reward = f"{at.reward:.3f}{ends}"
+            rows.append((verdict, *best, n_star, n_d, reward, better, at.entry))
     if last is not None:
-        say(console, f"best of each at {short(last)} {comparison.unit}; n*: the best n")
+        meant = "n*: the best n; n_d: the smallest n that is good enough"
+        say(console, f"best of each at {short(last)} {comparison.unit}; {meant}")
         say(console, *aligned(rows, left=len(rows[0])))
         say(console, "better: probability that the reward lies above the first one's")
     say(console, f"side by side, at all budgets: {target.report}")

@@ -69,7 +69,7 @@ def list_sweeps(config: SweepConfig, console: Console) -> int:
 
 
 def listed_sweep(root: Path) -> JsonObject:
-    """Return the document of one sweep in the list; docs/looking_after.md explains its fields."""
+    """Return the document of one sweep in the list; docs/json.md explains its fields."""
     listed: JsonObject = {
         "name": root.name,
         "planned_unix_time": (root / "plan.json").stat().st_mtime,
@@ -83,7 +83,7 @@ def listed_sweep(root: Path) -> JsonObject:
         runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
         tally, driver = Tally.of(runs, sweep.collapsed()), living_driver(sweep.paths.drivers)
         verdict = _verdict(sweep)
-    except (IsosweepError, OSError, ValueError, KeyError) as error:
+    except (IsosweepError, OSError) as error:
         return listed | {"launched": True, "fault": str(error)}
     return listed | {
         "model": sweep.config.model.name or "",
@@ -99,8 +99,13 @@ def listed_sweep(root: Path) -> JsonObject:
 
 def _verdict(sweep: StoredSweep) -> str | None:
     """The verdict of the sweep's analysis, of every variant's where they differ; None before it."""
-    answers = sorted(sweep.paths.analysis.rglob("answer.json"))
-    return ", ".join(dict.fromkeys((read_json(path) or {})["verdict"] for path in answers)) or None
+    verdicts: list[str] = []
+    for path in sorted(sweep.paths.analysis.rglob("answer.json")):
+        try:
+            verdicts.append((read_json(path) or {})["verdict"])
+        except (ValueError, KeyError, TypeError):
+            verdicts.append("unreadable")
+    return ", ".join(dict.fromkeys(verdicts)) or None
 
 
 def _described(sweep: JsonObject) -> str:
@@ -172,7 +177,7 @@ def _note(run: JsonObject) -> str:
 def status_document(
     sweep: StoredSweep, runs: Sequence[ObservedRun], search: JsonObject | None
 ) -> JsonObject:
-    """Return the document of one sweep and `runs` of it; docs/looking_after.md has its fields.
+    """Return the document of one sweep and `runs` of it; docs/json.md has its fields.
 
     `search`: as `stored_search` returns it.
     """
