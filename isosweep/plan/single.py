@@ -62,10 +62,6 @@ class Single:
     epochs: float
     checkpoint_bytes: float
 
-    def document(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
-        return asdict(self)
-
 
 def single_runs(config: SweepConfig) -> Iterator[Single]:
     """A run of `config.steps` updates at each n and B of the grid, of each variant.

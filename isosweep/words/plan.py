@@ -258,7 +258,7 @@ def single(run: "Single") -> list[str]:
         other = f"{run.fitting}, " if run.fitting else ""
         lines.append(
             f"more room: {other}hardware.sharding=fsdp over more hardware.devices_per_run, "
-            "recipe.lora_rank, or hardware.weights_dtype=bfloat16"
+            "generation.tensor_parallel, recipe.lora_rank, or hardware.weights_dtype=bfloat16"
         )
     parts = (f"{name} {size(each)}" for name, each in run.memory.items() if each)
     lines.append(f"memory a device: {', '.join(parts)}")

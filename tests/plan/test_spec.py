@@ -31,8 +31,6 @@ RUN_IDS = {
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
         "tiny-sort-n8-B4-s1-709f66f083cd"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-ef35e850cb43",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-ef35e850cb43",
     "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-08ed8a685859",
     "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-8a673f0abeda",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
