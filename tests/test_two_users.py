@@ -23,7 +23,7 @@ from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.display_search import stored_course, stored_search
 from isosweep.modes.run_files import store_runs
 from isosweep.modes.sweeps import StoredSweep, read_sweep
-from isosweep.modes.track import catch_up
+from isosweep.modes.tracking import catch_up
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Process
 from tests.conftest import make_config

@@ -18,7 +18,7 @@ from isosweep.files import JsonObject, to_json
 from isosweep.modes.display_search import stored_course
 from isosweep.modes.sweeps import StoredSweep, named_sweeps, stored_sweep
 from isosweep.modes.terminal import aligned, progress_console, say, show_json, typed
-from isosweep.modes.track import asked_tracking, catch_up
+from isosweep.modes.tracking import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
 from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths

@@ -18,7 +18,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.signals import Signals
 from isosweep.modes.sweeps import stored_sweep
 from isosweep.modes.terminal import say, typed
-from isosweep.modes.track import asked_tracking
+from isosweep.modes.tracking import asked_tracking
 
 
 def show_dashboard(config: SweepConfig, console: Console) -> int:

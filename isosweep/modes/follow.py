@@ -25,7 +25,7 @@ from isosweep.modes.run_files import store_runs
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.sweeps import StoredSweep, places_of
 from isosweep.modes.terminal import say, typed, warn
-from isosweep.modes.track import close_tracker, track
+from isosweep.modes.tracking import close_tracker, track
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.patience import stuck_after
 from isosweep.plan.study import Study

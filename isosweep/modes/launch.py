@@ -144,7 +144,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     Whether it is asked, and settings of the launcher that are given, are this command's to say.
     """
     from isosweep.modes.follow import follow_sweep
-    from isosweep.modes.track import asked_tracking
+    from isosweep.modes.tracking import asked_tracking
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)

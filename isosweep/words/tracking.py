@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from isosweep.compute import BudgetUnit
-from isosweep.pricing import Pricing
 from isosweep.words import answer as say
-from isosweep.words.numbers import amount, price
 from isosweep.words.verdict import headline, reason
 
 if TYPE_CHECKING:
@@ -28,14 +25,3 @@ def answer(found: "Answer", label: str = "") -> list[str]:
     lines = [" ".join(filter(None, paragraph)), *(f"- {point}" for point in points)]
     # An interval before brackets would be a link.
     return [line.replace("[", "\\[") for line in lines]
-
-
-def spent(
-    begun: int, runs: int, compute: float, unit: BudgetUnit, hours: float, pricing: Pricing
-) -> str:
-    """Return what runs have spent together."""
-    time = price(hours, pricing, predicted=False)
-    return (
-        f"{begun} of {runs} runs have begun and spent {amount(compute, unit)} of training, device "
-        f"time {time}."
-    )

@@ -8,9 +8,9 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.launch import resume_sweep
-from isosweep.modes.overview import sweep_overview
 from isosweep.modes.status import listed_sweep, sweep_status
 from isosweep.modes.sweeps import StoredSweep, read_sweep, store_plan, sweep_paths
+from isosweep.modes.tracking import sweep_overview
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.steps import Decision, Step

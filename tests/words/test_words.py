@@ -48,7 +48,6 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
         ],
         "mlflow": [
             *tracking.answer(found),
-            tracking.spent(3, 12, 2.5e21, "flops", 41.5, pricing),
         ],
         "answer": [verdict.headline(found), *answer.next_steps(found)],
         "plan": [

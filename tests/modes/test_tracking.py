@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from isosweep.files import write_json, write_text
-from isosweep.modes.overview import sweep_overview
+from isosweep.modes.tracking import sweep_overview
 from isosweep.tracking.points import budget_metric
 from isosweep.words.tracking import answer
 from tests.modes.looked_after import sweep_in
@@ -14,10 +14,9 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     sweep = sweep_in(tmp_path)
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
     write_json(sweep.paths.answer, ANSWER.document())
-    lasted, fell = (run.run_id for run in sweep.plan.runs[:2])
+    lasted = sweep.plan.runs[0].run_id
     last = sweep.plan.budgets[-1]
     readings = [f"{lasted},{last},0.5,exact", f"{lasted},{last / 3},0.4,between"]
-    readings += [f"{fell},4e9,,collapsed", f"{fell},2e9,,collapsed"]
     write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
     write_text(sweep.paths.table("choices"), "budget,n")
     own, variant = sweep.paths.analysis / "figures", sweep.paths.analysis / "beta=0" / "figures"
@@ -39,13 +38,5 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
         budget_metric(last, sweep.plan.budgets),
         {lasted: {name: 0.5}},
     )
-    assert overview.tags[fell]["collapsed"] == "by 2e9 FLOPs"
-    assert overview.tags[lasted]["collapsed"] == "no"
-    untrained = sweep.plan.runs[2].run_id
-    assert "collapsed" not in overview.tags[untrained]
-    # Trained further, it may have recovered: the tag of before does not stay.
-    write_text(sweep.paths.frontier, f"run_id,budget,reward,reading\n{fell},4e9,0.5,exact")
-    again = sweep_overview(sweep)
-    assert again.tags[fell]["collapsed"] == "no"
     tables = {sweep.paths.frontier, sweep.paths.table("choices"), sweep.paths.answer}
     assert tables <= {file for file, folder in overview.files if not folder}
