@@ -138,6 +138,9 @@ def step_seconds(
     trained = passes.num_iterations * (4.0 if hardware.gradient_checkpointing else 3.0)
     launching = reached.pass_overhead_s * micro_batches * trained
     scoring, training = learner
+    # The weights go through the host's memory to a generator: written there, and read.
+    weights = arch.parameters * PRECISION_BYTES[hardware.weights_dtype]
+    transfer = 2 * weights / min(_HOST_BANDWIDTH, hardware.memory_bandwidth)
     gathering = _micro_batch_seconds(config, passes.num_iterations, 0 if beside else passes.scoring)
     return StepSeconds(
         training=(training if beside else scoring + training) / speed,
@@ -145,7 +148,7 @@ def step_seconds(
         update=_update_seconds(config) + micro_batches * gathering,
         overhead=launching if beside else launching + judging,
         beside=judging + scoring * hardware.devices_per_run / speed if beside else None,
-        transfer=_transfer_seconds(arch, hardware) if beside else 0.0,
+        transfer=transfer if beside else 0.0,
     )
 
 
@@ -229,13 +232,6 @@ def _update_seconds(config: SweepConfig) -> float:
     if config.generation.name == "vllm" and not config.generation.overlap:
         seconds += 2 * arch.parameters * size / hardware.memory_bandwidth
     return seconds
-
-
-def _transfer_seconds(arch: Architecture, hardware: HardwareConfig) -> float:
-    """Seconds in which the weights go through the host's memory to a generator: written there, and
-    read."""
-    size = arch.parameters * PRECISION_BYTES[hardware.weights_dtype]
-    return 2 * size / min(_HOST_BANDWIDTH, hardware.memory_bandwidth)
 
 
 def _micro_batch_seconds(config: SweepConfig, updates: int, scoring: float) -> float:

@@ -89,9 +89,7 @@ class EvaluationPlan:
     problems: tuple[int, ...]
     samples_per_problem: int
     records: int
-    flops: float
     share_of_flops: float
-    device_hours: float
     share_of_time: float
     sets: Mapping[str, int] = field(default_factory=dict)
 
@@ -106,8 +104,6 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
         samples_per_problem=configs[0].evaluation.samples_per_problem,
         sets={name: on.task.num_eval_problems for name, on in on_all(configs[0]).items()},
         records=sum(run.records for run in plan.runs),
-        flops=flops,
         share_of_flops=flops / (flops + training),
-        device_hours=seconds * configs[0].devices_taken / 3600,
         share_of_time=seconds / math.fsum(predicted(run.seconds) for run in plan.runs),
     )

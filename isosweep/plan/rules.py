@@ -27,20 +27,26 @@ class Rule:
     bounds_steps: bool = False
 
 
-def _shares(table: Candidates) -> int:
-    """What n x B is to be a multiple of: devices x mini-batches x completions of a micro-batch."""
+def _pieces(table: Candidates) -> tuple[int, int, int]:
+    """Devices, mini-batches and completions of a typed micro-batch, by which n x B is divided."""
     recipe = table.config.recipe
-    together = table.config.run_hardware.devices_per_run
-    return together * (recipe.mini_batches * recipe.micro_batch if recipe.micro_batch else 1)
+    return (
+        table.config.run_hardware.devices_per_run,
+        recipe.mini_batches,
+        recipe.micro_batch or 1,
+    )
 
 
 def _divisible(table: Candidates) -> Any:
-    return (table.completions % _shares(table) == 0)[..., None]
+    """Whether devices and micro-batches share n x B evenly: (N, M, 1)."""
+    devices, parts, size = _pieces(table)
+    together = devices * (parts * size if table.config.recipe.micro_batch else 1)
+    return (table.completions % together == 0)[..., None]
 
 
 def _uncut(table: Candidates) -> Any:
     """Whether the devices' even shares cannot be cut into mini-batches of one size: (N, M, 1)."""
-    devices, parts = table.config.run_hardware.devices_per_run, table.config.recipe.mini_batches
+    devices, parts, _ = _pieces(table)
     uneven = table.completions % (devices * parts) != 0
     return ((table.completions % devices == 0) & uneven)[..., None]
 
@@ -51,10 +57,9 @@ def _product(table: Candidates, at: Place) -> str:
 
 
 def _uneven(table: Candidates, at: Place) -> str:
-    recipe, devices = table.config.recipe, table.config.run_hardware.devices_per_run
-    parts = {"devices that train": devices, "mini-batches": recipe.mini_batches}
-    parts["completions of a micro-batch"] = recipe.micro_batch or 1
-    across = " x ".join(f"{count} {name}" for name, count in parts.items() if count > 1)
+    names = ("devices that train", "mini-batches", "completions of a micro-batch")
+    pieces = zip(_pieces(table), names, strict=True)
+    across = " x ".join(f"{count} {name}" for count, name in pieces if count > 1)
     return f"{_product(table, at)} is not a multiple of {across}"
 
 

@@ -11,7 +11,7 @@ from isosweep.difficulty.selection import ChosenVariant, choose_variants
 from isosweep.errors import SettingError
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
-from isosweep.plan.cells import Plan, PlannedRun, predicted
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import EvaluationPlan, evaluation_plan
 from isosweep.plan.make import make_plan
@@ -36,15 +36,8 @@ class Study:
     @property
     def device_hours(self) -> float:
         """Predicted time of all runs times the devices of each, evaluation included."""
-        return (
-            math.fsum(predicted(run.seconds) for run in self.plan.runs)
-            * self.config.devices_taken
-            / 3600
-        )
-
-    def variant_of(self, run: PlannedRun) -> ChosenVariant:
-        """The variant that a run of the plan belongs to."""
-        return next(variant for variant in self.variants if variant.axes == run.axes)
+        seconds = math.fsum(predicted(run.seconds) for run in self.plan.runs)
+        return seconds * self.config.devices_taken / 3600
 
 
 def resolve(config: SweepConfig) -> Study:

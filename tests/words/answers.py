@@ -71,9 +71,7 @@ EVALUATION = EvaluationPlan(
     problems=(1024, 2048),
     samples_per_problem=8,
     records=320,
-    flops=1e18,
     share_of_flops=1e-6,
-    device_hours=0.5,
     share_of_time=0.12,
 )
 CHECKPOINTS = CheckpointPlan(
