@@ -119,8 +119,9 @@ class Verdict:
             {"budget": amount(at.budget, unit), "n*": at.words, "n_d": str(at.enough or "")}
             for at in self.answer.optima
         ]
-        shown = [f"{fact.term}: {fact.text}" for fact in words.facts(self.answer)]
-        sentences = (self.sentence, *self.caveats, self.reason, *shown)
+        use, facts = words.use_sentence(self.answer), words.facts(self.answer)[1:]
+        shown = [f"{fact.term}: {fact.text}" for fact in facts]
+        sentences = (self.sentence, use, *self.caveats, self.reason, *shown)
         return page(self.kind, sentences, frame(rows))
 
 
@@ -218,7 +219,9 @@ class Sweep:
 
     def refresh(self) -> "Sweep":
         """Return the same sweep, read and analysed again from its files as they are now."""
-        return replace(self, stored=read_sweep(self.path))
+        stored = read_sweep(self.path)
+        part = stored.plan if self.part is self.stored.plan else self.part
+        return replace(self, stored=stored, part=part)
 
     @property
     def plan(self) -> "pandas.DataFrame":
