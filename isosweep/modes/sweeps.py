@@ -34,8 +34,6 @@ _NAMED = 10
 _NEAREST = 3
 # The directory of sweeps of a command that names none.
 _SWEEPS = "sweeps"
-# Settings that may name a database among the runs, which moves with them.
-_STORES = (("tracking", "uri"), ("search", "storage"))
 # Which sweep a command is about and what it does, and what says nothing of the sweep's runs.
 _OF_COMMANDS = {
     *("mode", "sweep", "sweeps_dir", "runs", "lines", "format"),
@@ -157,11 +155,6 @@ def read_sweep(root: Path) -> StoredSweep:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
     sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
-    for group, name in _STORES:
-        known = stored.get(group)
-        if isinstance(known, dict) and isinstance(known.get(name), str):
-            uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
-            stored = stored | {group: known | {name: uri}}
     stored = stored | {"sweeps_dir": str(sweeps), "sweep": [str(root)]}
     paths, config = SweepPaths(root, sweeps / RUNS), sweep_config(stored)
     read_from(config, foreign)
@@ -193,32 +186,22 @@ def _checked_document(path: Path) -> tuple[JsonObject, str | None]:
     return document, foreign
 
 
-def _sweeps_dir(
-    root: Path, stored: JsonObject, run_ids: Collection[str], asked: Path | None = None
-) -> Path:
+def _sweeps_dir(root: Path, stored: JsonObject, run_ids: Collection[str]) -> Path:
     """The directory whose runs/ has the runs of the sweep in `root`, whose settings are `stored`.
 
     A sweep that was moved or copied together with its runs has them where they came to lie; one
-    that was moved alone, where they have stayed. `asked`: what counts where neither is there.
-    Raises RecordError where `stored` are no settings of a sweep.
+    that was moved alone, where they have stayed. Raises RecordError where `stored` are no settings
+    of a sweep.
     """
     if not isinstance(stored.get("sweeps_dir"), str):
         raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
     named = Path(stored["sweeps_dir"])
     (before,) = stored.get("sweep") or (named / root.name,)
-    together = Path(os.path.normpath(root / os.path.relpath(named, before)))
-    places = [*dict.fromkeys(each for each in (together, named, asked) if each is not None)]
-    most = max(places, key=lambda place: _runs_in(place, run_ids))
-    if _runs_in(most, run_ids):
-        return most
-    return next((place for place in places if (place / RUNS).is_dir()), places[-1])
-
-
-def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
-    """How many of the runs have a directory there."""
+    moved = Path(os.path.normpath(root / os.path.relpath(named, before)))
     with suppress(OSError):
-        return len(set(run_ids).intersection(names(sweeps / RUNS)))
-    return 0
+        if set(run_ids).intersection(names(moved / RUNS)):
+            return moved
+    return named if (named / RUNS).is_dir() else moved
 
 
 def _newest(config: SweepConfig) -> Path:
@@ -287,7 +270,7 @@ def sweep_paths(study: "Study") -> SweepPaths:
     with suppress(RecordError, OSError):
         stored = _document(root / "config.json")
         if _document(root / "plan.json").get("plan_id") == plan.plan_id:
-            sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs}, sweeps)
+            sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
     return SweepPaths(root, sweeps / RUNS)
 
 

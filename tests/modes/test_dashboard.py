@@ -3,7 +3,7 @@
 import asyncio
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -105,40 +105,3 @@ def test_who_lacks_the_token_is_shown_nothing(query: str, cookie: str, shown: in
         value, *flags = headers[b"set-cookie"].decode().split("; ")
         assert value == "isosweep-4711=a-token"
         assert {"HttpOnly", "SameSite=lax"} <= set(flags)
-
-
-TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), (e) => e.textContent)"
-
-
-@pytest.mark.browser
-def test_the_link_shows_the_runs_by_name_and_the_verdict(
-    analysed: Path, dashboard: str, tmp_path: Path
-) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    from tests.browser import start_browser
-
-    browser = start_browser(tmp_path / "profile", reaches="127.0.0.1")
-
-    def shows(selector: str, wanted: Callable[[list[str]], object]) -> None:
-        """Wait for it: the page draws rows, columns and curves one after another."""
-
-        def seen(_: object) -> object:
-            texts: list[str] = browser.execute_script(TEXTS, selector)
-            return wanted([text for text in texts if text])
-
-        WebDriverWait(browser, 60).until(seen)
-
-    runs = "[role=row] a[href*='/runs/']"
-    children = [f"n={n} seed=0" for n in (2, 4, 8)]
-    try:
-        browser.get(dashboard)
-        shows(runs, lambda names: [n for n in names if not n.startswith("all of ")] == children)
-        shows(runs, lambda names: len(names) == 4 and names[0].startswith("all of "))
-        page = browser.execute_script(f'return document.querySelector("{runs}").href')
-        # The part after # alone opens nothing anew.
-        browser.get("about:blank")
-        browser.get(page)
-        shows("p", lambda said: any("Spent: " in text for text in said))
-    finally:
-        browser.quit()

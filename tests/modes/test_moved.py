@@ -87,11 +87,9 @@ def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    uri = f"tracking.uri=sqlite:///{tmp_path}/sweeps/mine.db"
-    sweep = sweep_in(Path("sweeps"), "sweep=sweeps/mine", uri)
+    sweep = sweep_in(Path("sweeps"), "sweep=sweeps/mine")
     (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
     shutil.copytree("sweeps", "copied")
     found = read_sweep(tmp_path / "copied" / "mine")
     assert found.paths.runs == tmp_path / "copied" / "runs"
     assert sweep_paths(found.study()) == found.paths
-    assert found.config.tracking.uri == f"sqlite:///{tmp_path}/copied/mine.db"

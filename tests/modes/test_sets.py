@@ -64,17 +64,6 @@ def test_a_set_is_refused_where_a_run_has_begun_without_it(tmp_path: Path) -> No
     planned(tmp_path, HARD)
 
 
-def test_a_set_of_the_same_name_that_is_another_is_refused_and_the_same_is_not(
-    tmp_path: Path,
-) -> None:
-    launched(tmp_path, HARD, TRAIN)
-    planned(tmp_path, HARD)
-    planned(tmp_path, TRAIN, HARD)
-    with pytest.raises(SettingError) as caught:
-        planned(tmp_path, TRAIN, "hard:{task:{sort:{levels:[9]}},temperature:0.5}")
-    assert caught.value.nearest.startswith("~evaluation.sets.hard, or ")
-
-
 def test_sets_may_come_while_nothing_has_begun_and_stay_once_they_are_there(
     tmp_path: Path,
 ) -> None:

@@ -6,13 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.live import Live
-from rich.table import Table
 
 from isosweep.files import write_json
 from isosweep.modes.observed import Jobs
 from isosweep.modes.status import show_status
-from isosweep.modes.terminal import Terminal, printable, typed
+from isosweep.modes.terminal import Terminal, typed
 from isosweep.store.attempts import Status
 from tests.conftest import make_config
 from tests.modes.looked_after import printed, submitted, sweep_in
@@ -30,32 +28,6 @@ def obeyed(text: str) -> set[str]:
     """Control characters that are neither a newline nor begin one of rich's own sequences."""
     own = text.replace("\x1b[", "").replace("\x1b]8", "")
     return {c for c in own if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"}
-
-
-def test_what_a_terminal_obeys_is_written_out() -> None:
-    assert printable(HOSTILE) == SHOWN
-    assert (
-        printable("n\u00e4her\t\u4e2d\u6587 n* \u2265 8\n")
-        == "n\u00e4her\t\u4e2d\u6587 n* \u2265 8\n"
-    )
-
-
-@pytest.mark.parametrize("markup", [True, False])
-def test_a_console_shows_it_however_it_is_printed(markup: bool) -> None:
-    console = screen()
-    table = Table("run")
-    table.add_row("\x9b31mred")
-    console.print("a \x9b31m\x1b]0;t\x1b\\ \u202e", style="yellow", markup=markup, soft_wrap=True)
-    console.print(table)
-    with Live("\x9b2J live", console=console):
-        pass
-    text = printed(console)
-    assert r"a \x9b31m\x1b]0;t\x1b\ \u202e" in text
-    # Columns are as wide as the text would have been.
-    assert r"\x9b31" in text
-    assert r"\x9b2J live" in text
-    assert not {c for c in text if 0x7F <= ord(c) < 0xA0 or c == "\u202e"}
-    assert "\x1b[33m" in text
 
 
 def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
