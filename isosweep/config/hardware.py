@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 from annotated_types import Ge, Lt
 
 from isosweep.config.base import NonNegative, Positive, PositiveInt, Settings, Share
+from isosweep.config.overrides import as_typed
 from isosweep.errors import SettingError
 
 Device = Literal["cpu", "cuda"]
@@ -172,6 +173,13 @@ class HardwareConfig(Settings, group="hardware"):
         if devices == 1:
             wanted["sharding"] = "ddp"
         return {name: value for name, value in wanted.items() if getattr(self, name) != value}
+
+    @property
+    def one_node(self) -> str:
+        """What is typed to give a run the devices of one node alone."""
+        most = self.devices_per_node or self.devices_per_run
+        taken = self.taking(min(self.devices_per_run, most))
+        return " ".join(as_typed({f"hardware.{name}": value for name, value in taken.items()}))
 
     @property
     def usable_bytes(self) -> float:

@@ -1,9 +1,9 @@
 """Functions of the user's own, by import path: looked for without importing them, and imported."""
 
-import ast
 import hashlib
 import importlib
 import importlib.util
+import symtable
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,8 +57,13 @@ class OwnFunction:
         file = self._file()
         if file is None:
             return
-        bound = self._bound(file)
-        if self.name not in bound and not bound & {"*", "__getattr__"}:
+        try:
+            text = file.read_text(encoding="utf-8")
+            symbols = symtable.symtable(text, str(file), "exec").get_symbols()
+        except (OSError, SyntaxError, ValueError) as error:
+            raise self.refused(f"{file} cannot be imported: {error}") from None
+        bound = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+        if not bound & {self.name, "__getattr__"} and "import *" not in text:
             own = sorted(each for each in bound if not each.startswith("_"))
             raise self.refused(f"{file} has no {self.name}; it has {', '.join(own) or 'no name'}")
 
@@ -126,24 +131,3 @@ class OwnFunction:
             yield
         finally:
             sys.path = before
-
-    def _bound(self, file: Path) -> set[str]:
-        """Every name that the text binds in its module: functions and classes, and what is imported
-        or assigned."""
-        try:
-            tree = ast.parse(file.read_bytes())
-        except (OSError, SyntaxError, ValueError) as error:
-            raise self.refused(f"{file} cannot be imported: {error}") from None
-        names = set()
-        nodes: list[ast.AST] = [tree]
-        while nodes:
-            node = nodes.pop()
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                names.add(node.name)
-                continue
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            if isinstance(node, ast.alias):
-                names.add(node.asname or node.name.partition(".")[0])
-            nodes.extend(ast.iter_child_nodes(node))
-        return names

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -21,7 +22,7 @@ from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.launcher import LauncherConfig, TrainerConfig
 from isosweep.config.model import ModelConfig
-from isosweep.config.overrides import as_typed, typed
+from isosweep.config.overrides import typed
 from isosweep.config.recipe import GenerationConfig, RecipeConfig, splits
 from isosweep.config.study import (
     AnalysisConfig,
@@ -36,21 +37,8 @@ from isosweep.config.study import (
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 
-Refusals = Iterator[SettingError]
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
-# Why some settings are refused with a trainer of the user's.
-_OWN_TRAINER = "is isosweep's own trainer's, and trainer.name=command trains otherwise"
-# By which the devices of a run sample and train in turn.
-_IN_TURN = "generation.overlap=false"
-
-
-def broken_rules(c: "SweepConfig") -> Refusals:
-    """All that the config breaks, in the order in which it is told."""
-    for rule in _RULES:
-        yield from rule(c)
-
-
 # Settings of a command that some modes alone read, with what is typed in the others.
 _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "dry_run": (("launch",), "mode=launch dry_run=true, or mode=plan"),
@@ -63,217 +51,9 @@ _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
             *("plan", "status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
             *("import", "difficulty"),
         ),
-        "format=text",
+        "format=text; analysis/answer.json in the sweep's directory has the answer",
     ),
 }
-# Files that hold what modes without a document for programs print.
-_DOCUMENTS = {
-    **dict.fromkeys(("run", "resume"), "analysis/answer.json in the sweep's directory"),
-}
-
-
-def _command_line(c: "SweepConfig") -> Refusals:
-    """Settings that the mode would ignore; and several sweeps where it takes one."""
-    for setting, field in type(c).model_fields.items():
-        modes, nearest = _OF_MODES.get(setting, ((c.mode,), ""))
-        value = getattr(c, setting)
-        if c.mode in modes or not value or value == field.default:
-            continue
-        if setting == "format" and c.mode in _DOCUMENTS:
-            nearest = f"{nearest}, and {_DOCUMENTS[c.mode]}"
-        rule = f"is for mode={', '.join(modes)}; mode={c.mode} makes no use of it"
-        yield SettingError(setting, typed(value), rule, nearest)
-    if c.sweep is not None and len(c.sweep) != 1 and c.mode != "compare":
-        rule = f"mode={c.mode} takes one sweep"
-        yield SettingError("sweep", typed(c.sweep), rule, "sweep=NAME")
-
-
-def _search(c: "SweepConfig") -> Refusals:
-    """Whether a search can follow its runs, and go on with those that have ended."""
-    name, limit = f"search={c.search.name}", c.search.max_compute
-    if not c.search.searches:
-        # Of a proposal, whatever chose the sweep's runs, it is the limit.
-        if limit is not None and c.mode != "next":
-            rule = "is a search's, and search=grid trains the whole plan"
-            if c.mode == "resume":
-                rule = "mode=resume goes on with the search as it was begun; mode=run widens it"
-            yield SettingError("search.max_compute", limit, rule)
-        return
-    if c.mode == "launch":
-        rule = f"leaves its runs, and {name} asks for the next ones as they end"
-        yield SettingError("mode", "launch", rule)
-    if c.checkpoint.keep in ("weights", "none"):
-        rule = f"leaves no checkpoint to go on from, and {name} trains runs a part at a time"
-        yield SettingError("checkpoint.keep", c.checkpoint.keep, rule)
-
-
-def _budget(c: "SweepConfig") -> Refusals:
-    """Whether runs know when they have spent it."""
-    if c.trainer.name == "command" and c.unit == "device_hours":
-        rule = "cannot be predicted for a run, and trainer=command needs T in advance"
-        yield SettingError("budget_unit", c.unit, rule, "budget_unit=rollouts")
-    if c.steps is not None and "budget" in c.given:
-        rule = "describes single runs; with a budget T follows from it"
-        yield SettingError("steps", c.steps, rule, "either without the other")
-
-
-def _nodes(c: "SweepConfig") -> Refusals:
-    """Whether everything that takes part in a run can take several nodes."""
-    hardware, launcher = c.hardware, c.launcher
-    if hardware.nodes == 1:
-        return
-
-    def refused(setting: str, value: object, rule: str, nearest: str) -> SettingError:
-        taken = f"a run takes {hardware.nodes} nodes x {hardware.node_devices} devices"
-        nearest = f"{nearest}, or {_one_node(hardware)}"
-        return SettingError(setting, value, f"{rule}, and {taken}", nearest)
-
-    if launcher.name in ("local", "inline"):
-        yield refused("launcher", launcher.name, "runs on this machine alone", "launcher=slurm")
-    if launcher.name == "ray":
-        yield refused("launcher", "ray", "gives a job one node", "launcher=slurm")
-    if c.trainer.name == "command":
-        yield refused("trainer", "command", "starts your command on one node", "trainer=trl")
-
-
-def _one_node(hardware: "HardwareConfig") -> str:
-    """What gives a run devices of one node alone."""
-    one = hardware.taking(min(hardware.devices_per_run, hardware.devices_per_node or 10**9))
-    return " ".join(as_typed({f"hardware.{name}": value for name, value in one.items()}))
-
-
-def _vllm(c: "SweepConfig") -> Refusals:
-    """Whether vLLM can sample these answers of the model."""
-    generation, device = c.generation, c.hardware.device
-    if generation.name != "vllm":
-        return
-    if generation.sleep and device != "cuda":
-        rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
-        yield SettingError("generation.sleep", True, rule)
-    for name, group in (("recipe", c.recipe), ("evaluation", c.evaluation)):
-        if group.temperature > VLLM_MAX_TEMPERATURE:
-            rule = f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}"
-            yield SettingError(f"{name}.temperature", group.temperature, rule)
-    if c.model.architecture.num_experts and device == "cpu":
-        rule = (
-            "vLLM packs a mixture's experts on hardware.device=cpu, and samples with what it "
-            "first read of them, whatever is trained; generation=transformers does not"
-        )
-        yield SettingError("generation", "vllm", rule)
-    yield from _tensor_parallel(c)
-    # vLLM starts with no more positions than the model has.
-    positions = c.model.architecture.max_position_embeddings
-    prompt, limit = math.ceil(c.task.planned_prompt_tokens), c.task.completion_limit
-    if positions is not None and prompt + limit > positions:
-        rule = (
-            f"vLLM starts with at most the {positions} positions of the model {c.model.name}, "
-            f"and prompts have {prompt}"
-        )
-        yield SettingError("task.max_completion_tokens", limit, rule)
-
-
-def _tensor_parallel(c: "SweepConfig") -> Refusals:
-    """Whether an engine's devices divide those that sample, and the model."""
-    generation, arch, nodes = c.generation, c.model.architecture, c.hardware.nodes
-    size = generation.tensor_parallel
-    devices = generation.sampling_devices(c.hardware.node_devices)
-    rule = None
-    if devices % size:
-        rule = f"must divide hardware.devices_per_run={devices}"
-        if nodes > 1:
-            rule = (
-                f"must divide the {devices} devices that a run has on each of its {nodes} "
-                "nodes: an engine takes one node"
-            )
-    elif not splits(arch, size):
-        rule = (
-            f"must divide the model {c.model.name}: its {arch.num_heads} heads, its "
-            f"{arch.num_kv_heads} heads of keys and values (or be a multiple), the widths of "
-            "its MLPs, its vocabulary"
-        )
-    if rule is not None:
-        works = next(s for s in range(size, 0, -1) if devices % s == 0 and splits(arch, s))
-        nearest = f"generation.tensor_parallel={works}"
-        yield SettingError("generation.tensor_parallel", size, rule, nearest)
-    if size > 1 and c.recipe.interruption is not None:
-        rule = (
-            "continues some answers only, for which the devices of one engine cannot wait for "
-            f"each other (generation.tensor_parallel={size})"
-        )
-        yield SettingError("recipe.interruption", c.recipe.interruption, rule)
-
-
-def _overlap(c: "SweepConfig") -> Refusals:
-    """Whether the next rollouts can be sampled while this generation is trained on."""
-    if not c.generation.overlap:
-        return
-    recipe, hardware = c.recipe, c.hardware
-
-    def refused(rule: str, nearest: str) -> SettingError:
-        return SettingError("generation.overlap", True, rule, f"{nearest}, or {_IN_TURN}")
-
-    if recipe.rollout_lag == 0:
-        rule = "needs rollouts that wait: recipe.rollout_lag is 0, and must be 1 or more"
-        yield refused(rule, "recipe.rollout_lag=1")
-    if recipe.updates_per_generation > 1:
-        rule = (
-            f"needs one update a generation, and recipe.mini_batches={recipe.mini_batches} x "
-            f"recipe.num_iterations={recipe.num_iterations} make {recipe.updates_per_generation}"
-        )
-        yield refused(rule, "recipe.mini_batches=1 recipe.num_iterations=1")
-    if c.trainer.name == "command":
-        yield refused(_OWN_TRAINER, "trainer=trl")
-    whole = "" if hardware.sharding == "ddp" else "hardware.sharding=ddp"
-    if hardware.nodes > 1:
-        rule = f"takes one node, and a run takes hardware.nodes={hardware.nodes}"
-        yield refused(rule, f"{_one_node(hardware)} {whole}".strip())
-    if whole:
-        rule = f"needs the whole model on each device, and hardware.sharding={hardware.sharding}"
-        yield refused(rule, whole)
-    if hardware.device != "cpu" and hardware.devices_per_run == 1:
-        rule = "must be 2 or more with generation.overlap=true: one samples, the others train"
-        nearest = f"hardware.devices_per_run=2, or {_IN_TURN}"
-        yield SettingError("hardware.devices_per_run", 1, rule, nearest)
-
-
-def _interruption(c: "SweepConfig") -> Refusals:
-    """Whether an interrupted answer has room before and after the interruption."""
-    if c.recipe.interruption is None:
-        return
-    answer, limit = c.recipe.interruption_tokens, c.task.completion_limit
-    if answer >= limit:
-        rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
-        yield SettingError("recipe.interruption_tokens", answer, rule)
-    if (sharding := c.hardware.sharding) != "ddp":
-        rule = (
-            "continues some answers only, which sharded weights cannot wait for "
-            f"(hardware.sharding={sharding})"
-        )
-        yield SettingError("recipe.interruption", c.recipe.interruption, rule)
-
-
-def _model(c: "SweepConfig") -> Refusals:
-    """Whether the model can be computed as asked."""
-    arch, cast = c.model.architecture, c.recipe.cast_lm_head_to_fp32
-    if c.recipe.lora_rank is not None and cast and arch.tie_word_embeddings:
-        rule = (
-            "TRL cannot compute a head in float32 that is tied to the embedding, beside the "
-            f"adapters of recipe.lora_rank={c.recipe.lora_rank}"
-        )
-        yield SettingError("recipe.cast_lm_head_to_fp32", cast, rule)
-
-
-_RULES: tuple[Callable[["SweepConfig"], Refusals], ...] = (
-    _command_line,
-    _search,
-    _budget,
-    _nodes,
-    _vllm,
-    _overlap,
-    _interruption,
-    _model,
-)
-
 
 Mode = Literal[
     "run",
@@ -426,10 +206,39 @@ class SweepConfig(Settings):
     """Let `mode=resume` try failed runs again."""
 
     def _check(self) -> None:
-        for refusal in broken_rules(self):
-            raise refusal
+        self._check_command()
+        for rule in _RULES:
+            if rule.broken(self):
+                raise rule.refusal(self)
         # Each set is held to the rules of a main evaluation.
         on_all(self)
+
+    def _check_command(self) -> None:
+        """Refuse settings that the mode would ignore, and several sweeps where it takes one."""
+        for setting, (modes, nearest) in _OF_MODES.items():
+            value = getattr(self, setting)
+            if (
+                self.mode not in modes
+                and value
+                and value != type(self).model_fields[setting].default
+            ):
+                rule = f"is for mode={', '.join(modes)}; mode={self.mode} makes no use of it"
+                raise SettingError(setting, typed(value), rule, nearest)
+        if self.sweep is not None and len(self.sweep) != 1 and self.mode != "compare":
+            rule = f"mode={self.mode} takes one sweep"
+            raise SettingError("sweep", typed(self.sweep), rule, "sweep=NAME")
+
+    @property
+    def sampling_devices(self) -> int:
+        """Devices of a node that sample the answers of one run."""
+        return self.generation.sampling_devices(self.hardware.node_devices)
+
+    @property
+    def largest_engine(self) -> int:
+        """Most devices, up to `generation.tensor_parallel`, that divide the node and the model."""
+        arch, devices = self.model.architecture, self.sampling_devices
+        sizes = range(self.generation.tensor_parallel, 0, -1)
+        return next(size for size in sizes if devices % size == 0 and splits(arch, size))
 
     @property
     def run_hardware(self) -> HardwareConfig:
@@ -464,3 +273,216 @@ def sweep_config(plain: Any) -> SweepConfig:
     rule.
     """
     return load(SweepConfig, plain)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What several groups of settings keep together.
+
+    `setting` is named where the config is `broken`; `rule` and `nearest` are texts in which {c}
+    is the config.
+    """
+
+    setting: str
+    broken: Callable[[SweepConfig], object]
+    rule: str
+    nearest: str = ""
+
+    def refusal(self, c: SweepConfig) -> SettingError:
+        """The refusal of a config that breaks it."""
+        value: Any = c
+        for name in self.setting.split("."):
+            value = getattr(value, name)
+        if isinstance(value, Settings):
+            value = value.model_dump()["name"]
+        return SettingError(self.setting, value, self.rule.format(c=c), self.nearest.format(c=c))
+
+
+def _several_nodes(c: SweepConfig) -> bool:
+    return c.hardware.nodes > 1
+
+
+def _vllm(c: SweepConfig) -> bool:
+    return c.generation.name == "vllm"
+
+
+def _overlaps(c: SweepConfig) -> bool:
+    return c.generation.overlap
+
+
+def _has_positions(c: SweepConfig) -> bool:
+    """Whether the model has room for the longest prompt and answer: vLLM starts with no more."""
+    positions = c.model.architecture.max_position_embeddings
+    longest = math.ceil(c.task.planned_prompt_tokens) + c.task.completion_limit
+    return positions is None or longest <= positions
+
+
+_TAKES = "and a run takes {c.hardware.nodes} nodes x {c.hardware.node_devices} devices"
+_ONE_NODE = "{c.hardware.one_node}"
+_IN_TURN = "generation.overlap=false"
+_TENSOR = "generation.tensor_parallel"
+# In the order in which they are told: a rule that makes no sense once another is broken is below.
+_RULES = (
+    Rule(
+        "search.max_compute",
+        # Of a proposal, whatever chose the sweep's runs, it is the limit.
+        lambda c: c.search.max_compute and not c.search.searches and c.mode != "next",
+        "is a search's, and search=grid trains the whole plan",
+    ),
+    Rule(
+        "mode",
+        lambda c: c.search.searches and c.mode == "launch",
+        "leaves its runs, and search={c.search.name} asks for the next ones as they end",
+    ),
+    Rule(
+        "checkpoint.keep",
+        lambda c: c.search.searches and c.checkpoint.keep in ("weights", "none"),
+        "leaves no checkpoint to go on from, and search={c.search.name} trains runs a part at a "
+        "time",
+    ),
+    Rule(
+        "budget_unit",
+        lambda c: c.trainer.name == "command" and c.unit == "device_hours",
+        "cannot be predicted for a run, and trainer=command needs T in advance",
+        "budget_unit=rollouts",
+    ),
+    Rule(
+        "steps",
+        lambda c: c.steps is not None and "budget" in c.given,
+        "describes single runs; with a budget T follows from it",
+        "either without the other",
+    ),
+    Rule(
+        "launcher",
+        lambda c: _several_nodes(c) and c.launcher.name in ("local", "inline"),
+        f"runs on this machine alone, {_TAKES}",
+        f"launcher=slurm, or {_ONE_NODE}",
+    ),
+    Rule(
+        "launcher",
+        lambda c: _several_nodes(c) and c.launcher.name == "ray",
+        f"gives a job one node, {_TAKES}",
+        f"launcher=slurm, or {_ONE_NODE}",
+    ),
+    Rule(
+        "trainer",
+        lambda c: _several_nodes(c) and c.trainer.name == "command",
+        f"starts your command on one node, {_TAKES}",
+        f"trainer=trl, or {_ONE_NODE}",
+    ),
+    Rule(
+        "generation.sleep",
+        lambda c: c.generation.sleep and c.hardware.device != "cuda",
+        "vLLM gives its memory back on a GPU only, and hardware.device={c.hardware.device}",
+    ),
+    Rule(
+        "recipe.temperature",
+        lambda c: _vllm(c) and c.recipe.temperature > VLLM_MAX_TEMPERATURE,
+        f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}",
+    ),
+    Rule(
+        "evaluation.temperature",
+        lambda c: _vllm(c) and c.evaluation.temperature > VLLM_MAX_TEMPERATURE,
+        f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}",
+    ),
+    Rule(
+        "generation",
+        lambda c: _vllm(c) and c.model.architecture.num_experts and c.hardware.device == "cpu",
+        "vLLM packs a mixture's experts on hardware.device=cpu, and samples with what it first "
+        "read of them, whatever is trained; generation=transformers does not",
+    ),
+    Rule(
+        _TENSOR,
+        lambda c: _several_nodes(c) and c.sampling_devices % c.generation.tensor_parallel,
+        "must divide the {c.sampling_devices} devices that a run has on each of its "
+        "{c.hardware.nodes} nodes: an engine takes one node",
+        f"{_TENSOR}={{c.largest_engine}}",
+    ),
+    Rule(
+        _TENSOR,
+        lambda c: c.sampling_devices % c.generation.tensor_parallel,
+        "must divide hardware.devices_per_run={c.sampling_devices}",
+        f"{_TENSOR}={{c.largest_engine}}",
+    ),
+    Rule(
+        _TENSOR,
+        lambda c: not splits(c.model.architecture, c.generation.tensor_parallel),
+        "must divide the model {c.model.name}: its {c.model.architecture.num_heads} heads, its "
+        "{c.model.architecture.num_kv_heads} heads of keys and values (or be a multiple), the "
+        "widths of its MLPs, its vocabulary",
+        f"{_TENSOR}={{c.largest_engine}}",
+    ),
+    Rule(
+        "recipe.interruption",
+        lambda c: c.recipe.interruption is not None and c.generation.tensor_parallel > 1,
+        "continues some answers only, for which the devices of one engine cannot wait for each "
+        "other (generation.tensor_parallel={c.generation.tensor_parallel})",
+    ),
+    Rule(
+        "task.max_completion_tokens",
+        lambda c: _vllm(c) and not _has_positions(c),
+        "vLLM starts with at most the {c.model.architecture.max_position_embeddings} positions of "
+        "the model {c.model.name}, and prompts have {c.task.planned_prompt_tokens:g}",
+    ),
+    Rule(
+        "generation.overlap",
+        lambda c: _overlaps(c) and c.recipe.rollout_lag == 0,
+        "needs rollouts that wait: recipe.rollout_lag is 0, and must be 1 or more",
+        f"recipe.rollout_lag=1, or {_IN_TURN}",
+    ),
+    Rule(
+        "generation.overlap",
+        lambda c: _overlaps(c) and c.recipe.updates_per_generation > 1,
+        "needs one update a generation, and recipe.mini_batches={c.recipe.mini_batches} x "
+        "recipe.num_iterations={c.recipe.num_iterations} make {c.recipe.updates_per_generation}",
+        f"recipe.mini_batches=1 recipe.num_iterations=1, or {_IN_TURN}",
+    ),
+    Rule(
+        "generation.overlap",
+        lambda c: _overlaps(c) and c.trainer.name == "command",
+        "is isosweep's own trainer's, and trainer.name=command trains otherwise",
+        f"trainer=trl, or {_IN_TURN}",
+    ),
+    Rule(
+        "generation.overlap",
+        lambda c: _overlaps(c) and _several_nodes(c),
+        "takes one node, and a run takes hardware.nodes={c.hardware.nodes}",
+        f"{_ONE_NODE} hardware.sharding=ddp, or {_IN_TURN}",
+    ),
+    Rule(
+        "generation.overlap",
+        lambda c: _overlaps(c) and c.hardware.sharding != "ddp",
+        "needs the whole model on each device, and hardware.sharding={c.hardware.sharding}",
+        f"hardware.sharding=ddp, or {_IN_TURN}",
+    ),
+    Rule(
+        "hardware.devices_per_run",
+        lambda c: _overlaps(c) and c.hardware.device != "cpu" and c.hardware.devices_per_run == 1,
+        "must be 2 or more with generation.overlap=true: one samples, the others train",
+        f"hardware.devices_per_run=2, or {_IN_TURN}",
+    ),
+    Rule(
+        "recipe.interruption_tokens",
+        lambda c: (
+            c.recipe.interruption is not None
+            and c.recipe.interruption_tokens >= c.task.completion_limit
+        ),
+        "leaves nothing to interrupt of task.max_completion_tokens={c.task.completion_limit}",
+    ),
+    Rule(
+        "recipe.interruption",
+        lambda c: c.recipe.interruption is not None and c.hardware.sharding != "ddp",
+        "continues some answers only, which sharded weights cannot wait for "
+        "(hardware.sharding={c.hardware.sharding})",
+    ),
+    Rule(
+        "recipe.cast_lm_head_to_fp32",
+        lambda c: (
+            c.recipe.cast_lm_head_to_fp32
+            and c.recipe.lora_rank is not None
+            and c.model.architecture.tie_word_embeddings
+        ),
+        "TRL cannot compute a head in float32 that is tied to the embedding, beside the adapters "
+        "of recipe.lora_rank={c.recipe.lora_rank}",
+    ),
+)
