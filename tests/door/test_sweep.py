@@ -224,3 +224,22 @@ def test_a_notebook_shows_a_verdict_as_text_of_its_own(sweep: Sweep) -> None:
     assert "for the evaluation set &lt;script&gt;" in verdict._repr_html_()
     assert verdict._repr_html_().count("<tr") == 1 + len(verdict.answer.optima)
     assert repr(verdict) == f"{verdict.kind}: {verdict.sentence}"
+
+
+def test_what_the_analysis_says_stays_until_it_is_refreshed(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
+    sweep = isosweep.open(configured(paths))
+    read = sweep.cells.reward.notna().sum()
+    records_file(paths, PLAN.runs[0].run_id).unlink()
+    assert sweep.cells.reward.notna().sum() == read
+    assert sweep.refresh().cells.reward.notna().sum() == read - len(PLAN.budgets)
+
+
+def test_the_report_is_found_of_what_was_analysed(sweep: Sweep, tmp_path: Path) -> None:
+    copy = SweepPaths(tmp_path / "sweep", sweep.stored.paths.runs)
+    write_plan(copy, PLAN)
+    own = replace(sweep, stored=replace(sweep.stored, paths=copy))
+    assert own.report_path is None
+    assert analyse(copy, sweep.analysis).report == own.report_path
+    assert own.view(metric="best").report_path is None
+    assert own.select(n=2).report_path is None
