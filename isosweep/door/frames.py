@@ -64,7 +64,8 @@ def sweep_row(listed: JsonObject) -> Row:
     return {
         "name": listed["name"],
         "planned": datetime.fromtimestamp(listed["planned_unix_time"], UTC),
-        **{name: listed[name] or None for name in ("launched", "model", "task", "budget_unit")},
+        "launched": listed["launched"],
+        **{name: listed[name] or None for name in ("model", "task", "budget_unit")},
         "budgets": tuple(listed["budgets"]),
         "runs": sum(counts.values()) if counts else math.nan,
         **{name: counts.get(name, math.nan) for name in ("done", "diverged", "failed")},

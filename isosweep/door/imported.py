@@ -46,4 +46,4 @@ def from_frame(
     stored, imported, _ = store_frame(config, shaped, ["frame"])
     for line in notes(imported.notes, stored.plan.budget_unit):
         sys.stderr.write(f"isosweep: {line}\n")
-    return Sweep(stored=stored, analysis=stored.config.analysis, part=stored.plan)
+    return Sweep(stored=stored, analysis=stored.config.analysis)

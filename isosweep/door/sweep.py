@@ -53,7 +53,7 @@ def open(sweep: str | Path, sweeps_dir: str | Path = "sweeps") -> "Sweep":  # no
     """
     given, among = (str(Path(path).expanduser()) for path in (sweep, sweeps_dir))
     stored = read_sweep(find_root(given, among))
-    return Sweep(stored=stored, analysis=stored.config.analysis, part=stored.plan)
+    return Sweep(stored=stored, analysis=stored.config.analysis)
 
 
 def sweeps(sweeps_dir: str | Path = "sweeps") -> "pandas.DataFrame":
@@ -130,8 +130,8 @@ class Sweep:
     """A sweep to be read: its frames, verdict, figures and advice. Nothing in it is changed.
 
     `stored`: what its directory holds. `analysis`: the settings that its records are analysed by;
-    those of the sweep's launch unless `view` changes them. `part`: the runs and budgets that it is
-    about, and `selected`, how `select` has chosen them.
+    those of the sweep's launch unless `view` changes them. `axes`: values of `grid.axes` of one
+    variant; None for all. `chosen`: names and values of what `select` has taken, in its order.
 
     `runs` and `records` read the files each time. The analysis is done once, when something of it
     is first needed; `refresh` returns a sweep that reads everything again.
@@ -139,8 +139,8 @@ class Sweep:
 
     stored: StoredSweep
     analysis: AnalysisConfig
-    part: Plan
-    selected: str = ""
+    axes: dict[str, Any] | None = None
+    chosen: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     def __repr__(self) -> str:
         budgets, variants = self.part.budgets, self.part.axes
@@ -164,6 +164,19 @@ class Sweep:
         return self.stored.paths.root
 
     @property
+    def selected(self) -> str:
+        """What `select` has chosen, as typed; "" for all."""
+        return " ".join(f"{name}={_listed(values)}" for name, values in self.chosen)
+
+    @cached_property
+    def part(self) -> Plan:
+        """The runs and budgets of its plan that it is about."""
+        plan = self.stored.plan if self.axes is None else self.stored.plan.of_axes(self.axes)
+        for name, values in self.chosen:
+            plan = _narrowed(plan, attrgetter(_FIELDS[name]), values)
+        return plan
+
+    @property
     def report_path(self) -> Path | None:
         """The path of its newest `report.html`; None where `mode=analyse` wrote none.
 
@@ -181,31 +194,31 @@ class Sweep:
         axes = self.part.axes
         if len(axes) == 1:
             return {variant_label(axes[0]): self}
-        return {variant_label(each): replace(self, part=self.part.of_axes(each)) for each in axes}
+        return {variant_label(each): replace(self, axes=each) for each in axes}
 
     def variant(self, name: str) -> "Sweep":
         """Return the variant of that name. Raises SettingError for none of `variants`."""
         one_of("variant", name, tuple(self.variants))
         return self.variants[name]
 
-    def select(self, **chosen: "float | Iterable[float]") -> "Sweep":
+    def select(self, **chosen: "float | Iterable[float] | None") -> "Sweep":
         """Return the same sweep with some of its `seeds`, `n`, `B` and `budgets`, analysed anew.
 
-        Each takes one number or several. With `budgets`, every run is read as though it had ended
-        at the largest of them. Raises SettingError for a value that the sweep does not have, with
-        the nearest.
+        Each takes one number or several; None takes all. With `budgets`, every run is read as
+        though it had ended at the largest of them. Raises SettingError for a value that the sweep
+        does not have, with the nearest.
 
         >>> small.select(seeds=[0, 1], n=[16, 32, 64, 128])
         <Sweep few_problems, few_problems, seeds=[0, 1] n=[16, 32, 64, 128]: 8 runs, ...>
         """
-        part, typed = self.part, [self.selected] if self.selected else []
+        selected = self
         for name, asked in chosen.items():
             one_of("select", name, tuple(_FIELDS))
-            field = attrgetter(_FIELDS[name])
-            values = _known(name, asked, sorted({field(cell) for cell in part.cells}))
-            part = _narrowed(part, field, values)
-            typed.append(f"{name}={_listed(values)}")
-        return replace(self, part=part, selected=" ".join(typed))
+            if asked is not None:
+                known = sorted({getattr(cell, _FIELDS[name]) for cell in selected.part.cells})
+                values = (name, _known(name, asked, known))
+                selected = replace(selected, chosen=(*selected.chosen, values))
+        return selected
 
     def view(self, **settings: Any) -> "Sweep":
         """Return the same sweep analysed by other settings of `analysis`, such as `metric="best"`.
@@ -219,9 +232,7 @@ class Sweep:
 
     def refresh(self) -> "Sweep":
         """Return the same sweep, read and analysed again from its files as they are now."""
-        stored = read_sweep(self.path)
-        part = stored.plan if self.part is self.stored.plan else self.part
-        return replace(self, stored=stored, part=part)
+        return replace(self, stored=read_sweep(self.path))
 
     @property
     def plan(self) -> "pandas.DataFrame":
@@ -237,7 +248,13 @@ class Sweep:
     def records(self) -> "pandas.DataFrame":
         """A frame of every held-out evaluation of every run."""
         names = ("run_id", "n", "B", "seed", "spent", *RECORD)
-        return frame(record_rows(self.part, self.stored.paths), self.part.budget_unit, names)
+        rows = record_rows(self.part, self.stored.paths)
+        if "budgets" in dict(self.chosen):
+            # As though runs had ended at the largest budget chosen.
+            curves = (curve for one in self.variants.values() for curve in one.data.curves)
+            ends = {curve.run.run_id: curve.steps[-1] for curve in curves if curve.steps.size}
+            rows = (row for row in rows if row["step"] <= ends.get(row["run_id"], 0))
+        return frame(rows, self.part.budget_unit, names)
 
     @property
     def cells(self) -> "pandas.DataFrame":
@@ -355,18 +372,20 @@ class Sweep:
 _FIELDS = {"seeds": "seed", "n": "num_generations", "B": "problems_per_batch", "budgets": "budget"}
 
 
-def _known(name: str, asked: Any, known: list[Any]) -> list[Any]:
+def _known(name: str, asked: Any, known: list[Any]) -> tuple[Any, ...]:
     """Return the values of the plan that are asked for, ascending."""
-    values = list(asked) if hasattr(asked, "__iter__") else [asked]
+    values = list(asked) if hasattr(asked, "__iter__") and not isinstance(asked, str) else [asked]
     found, has = set(), f"the sweep has {_listed(known)}"
     for value in values:
+        if isinstance(value, str):
+            raise SettingError(name, value, f"must be a number or a list of them; {has}")
         nearest = min(known, key=lambda each: abs(each - value))
         if abs(nearest - value) > _CLOSE * nearest * (name == "budgets"):
             raise SettingError(name, value, has, f"{name}={_listed([nearest])}")
         found.add(nearest)
     if not found:
         raise SettingError(name, "[]", f"chooses nothing; {has}")
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def _listed(values: Iterable[float]) -> str:
@@ -374,7 +393,7 @@ def _listed(values: Iterable[float]) -> str:
     return f"[{', '.join(shown)}]"
 
 
-def _narrowed(plan: Plan, field: Callable[[Any], Any], values: list[Any]) -> Plan:
+def _narrowed(plan: Plan, field: Callable[[Any], Any], values: tuple[Any, ...]) -> Plan:
     """Return the part of the plan whose candidates have one of the values."""
     kept = tuple(cell for cell in plan.cells if field(cell) in values)
     cells: dict[str, list[Cell]] = {}

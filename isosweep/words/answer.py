@@ -264,7 +264,7 @@ def _next_step(answer: "Answer", step: "NextStep") -> tuple[str, str]:
             return what, (
                 "This could establish the trend for new problems of this kind. The choice of the "
                 f"{step.num_problems:,} held-out problems now adds {step.added:.1f} times as much "
-                f"noise as the seeds do, and only more problems reduce that. {takes}"
+                f"variance as the seeds do, and only more problems reduce that. {takes}"
             )
         case "enlarge":
             what = f"at least {lacks(step.lacks)}"

@@ -55,7 +55,7 @@ def test_a_part_is_analysed_as_a_sweep_that_has_no_more(whole: Sweep, tmp_path: 
     write_plan(copy, PART)
     alone, part = opened(copy), whole.select(n=(4, 8), seeds=[2, 0], budgets=BUDGETS[:3])
     assert part.part.plan_id == PART.plan_id
-    for name in ("cells", "choices", "frontier"):
+    for name in ("cells", "choices", "frontier", "records"):
         assert getattr(part, name).to_csv() == getattr(alone, name).to_csv(), name
     first, second = part.verdict.answer.document(), alone.verdict.answer.document()
     # What the workers of the copy never said.
@@ -83,6 +83,7 @@ def test_what_the_sweep_has_not_is_refused_with_the_nearest(whole: Sweep) -> Non
             r"^budgets=9000000\.0: the sweep has \[2e6, .*: budgets=\[8e6\]$",
         ),
         ({"seeds": []}, r"^seeds=\[\]: chooses nothing; the sweep has \[0, 1, 2\]$"),
+        ({"B": "four"}, r"^B=four: must be a number or a list of them"),
         ({"b": 4}, r"^select=b: must be one of seeds, n, B, budgets"),
     ):
         with pytest.raises(SettingError, match=rule):
