@@ -49,9 +49,9 @@ _OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "format": (
         (
             *("plan", "status", "cancel", "clean", "analyse", "compare", "next", "recommend"),
-            *("import", "difficulty"),
+            *("import", "difficulty", "run", "launch", "resume"),
         ),
-        "format=text; analysis/answer.json in the sweep's directory has the answer",
+        "format=text",
     ),
 }
 

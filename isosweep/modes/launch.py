@@ -26,7 +26,7 @@ from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.document import plan_document
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
-from isosweep.plan.tally import Standing
+from isosweep.plan.tally import Standing, Tally
 from isosweep.preflight.plan import require_disk, require_search
 from isosweep.store.attempts import newest
 from isosweep.store.drivers import living_driver
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 # Runs at once where neither launcher.max_parallel nor this machine says how many: a decision of a
 # search that is made for many runs knows what the ones before have shown.
 _PLACES = 8
+# Of the document that ends a command: raised when a field goes or changes its meaning.
+_VERSION = 1
 
 
 def plan_sweep(study: Study, console: Console) -> int:
@@ -127,6 +129,7 @@ def launch(study: Study, console: Console, *, follow: bool) -> int:
     """
     from isosweep.modes.follow import follow_sweep, launch_sweep
 
+    output, console = console, progress_console(study.config, console)
     paths = sweep_paths(study)
     _require_plan(study, paths)
     notes = show_plan(study, paths, console)
@@ -135,7 +138,26 @@ def launch(study: Study, console: Console, *, follow: bool) -> int:
         return INTERRUPTED
     if living_driver(paths.drivers) is None:
         store_plan(study, paths, notes, launches=True)
-    return (follow_sweep if follow else launch_sweep)(_driven(study, paths), console)
+    sweep = _driven(study, paths)
+    return _show_end(sweep, (follow_sweep if follow else launch_sweep)(sweep, console), output)
+
+
+def _show_end(sweep: "DrivenSweep", status: int, output: Console) -> int:
+    """Print the document of how the sweep stands now, for `format=json`; returns `status`."""
+    if sweep.study.config.format == "json":
+        stored, analysis = sweep.stored, sweep.study.config.analysis
+        counted = Tally.of(stored.standing().runs, stored.collapsed()).counts
+        views = (replace(sweep.paths, view=analysis.view(axes)) for axes in stored.plan.axes)
+        document = {
+            "version": _VERSION,
+            "sweep": stored.name,
+            "sweep_dir": str(sweep.paths.root),
+            "exit_status": status,
+            "counts": {standing.value: number for standing, number in counted.items()},
+            "answers": [str(view.answer) for view in views if view.answer.exists()],
+        }
+        show_json(output, document)
+    return status
 
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:
@@ -147,6 +169,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     from isosweep.modes.tracking import asked_tracking
     from isosweep.preflight.machine import preflight
 
+    output, console = console, progress_console(config, console)
     sweep = stored_sweep(config)
     launcher = overridden(sweep.config.launcher, config.launcher, config.given)
     asked = replaced(
@@ -155,6 +178,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         tracking=asked_tracking(config, sweep.config),
         confirm=config.confirm,
         trust=config.trust,
+        format=config.format,
     )
     _require_trusted(asked, console)
     study = replace(sweep.study(), config=asked)
@@ -169,7 +193,8 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     given_up = {} if config.retry_failed else failed_for_good(study, sweep.paths)
     if given_up:
         say(console, f"{len(given_up)} runs failed for good; retry_failed=true tries them again")
-    return follow_sweep(_driven(study, sweep.paths, given_up), console)
+    driven = _driven(study, sweep.paths, given_up)
+    return _show_end(driven, follow_sweep(driven, console), output)
 
 
 def _require_trusted(config: "SweepConfig", console: Console) -> None:

@@ -389,7 +389,7 @@ def _stored_form(config: SweepConfig) -> SweepConfig:
         search = replaced(search, storage=without_password(search.storage))
     if tracking.uri is not None:
         tracking = replaced(tracking, uri=without_password(tracking.uri))
-    return replaced(config, search=search, tracking=tracking, given=[])
+    return replaced(config, search=search, tracking=tracking, given=[], format="text")
 
 
 def places_of(study: "Study") -> int | None:
