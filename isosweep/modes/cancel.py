@@ -16,6 +16,7 @@ from typing import Final
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
 from isosweep.modes.sweeps import StoredSweep, stored_sweep
@@ -61,12 +62,9 @@ def cancel_sweep(config: SweepConfig, console: Console) -> int:
 
 
 def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonObject:
-    """Stop the runs of `sweep` that the words `chosen` choose, and return what came of them.
-
-    Raises RecordError where it cannot be read whether somebody follows the sweep.
-    """
+    """Stop the runs of `sweep` that the words `chosen` choose, and return what came of them."""
     doing = _Cancelling(f"mode=cancel ({user_name()} on {socket.gethostname()})")
-    followed = living_driver(sweep.paths.drivers) is not None
+    followed = _is_followed(sweep.paths.drivers)
     for seen in choose_runs(chosen, observe_runs(sweep, jobs)):
         attempt = seen.attempt
         if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
@@ -98,6 +96,14 @@ def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonOb
         },
         "faults": doing.faults,
     }
+
+
+def _is_followed(drivers: Path) -> bool:
+    """Whether somebody follows the sweep and may start runs, as far as can be told."""
+    try:
+        return living_driver(drivers) is not None
+    except (RecordError, OSError):
+        return True
 
 
 def _is_of_another(attempt: Attempt, sweep: StoredSweep) -> bool:

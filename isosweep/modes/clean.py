@@ -27,49 +27,82 @@ _LISTED = 20
 def clean_sweeps(config: SweepConfig, console: Console) -> int:
     """List the runs that no plan in `sweeps_dir` names; move them to `trash/` if `confirm` is set.
 
-    Returns 1 where somebody may be at one of them, which stays, else 0. Raises what `read_sweep`
-    raises: an unreadable plan may name any of the runs.
+    Returns 1 where one of them stays, since somebody may be at it or it cannot be moved, else 0.
+    Raises what `read_sweep` raises: an unreadable plan may name any of the runs.
     """
     directory = Path(config.sweeps_dir).resolve()
-    needed = {
-        run.run_id for root in sweep_roots(str(directory)) for run in read_sweep(root).plan.runs
-    }
-    found = [RunPaths(directory / RUNS / name) for name in names(directory / RUNS)]
-    unnamed = [run for run in found if run.run_id not in needed and run.spec.exists()]
-    busy = {str(run.root): why for run in unnamed if (why := _occupied(run))}
-    sizes = {run.root: _bytes_of(run.root) for run in unnamed if str(run.root) not in busy}
+    needed, found = _needed(directory), names(directory / RUNS)
+    unnamed = [RunPaths(directory / RUNS / name) for name in found if name not in needed]
+    # What a link leads to is kept elsewhere.
+    runs = [run for run in unnamed if run.spec.exists() and not run.root.is_symlink()]
+    stay = {str(run.root): why for run in runs if (why := _occupied(run))}
+    sizes = {run.root: _bytes_of(run.root) for run in runs if str(run.root) not in stay}
     trash = None
     if sizes and config.confirm:
         trash = directory / TRASH / time.strftime("%Y-%m-%d-%H%M%S") / RUNS
-        trash.mkdir(parents=True)
+        # Listing what is large takes minutes, in which somebody may have planned with a run.
+        needed = _needed(directory)
         for root in sizes:
-            root.rename(trash / root.name)
+            if why := "a plan names it now" if root.name in needed else _move(root, trash):
+                stay[str(root)] = why
     if config.format == "json":
         items = [{"path": str(root), "bytes": count} for root, count in sizes.items()]
-        document = {"version": VERSION, "sweeps_dir": str(directory), "items": items, "busy": busy}
+        document = {"version": VERSION, "sweeps_dir": str(directory), "items": items, "stay": stay}
         show_json(console, document | {"moved_to": trash and str(trash)})
-        return 1 if busy else 0
-    warn(console, *(f"{root} stays: {why}" for root, why in busy.items()))
-    if not sizes:
-        say(console, "nothing to move: every run belongs to a sweep")
-        return 1 if busy else 0
-    say(console, f"no sweep needs these, {size(sum(sizes.values()))}:")
+    else:
+        _show(sizes, stay, trash, console)
+    return 1 if stay else 0
+
+
+def _needed(directory: Path) -> set[str]:
+    """Ids of the runs that plans of `directory` name."""
+    plans = (read_sweep(root).plan for root in sweep_roots(str(directory)))
+    return {run.run_id for plan in plans for run in plan.runs}
+
+
+def _show(
+    sizes: dict[Path, int], stay: dict[str, str], trash: Path | None, console: Console
+) -> None:
+    """Print what no sweep needs, what stays and why, and where the rest was moved."""
+    if sizes:
+        say(console, f"no sweep needs these, {size(sum(sizes.values()))}:")
     for root in sorted(sizes, key=lambda root: -sizes[root])[:_LISTED]:
         say(console, f"  {size(sizes[root]):>8}  {root}  (no sweep's plan names it)")
     if len(sizes) > _LISTED:
         say(console, f"  and {len(sizes) - _LISTED} smaller ones")
-    if trash is None:
+    warn(console, *(f"{root} stays: {why}" for root, why in stay.items()))
+    if not sizes:
+        say(console, "nothing to move: every run belongs to a sweep")
+    elif trash is None:
         say(console, "nothing was moved; confirm=true moves what is listed to trash/")
     else:
-        say(console, f"{len(sizes)} of {len(sizes)} moved")
-        say(console, f"to free the space: rm -r {quote(str(trash.parent))}")
-    return 1 if busy else 0
+        moved = sum(str(root) not in stay for root in sizes)
+        say(console, f"{moved} of {len(sizes)} moved")
+        if moved:
+            say(console, f"to free the space: rm -r {quote(str(trash.parent))}")
+
+
+def _move(root: Path, trash: Path) -> str | None:
+    """Move a run to `trash`; why that could not be done, or None.
+
+    It is asked again under its new name, which nobody else uses, whether somebody is at it.
+    """
+    target = trash / root.name
+    try:
+        if why := _occupied(RunPaths(root)):
+            return why
+        trash.mkdir(parents=True, exist_ok=True)
+        root.rename(target)
+        if why := _occupied(RunPaths(target)):
+            target.rename(root)
+            return why
+    except OSError as error:
+        return f"{error.strerror}: {error.filename}"
+    return None
 
 
 def _occupied(run: RunPaths) -> str | None:
     """Why the run may not be moved: somebody is, or may be, at it; None where nobody is."""
-    if run.root.is_symlink():
-        return "it is a link"
     try:
         attempt = read(run, number) if (number := highest(run)) else None
     except RecordError as error:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
 from isosweep.modes.analyse import settings_with
-from isosweep.modes.sweeps import StoredSweep, store_plan, stored_sweep, sweep_paths
+from isosweep.modes.sweeps import StoredSweep, never_launched, store_plan, stored_sweep, sweep_paths
 from isosweep.modes.terminal import aligned, say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
@@ -146,8 +147,13 @@ def _store_steps(sweep: StoredSweep, steps: "Sequence[Proposed]", spent: float) 
     )
     study = _resolved(sweep, search, *sizes)
     name = f"{sweep.name}-next-{study.plan.plan_id}"
-    study = replace(study, config=replaced(study.config, sweep=[name]))
-    paths = sweep_paths(study)
+    for number in count(1):
+        own = name if number == 1 else f"{name}-{number}"
+        study = replace(study, config=replaced(study.config, sweep=[own]))
+        paths = sweep_paths(study)
+        # One that was launched keeps its settings.
+        if not paths.plan.exists() or never_launched(paths.root):
+            break
     store_plan(study, paths)
     return f"python -m isosweep mode=resume {typed('sweep', paths.root)}"
 

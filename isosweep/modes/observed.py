@@ -12,6 +12,7 @@ from typing import Any
 from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
+from isosweep.files import file_system_time
 from isosweep.launchers.launcher import JobState, Launcher, Observed
 from isosweep.launchers.liveness import Liveness
 from isosweep.machine import garbage_collection_paused
@@ -118,14 +119,22 @@ def observe_runs(sweep: StoredSweep, jobs: Jobs) -> list[ObservedRun]:
     live = [attempt for attempt in attempts if attempt is not None and attempt.live]
     answers = jobs.observe(live) if live else []
     found = dict(zip((attempt.run for attempt in live), answers, strict=True))
+    now = time.time()
+    with suppress(OSError):
+        # By the clock of what workers write.
+        now = file_system_time(sweep.paths.root) if live else now
     return [
-        _observed(sweep, run, attempt, found.get(attempt.run) if attempt else None)
+        _observed(sweep, run, attempt, found.get(attempt.run) if attempt else None, now)
         for run, attempt in zip(sweep.plan.runs, attempts, strict=True)
     ]
 
 
 def _observed(
-    sweep: StoredSweep, run: PlannedRun, attempt: Attempt | None, job: JobState | None
+    sweep: StoredSweep,
+    run: PlannedRun,
+    attempt: Attempt | None,
+    job: JobState | None,
+    now: float,
 ) -> ObservedRun:
     paths = sweep.paths.run(run.run_id)
     if job is not None and job.status == "gone":
@@ -142,7 +151,7 @@ def _observed(
         return replace(seen, note=note)
     if attempt.status is Status.RUNNING and job.status in ("running", "unknown"):
         with suppress(OSError):
-            heartbeat = max(0.0, time.time() - attempt.path.stat().st_mtime)
+            heartbeat = max(0.0, now - attempt.path.stat().st_mtime)
             progress = heartbeat + max(0.0, attempt.updated - attempt.progressed)
             seen = replace(seen, heartbeat_s=heartbeat, progress_s=progress)
     match job.status:

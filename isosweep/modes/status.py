@@ -14,7 +14,7 @@ from typing import Final
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import IsosweepError
+from isosweep.errors import IsosweepError, RecordError
 from isosweep.files import JsonObject, highest_of, names, read_json
 from isosweep.modes.display_search import as_asked, as_searched, described_search, stored_search
 from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
@@ -81,8 +81,7 @@ def listed_sweep(root: Path) -> JsonObject:
         sweep = read_sweep(root)
         search = stored_search(sweep)
         runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
-        tally, driver = Tally.of(runs, sweep.collapsed()), living_driver(sweep.paths.drivers)
-        verdict = _verdict(sweep)
+        tally, verdict = Tally.of(runs, sweep.collapsed()), _verdict(sweep)
     except (IsosweepError, OSError) as error:
         return listed | {"launched": True, "fault": str(error)}
     return listed | {
@@ -93,7 +92,7 @@ def listed_sweep(root: Path) -> JsonObject:
         "counts": {each.value: count for each, count in tally.counts.items()},
         "collapsed": tally.collapsed,
         "verdict": verdict,
-        "followed_by": words.driver(driver) if driver else None,
+        "followed_by": _follower(sweep),
     }
 
 
@@ -106,6 +105,15 @@ def _verdict(sweep: StoredSweep) -> str | None:
         except (ValueError, KeyError, TypeError):
             verdicts.append("unreadable")
     return ", ".join(dict.fromkeys(verdicts)) or None
+
+
+def _follower(sweep: StoredSweep) -> str | None:
+    """Who follows the sweep now; None where nobody does, or where that cannot be read."""
+    try:
+        driver = living_driver(sweep.paths.drivers)
+    except (RecordError, OSError):
+        return None
+    return words.driver(driver) if driver else None
 
 
 def _described(sweep: JsonObject) -> str:
@@ -186,7 +194,6 @@ def status_document(
     jobs = [each.job for each in runs if each.job is not None and each.job.status == "unknown"]
     reasons: Counter[str | None] = Counter(job.reason or "no answer" for job in jobs)
     ((unanswered, count),) = reasons.most_common(1) or [(None, 0)]
-    driver = living_driver(sweep.paths.drivers)
     attempts = [each.attempt for each in runs if each.attempt is not None]
     return {
         "version": VERSION,
@@ -196,7 +203,7 @@ def status_document(
         "counts": {standing.value: number for standing, number in counted.counts.items()},
         "collapsed": counted.collapsed,
         "verdict": _verdict(sweep),
-        "followed_by": words.driver(driver) if driver else None,
+        "followed_by": _follower(sweep),
         "unanswered": unanswered,
         "unanswered_runs": count,
         "checkpoint_bytes": sum(complete_bytes(attempt.run) for attempt in attempts),

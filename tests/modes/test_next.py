@@ -83,6 +83,11 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
     assert 1 <= limit <= 1.01
     begun = {path.name for path in (tmp_path / "sweeps" / "runs").iterdir()}
     assert begun == own
+    # Once it is launched it keeps its limit: what is proposed then has a directory of its own.
+    again = (f"sweep=[{name}]", "search.max_compute=1e11")
+    assert proposed(tmp_path, *again)["command"] == document["command"]
+    found.paths.drivers.mkdir()
+    assert proposed(tmp_path, *again)["command"] == f"{document['command']}-2"
 
 
 def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:

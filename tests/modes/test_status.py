@@ -1,6 +1,7 @@
 """`mode=status` never contradicts the scheduler, and says why each run is where it is."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,21 @@ def test_a_live_attempt_stands_as_its_scheduler_says(
     assert told in first.note
     assert {each.standing for each in others} == {Standing.NOT_BEGUN}
     assert jobs.asked == 1
+
+
+def test_a_heartbeat_is_as_old_as_the_file_system_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_in(tmp_path)
+    planned = sweep.plan.runs[0]
+    run = sweep.paths.run(planned.run_id)
+    attempt = reported(submitted(run), Status.RUNNING, 0.5, planned)
+    written = attempt.path.stat().st_mtime
+    # A server whose clock is an hour ahead of this machine's.
+    monkeypatch.setattr(time, "time", lambda: written - 3600)
+    (seen, *_) = observe_runs(sweep, Scheduled({run.run_id: RUNNING}))
+    assert seen.heartbeat_s is not None
+    assert 0 < seen.heartbeat_s < 60
 
 
 def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
