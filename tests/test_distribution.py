@@ -90,6 +90,8 @@ def test_every_mode_is_told_in_the_docs() -> None:
 
 def test_the_page_of_settings_says_type_default_and_meaning_of_each() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "site" / "settings.py"))["settings_page"]()
+    written = (ROOT / "docs" / "settings_reference.md").read_text(encoding="utf-8")
+    assert written == page, "write it anew: python docs/site/settings.py"
     rows = [re.split(r"(?<!\\) \| ", line) for line in page.splitlines() if line.startswith("| `")]
     assert [row for row in rows if len(row) != 4 or not all(cell.strip("| ") for cell in row)] == []
     said = {row[0].strip("|` "): row[2] for row in rows}
