@@ -141,7 +141,9 @@ def follow(root: Path, *, drawn: bool) -> str:
             beat()
             queue.step()
 
-        return _timed(draw, meanwhile, _TIMES)
+        figures = _timed(draw, meanwhile, _TIMES)
+        progress.stop()
+        return figures
 
 
 def _stored(root: Path) -> tuple[Any, Any]:
