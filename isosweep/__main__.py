@@ -75,9 +75,11 @@ def _hide_passwords() -> None:
 def _compose() -> None:
     """Collect the jobs; what Hydra refuses is said in our words."""
     options, words = _options_and_overrides(sys.argv[1:])
-    typed = prepared(words)
+    pairs = [text.partition("=") for text in options]
+    own = [Path(value) for name, _, value in pairs if name in ("--config-dir", "-cd") and value]
+    typed = prepared(words, own)
     sys.argv[1:] = [*typed, *options]
-    for name, _, directory in (text.partition("=") for text in options):
+    for name, _, directory in pairs:
         if name in ("--config-name", "-cn", "--config-path", "-cp"):
             rule = "is not used: `isosweep FILE.yaml` reads settings of yours"
             raise SettingError("options", f"{name} {directory}", rule, FILE)

@@ -100,18 +100,20 @@ def choices_of(conf: Path, group: str) -> list[str]:
 # What is typed, as Hydra takes it.
 
 
-def prepared(words: Sequence[str]) -> list[str]:
+def prepared(words: Sequence[str], directories: Sequence[Path] = ()) -> list[str]:
     """Return the overrides that `words` stand for: those of a YAML file, of a model's directory or
     Hub id, of a data file or function in the place of a task; all as Hydra's grammar takes them.
 
-    What is typed beside a file comes before what it says. Raises SettingError for what is no
+    What is typed beside a file comes before what it says. `directories` hold groups of the
+    user's, where a choice may have a name like a Hub id's. Raises SettingError for what is no
     choice to be made on a command line.
     """
     plain = [word for word in words if not _is_file(word)]
     names = {match["name"] for word in plain if (match := _TYPED.fullmatch(word))}
     files = [text for word in words if _is_file(word) for text in file_overrides(Path(word))]
     kept = [text for text in files if text.partition("=")[0].lstrip("+") not in names]
-    overrides = [readable(each) for word in (*kept, *plain) for each in _by_place(word)]
+    placed = [each for word in (*kept, *plain) for each in _by_place(word, directories)]
+    overrides = [*map(readable, placed)]
     require_public(overrides)
     return overrides
 
@@ -145,10 +147,11 @@ def _as_overrides(values: Mapping[Any, Any], kind: type[Settings], prefix: str) 
             yield f"{'+' if name == 'experiment' else ''}{prefix}{name}={typed(value)}"
 
 
-def _by_place(word: str) -> list[str]:
+def _by_place(word: str, directories: Sequence[Path] = ()) -> list[str]:
     """The overrides of a model or task that is named by where it lies; else the word."""
     name, _, value = word.partition("=")
-    if re.search(r"[\[{,'\"]", value):
+    chosen = any((directory / name / f"{value}.yaml").is_file() for directory in directories)
+    if chosen or re.search(r"[\[{,'\"]", value):
         return [word]
     if name == "model" and ("/" in value or value.endswith(".gguf")):
         return _model_at(value)
@@ -338,8 +341,15 @@ def _variant(
             raise SettingError(f"grid.axes.{group}", choice, rule, nearest)
     settings = {n: value for n, value in combination.settings.items() if n != "model"}
     made = _composed(overrides, settings)
+    if set(choices) <= {"model"} and not any(n.startswith("evaluation.") for n in settings):
+        # What is interpolated there (evaluation.temperature) is of the sweep, for all alike.
+        made["evaluation"] = plain["evaluation"]
     if "model" in choices:
         of_model = [text for text in overrides if _key(text).startswith("model.")]
+        for key in map(_key, of_model):
+            if key in ("model.path", "model.source"):
+                rule = f"{key} names one model's weights; give them in files of a group model/"
+                raise SettingError("grid.axes.model", choices["model"], rule, FILE)
         of_axis = {n: v for n, v in combination.settings.items() if n.partition(".")[0] == "model"}
         made["model"] = _composed(of_model, of_axis)["model"]
     brought = {k: v for k, v in made["grid"].items() if v != plain["grid"][k]}
@@ -350,10 +360,16 @@ def _variant(
 def _composed(overrides: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The plain config of `overrides`, with these settings and choices over theirs."""
     kept = [text for text in overrides if _key(text) not in settings]
-    own = [readable(f"{n}={typed(v) if '.' in n else v}") for n, v in settings.items()]
+    # Over a dictionary Hydra would lay another one, not put it in its place.
+    whole = {n: value for n, value in settings.items() if isinstance(value, dict)}
+    rest = {n: typed(v) if "." in n else v for n, v in settings.items() if n not in whole}
+    own = [readable(f"{n}={value}") for n, value in rest.items()]
     name = HydraConfig.get().job.config_name if HydraConfig.initialized() else "config"
     try:
-        return _plain(compose(name, overrides=[*kept, *own]))
+        composed = compose(name, overrides=[*kept, *own])
+        for setting, value in whole.items():
+            OmegaConf.update(composed, setting, value, merge=False)
+        return _plain(composed)
     except UNCOMPOSED as error:
         found = refusal(error, own)
         rule = f"cannot be combined with the other overrides ({found.setting}: {found.rule})"

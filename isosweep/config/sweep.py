@@ -84,11 +84,12 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     spaced = _LOGSPACE.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
     if spaced is not None:
         return _logspace(*spaced.groups())
-    ends = re.fullmatch(r"([\d.e+]+?)(?:\.\.|-| to )([\d.e+]+)", str(value))
+    text = value if isinstance(value, str) and math.isnan(_number(value)) else ""
+    ends = re.fullmatch(r"([\d.e+]+?)(?:\.\.|-| to )([\d.e+]+)", text)
     if ends is not None:
         nearest = f"budget=logspace:{ends[1]}:{ends[2]}:3"
         raise MistypedError("is no number; a range has a number of budgets", nearest)
-    if hours := re.fullmatch(r"([\d.e+]+) ?h", str(value)):
+    if hours := re.fullmatch(r"([\d.e+]+) ?h", text):
         nearest = f"budget={hours[1]} budget_unit=device_hours"
         raise MistypedError("must be a number, in budget_unit", nearest)
     values = list(value) if isinstance(value, list | tuple) else [value]

@@ -30,6 +30,8 @@ def trl_arguments(
     whole = spec.recipe.lora_rank is None
     held_as_computed = spec.sharding == "fsdp" and whole and spec.weights_dtype == spec.dtype
     return {
+        # TRL's default multiplies the KL by the ratio of probabilities (arXiv 2512.02556).
+        "use_bias_correction_kl": False,
         **spec.recipe.trl,
         "seed": spec.seed,
         **spec.recipe.for_trl(),

@@ -1,9 +1,13 @@
 """`grid.axes`: settings, choices of config groups and named variants, each with its own config."""
 
+from pathlib import Path
+
+import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from isosweep.config.axes import RESERVED, Variant, combinations
 from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.plan.cells import variant_label
 from isosweep.plan.output import _COLUMNS
@@ -61,3 +65,25 @@ def test_a_stored_sweep_needs_no_config_files_for_its_variants() -> None:
 
 def test_no_axis_has_the_name_of_a_column() -> None:
     assert set(_COLUMNS) <= set(RESERVED)
+
+
+def test_an_axis_puts_a_dictionary_in_the_place_of_the_sweep_s() -> None:
+    axes = "{model.chat_template_kwargs:[{date_string:x},{}]}"
+    kwargs = [each.config.model.chat_template_kwargs for each in variants(axes, "model=llama-1b")]
+    assert kwargs == [{"date_string": "x"}, {}]
+
+
+def test_all_variants_are_evaluated_as_the_sweep_is() -> None:
+    typed = ("model=qwen-1.5b", "evaluation=large")
+    made = variants("{recipe.temperature:[0.6,1.0]}", *typed)
+    assert {each.config.evaluation for each in made} == {make_config(*typed).evaluation}
+
+
+def test_an_axis_of_models_has_no_place_for_one_model_s_weights(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100,'
+        ' "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128,'
+        ' "tie_word_embeddings": true, "max_position_embeddings": 512}'
+    )
+    with pytest.raises(SettingError, match=r"model.path names one model's weights"):
+        variants("{model:[qwen-0.5b,qwen-1.5b]}", "model=local", f"model.path={tmp_path}")

@@ -69,3 +69,13 @@ def test_the_settings_shown_are_those_in_use_the_model_first() -> None:
     assert top[1:3] == ["model:", "task:"]
     assert "partition" not in shown
     assert "partition" in shown_config(["launcher=slurm"])
+
+
+def test_a_choice_of_one_s_own_may_be_named_like_a_hub_id(tmp_path: Path) -> None:
+    (tmp_path / "model" / "lab").mkdir(parents=True)
+    (tmp_path / "model" / "lab" / "q.yaml").touch()
+    assert prepared(["model=lab/q"], [tmp_path]) == ["model=lab/q"]
+
+
+def test_a_small_budget_is_no_range() -> None:
+    assert config_of(["budget=0.00005", "budget_unit=device_hours"]).budgets == (5e-05,)
