@@ -1,5 +1,6 @@
 """The progress of a sweep: a line for each run that is over, and bars below them on a terminal."""
 
+import math
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,11 +28,13 @@ _SILENCE_S = 15.0
 # Until runs have come forward by so many predicted seconds, the prediction counts as much as what
 # is measured: a run's start-up is over then, as a rule, and its first evaluation.
 _PRIOR_S = 60.0
+# Seconds between two schedules of what is left: one of 10,000 runs takes 10 ms.
+_SCHEDULED_S = 5.0
 
 Active = Iterable[tuple[PlannedRun, Attempt | None]]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Watched:
     """A run as last read. `share`: of its compute that is behind it, `found` when it was first
     read; `since`: when it became active, by the monotonic clock; `told`: it was over before."""
@@ -84,6 +87,9 @@ class Progress:
         self._said = self._looked = time.monotonic()
         # Seconds of running runs, one after the other.
         self._measured_s = 0.0
+        # When what is left was scheduled last, and its seconds, predicted and by measured speed.
+        self._scheduled, self._left_s = -math.inf, 0.0
+        self._speed: float | None = None
         self.extend(plan.runs)
 
     def extend(self, runs: Iterable[PlannedRun]) -> None:
@@ -169,8 +175,9 @@ class Progress:
 
     def _draw(self, running: list[_Watched], active: int, failed: int) -> None:
         self._bars.start()
+        shown = set(running[:_SHOWN])
         for watched in self._active():
-            if watched not in running[:_SHOWN]:
+            if watched not in shown:
                 self._hide(watched)
                 continue
             if watched.bar is None:
@@ -209,11 +216,13 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Seconds until the last run's end, by the speed that was measured; None before any run has
         come forward."""
-        came = ((each.share - each.found, each.run.seconds) for each in self._runs.values())
-        forward = sum(predicted(seconds) * max(0.0, share) for share, seconds in came)
-        if forward == 0.0:
-            return None
-        return self._makespan() * (self._measured_s + _PRIOR_S) / (forward + _PRIOR_S)
+        if self._looked - self._scheduled >= _SCHEDULED_S or self._speed is None:
+            self._scheduled, self._left_s = self._looked, self._makespan()
+            came = ((each.share - each.found, each.run.seconds) for each in self._runs.values())
+            forward = sum(predicted(seconds) * share for share, seconds in came if share > 0)
+            measured = self._measured_s + _PRIOR_S
+            self._speed = measured / (forward + _PRIOR_S) if forward else None
+        return None if self._speed is None else self._left_s * self._speed
 
     def _time_left(self) -> str:
         seconds = self.seconds_left()
