@@ -36,6 +36,7 @@ from isosweep.words.status import driver
 
 if TYPE_CHECKING:
     from isosweep.search.asking import Search
+    from isosweep.search.steps import Step
     from isosweep.tracking.points import RunStatus
 
 # After a second Ctrl-C: what a killed process takes to go.
@@ -90,17 +91,17 @@ class DrivenSweep:
             if (only is None or run.run_id in only) and run.run_id not in self.given_up
         ]
 
-    def next_runs(self, failed: Mapping[str, str], console: Console) -> set[str]:
-        """Ids of the runs that the search chooses now; `failed`: runs given up, with the reason."""
+    def next_steps(self, failed: Mapping[str, str]) -> "Sequence[Step]":
+        """What the search chooses now; `failed`: runs given up, with the reason."""
         if self.search is None:
-            return set()
-        before = self.search.stop
+            return ()
         with self._storage():
-            steps = self.search.next({**self.given_up, **failed})
-        say(console, *(f"search: {described_step(vars(step), self.study.plan)}" for step in steps))
-        if before is None and self.search.stop is not None:
-            say(console, f"search: stopped: {self.search.stop}")
-        return {step.run_id for step in steps}
+            return self.search.next({**self.given_up, **failed})
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the search chooses no more; None while it may, "" where all runs are wanted."""
+        return "" if self.search is None else self.search.stop
 
     def close_search(self) -> None:
         """Close the trials of a search that has stopped."""
@@ -198,11 +199,11 @@ class _Followed:
         self._tracker = track(sweep.stored, console)
         if sweep.search is not None:
             sweep.search.open(sweep.given_up)
-            sweep.next_runs({}, console)
         self._queue = make_queue(sweep, console)
-        self._progress = self._make_progress()
+        self._progress: Progress | None = None
         # Runs that the search has chosen and the queue has not been given yet.
         self._chosen: set[str] = set()
+        self._said_stopped = sweep.stopped is not None
         # What of the file system fails, and how; the pause until the next try.
         self._fault: tuple[str, str] | None = None
         self._pause_s = 0.0
@@ -214,7 +215,12 @@ class _Followed:
         progress = Progress(plan, sweep.paths, stop, self._console, places)
         if (line := progress.beginning(detaches=self._queue.launcher.detaches)) is not None:
             say(self._console, line)
+        self._progress = progress
         return progress
+
+    def _hide_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
 
     @property
     def failed(self) -> dict[str, str]:
@@ -236,7 +242,7 @@ class _Followed:
                     self._wait(error)
             return self._leave()
         finally:
-            self._progress.stop()
+            self._hide_progress()
 
     def _step(self) -> bool:
         """Choose, start and collect runs once, and show it; whether all that are wanted are
@@ -245,19 +251,27 @@ class _Followed:
         # A directory that is away must not look like one without runs.
         sweep.paths.runs.stat()
         sweep.paths.plan.stat()
-        self._chosen |= sweep.next_runs(queue.failed, self._console)
+        steps = sweep.next_steps(queue.failed)
+        self._chosen |= {step.run_id for step in steps}
+        progress = self._progress or self._make_progress()
         if self._chosen:
+            # Each of these may fail by the file system, and is then done in the next pass.
+            progress.extend(sweep.runs)
             queue.add(sweep.items(self._chosen))
-            self._progress.extend(sweep.runs)
             self._chosen.clear()
+        for step in steps:
+            say(self._console, f"search: {described_step(vars(step), sweep.study.plan)}")
+        if sweep.stopped is not None and not self._said_stopped:
+            self._said_stopped = True
+            say(self._console, f"search: stopped: {sweep.stopped}")
         queue.step()
-        self._progress.update(queue.attempts, queue.failed)
-        return not queue.busy and (sweep.search is None or sweep.search.stop is not None)
+        progress.update(queue.attempts, queue.failed)
+        return not queue.busy and sweep.stopped is not None
 
     def _wait(self, error: OSError | StorageError) -> None:
         """Sleep until the next try; say what is waited for, if that is news."""
         self._signals.note_from_now_on()
-        self._progress.stop()
+        self._hide_progress()
         kind = error.strerror if isinstance(error, OSError) else "the search"
         if self._fault is None or kind != self._fault[1]:
             self._fault = _place(error), str(kind)
@@ -275,7 +289,7 @@ class _Followed:
 
     def _finish(self) -> int:
         """Analyse the sweep, all of whose runs are over; returns 1 if runs failed, else 0."""
-        self._progress.stop()
+        self._hide_progress()
         # All is on the disk: an analysis is interrupted at once.
         self._signals.interrupt_from_now_on()
         self._sweep.close_search()
@@ -293,7 +307,7 @@ class _Followed:
 
     def _leave(self) -> int:
         """Detach from jobs that go on by themselves; have local runs write checkpoints and end."""
-        self._progress.stop()
+        self._hide_progress()
         if self._queue.launcher.detaches:
             self._queue.detach()
             say(self._console, "detached; the jobs continue")

@@ -1,7 +1,7 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ def plan_sweep(study: Study, console: Console) -> int:
     """Show and store the plan, or print its document; returns 0."""
     output, console = console, progress_console(study.config, console)
     paths = sweep_paths(study)
-    _require_plan(study, paths)
+    require_plan(study, paths)
     store_plan(study, paths, show_plan(study, paths, console))
     show_site(study.config, console)
     for variant in study.variants:
@@ -71,7 +71,7 @@ def plan_sweep(study: Study, console: Console) -> int:
     return 0
 
 
-def _require_plan(study: Study, paths: SweepPaths) -> None:
+def require_plan(study: Study, paths: SweepPaths) -> None:
     """Raise SettingError where the directory has another plan, or the runs cannot be trained as
     they are asked for."""
     own_plan(study, paths)
@@ -92,12 +92,10 @@ def show_site(config: "SweepConfig", console: Console) -> None:
 
 def show_launch(study: Study, console: Console) -> int:
     """Print the script of every job array, or the command of every run, that a launch would start,
-    longest run first; returns 0. Raises SettingError as
-    `_require_plan`."""
+    longest run first; returns 0."""
     from isosweep.launchers.slurm import SlurmLauncher
 
     paths = sweep_paths(study)
-    _require_plan(study, paths)
     found = standing(study.plan, paths.run, study.config.health.stop).runs
     left = (r for r in study.plan.runs if not found[r.run_id].ended)
     runs = sorted(
@@ -121,8 +119,9 @@ def show_launch(study: Study, console: Console) -> int:
     return 0
 
 
-def launch(study: Study, console: Console, *, follow: bool) -> int:
-    """Show the plan, ask, store it, and launch; returns 0, 1 if runs failed, or INTERRUPTED.
+def launch(study: Study, console: Console, priced: Sequence[Study]) -> int:
+    """Show the plan, ask whether all that is `priced` may be spent, store the plan, and launch;
+    returns 0, 1 if runs failed, or INTERRUPTED.
 
     A sweep that was launched before keeps its settings until then, and while another process
     follows it.
@@ -131,15 +130,17 @@ def launch(study: Study, console: Console, *, follow: bool) -> int:
 
     output, console = console, progress_console(study.config, console)
     paths = sweep_paths(study)
-    _require_plan(study, paths)
+    # Another job of the command, or another command, may have been there since.
+    require_plan(study, paths)
     notes = show_plan(study, paths, console)
     show_site(study.config, console)
-    if confirm(study, console) == INTERRUPTED:
+    if confirm(priced, console) == INTERRUPTED:
         return INTERRUPTED
     if living_driver(paths.drivers) is None:
         store_plan(study, paths, notes, launches=True)
     sweep = _driven(study, paths)
-    return _show_end(sweep, (follow_sweep if follow else launch_sweep)(sweep, console), output)
+    go = follow_sweep if study.config.mode == "run" else launch_sweep
+    return _show_end(sweep, go(sweep, console), output)
 
 
 def _show_end(sweep: "DrivenSweep", status: int, output: Console) -> int:
@@ -188,7 +189,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     require_sets(study, sweep.paths)
     show_site(study.config, console)
     warn(console, *described_losses(study, sweep.paths))
-    if confirm(study, console) == INTERRUPTED:
+    if confirm([study], console) == INTERRUPTED:
         return INTERRUPTED
     given_up = {} if config.retry_failed else failed_for_good(study, sweep.paths)
     if given_up:

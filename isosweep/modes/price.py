@@ -6,6 +6,7 @@ Before anything is launched: above `launcher.max_device_hours` it is refused, ab
 
 import math
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.prompt import Confirm
@@ -25,22 +26,31 @@ class NotConfirmedError(IsosweepError):
     """The user was asked, and does not want it launched."""
 
 
-def require_affordable(study: Study) -> None:
-    """Raise SettingError where what is left exceeds `launcher.max_device_hours`."""
-    limit, hours = study.config.launcher.max_device_hours, hours_left(study)
-    if limit is None or hours <= limit:
-        return
-    setting = "launcher.max_device_hours"
-    nearest = f"{setting}={_rounded_up(hours)}, or a smaller budget"
-    rule = words.rest(hours, study.plan.pricing)
-    raise SettingError(setting, f"{limit:g}", rule, nearest)
+def require_affordable(*studies: Study) -> None:
+    """Raise SettingError where what is left of all exceeds `launcher.max_device_hours`."""
+    hours = hours_left(*studies)
+    for limit in (study.config.launcher.max_device_hours for study in studies):
+        if limit is not None and hours > limit:
+            setting = "launcher.max_device_hours"
+            nearest = f"{setting}={_rounded_up(hours)}, or a smaller budget"
+            rule = words.rest(hours, studies[0].plan.pricing)
+            raise SettingError(setting, f"{limit:g}", rule, nearest)
 
 
-def hours_left(study: Study) -> float:
-    """Predicted device-hours of all that the runs have not trained yet.
+def hours_left(*studies: Study) -> float:
+    """Predicted device-hours of all that the runs have not trained yet; a run that several want
+    counts once, as the one counts it that wants most of it.
 
     Where a search may spend less than that on all of them, the dearest of it that it may choose.
     """
+    hours: dict[str, float] = {}
+    for study in studies:
+        for run_id, left in _hours_of_runs(study).items():
+            hours[run_id] = max(left, hours.get(run_id, 0.0))
+    return math.fsum(hours.values())
+
+
+def _hours_of_runs(study: Study) -> dict[str, float]:
     config, plan, paths = study.config, study.plan, sweep_paths(study)
     unit, stop = plan.budget_unit, config.health.stop
     files = {run.run_id: paths.run(run.run_id) for run in plan.runs}
@@ -50,13 +60,13 @@ def hours_left(study: Study) -> float:
     }
     most = config.search.max_compute
     allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
-    hours = []
+    hours = {}
     for run in sorted(plan.runs, key=lambda run: run.milestones[-1] / predicted(run.seconds)):
         compute = min(run.milestones[-1] - behind[run.run_id], allowed)
         allowed -= compute
         share = compute / run.milestones[-1]
-        hours.append(predicted(run.seconds) * config.devices_taken / 3600 * share)
-    return math.fsum(hours)
+        hours[run.run_id] = predicted(run.seconds) * config.devices_taken / 3600 * share
+    return hours
 
 
 def _rounded_up(value: float) -> str:
@@ -65,12 +75,12 @@ def _rounded_up(value: float) -> str:
     return f"{math.ceil(value / unit) * unit:g}"
 
 
-def confirm(study: Study, console: Console) -> int:
-    """0 if it may be launched, INTERRUPTED after Ctrl-C; asks on a terminal.
+def confirm(studies: Sequence[Study], console: Console) -> int:
+    """0 if they may be launched, INTERRUPTED after Ctrl-C; asks on a terminal.
 
     Raises NotConfirmedError for a no.
     """
-    question = _question(study)
+    question = _question(studies)
     if question is None:
         return 0
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
@@ -88,12 +98,14 @@ def confirm(study: Study, console: Console) -> int:
     return 0
 
 
-def _question(study: Study) -> str | None:
+def _question(studies: Sequence[Study]) -> str | None:
     """What is to be agreed to; None where it is no more than `launcher.confirm_above`."""
-    above, hours = study.config.launcher.confirm_above, hours_left(study)
-    if study.config.confirm or above is None or hours <= above:
-        return None
-    return words.above(hours, study.plan.pricing, "confirm_above", above)
+    hours = hours_left(*studies)
+    for study in studies:
+        above = study.config.launcher.confirm_above
+        if above is not None and hours > above and not study.config.confirm:
+            return words.above(hours, study.plan.pricing, "confirm_above", above)
+    return None
 
 
 def is_terminal(stream: object) -> bool:
@@ -116,6 +128,6 @@ def described_price(study: Study) -> str | None:
     if limit is not None and hours > limit:
         line = words.above(hours, pricing, "max_device_hours", limit)
         return f"mode=run would refuse this: {line}"
-    if (question := _question(study)) is not None:
+    if (question := _question([study])) is not None:
         return f"mode=run would ask first: {question}"
     return None

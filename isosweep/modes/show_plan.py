@@ -50,7 +50,7 @@ def show_plan(study: Study, paths: SweepPaths, console: Console) -> list[str]:
         places=places,
     )
     say(console, *totals)
-    if price := described_price(study):
+    if config.mode == "plan" and (price := described_price(study)):
         say(console, price)
     warned, findings = described_cautions(study), described_findings(study)
     warn(console, *warned, *described_losses(study, paths))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
+from isosweep.modes.dispatch import Planned, prepare_all
 from isosweep.modes.price import NotConfirmedError, confirm, hours_left, require_affordable
 from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.cells import predicted
@@ -52,10 +53,10 @@ def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("isosweep.modes.price.is_terminal", lambda stream: True)
     shown = console()
     monkeypatch.setattr(shown, "input", lambda *_, **__: "y")
-    assert confirm(study(*DEAR), shown) == 0
+    assert confirm([study(*DEAR)], shown) == 0
     monkeypatch.setattr(shown, "input", lambda *_, **__: "n")
     with pytest.raises(NotConfirmedError, match="nothing was launched"):
-        confirm(study(*DEAR), shown)
+        confirm([study(*DEAR)], shown)
 
 
 def study(*overrides: str) -> Study:
@@ -68,7 +69,7 @@ def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
     said = []
     for asked in (dear, (*SMALL, "budget=1e10"), (*dear, "confirm=true"), unlimited):
         shown = console()
-        assert confirm(study(*asked), shown) == 0
+        assert confirm([study(*asked)], shown) == 0
         said.append(printed(shown))
     assert re.fullmatch(
         r"a predicted device time of \d+ h \(\d+ to \d+\), more than launcher.confirm_above=100; "
@@ -133,3 +134,27 @@ def test_a_stored_sweep_takes_the_price_that_is_typed(tmp_path: Path) -> None:
     assert refused.returncode == 2
     price = r"the rest of the plan is predicted to take a device time of .*\$"
     assert re.search(price, " ".join(refused.stderr.split()))
+
+
+def test_a_limit_holds_for_a_whole_multirun_and_it_is_asked_for_once(tmp_path: Path) -> None:
+    common = (*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}", "mode=run")
+    limit = f"launcher.max_device_hours={hours_left(study(*common)) * 1.5}"
+    for job in (limited := [make_config(*common, f"grid.seeds=[{s}]", limit) for s in (0, 1)]):
+        prepare_all([job])
+    with pytest.raises(SettingError, match="predicted to take a device time"):
+        prepare_all(limited)
+    jobs = prepare_all([make_config(*common, f"grid.seeds=[{seed}]") for seed in (0, 1)])
+    assert [len(job.priced) for job in jobs if isinstance(job, Planned)] == [2, 0]
+
+
+def test_jobs_of_one_directory_are_refused_before_the_first_starts(tmp_path: Path) -> None:
+    common = (*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}", "mode=run")
+    for one, other, rule in (
+        ("search=grid", "search=frontier", "differ in how its runs are chosen"),
+        ("sweep=a", f"sweep={tmp_path}/a grid.seeds=[1]", "the sweeps of these jobs are several"),
+    ):
+        with pytest.raises(SettingError, match=rule):
+            prepare_all([make_config(*common, *job.split()) for job in (one, other)])
+    late = make_config(*common, "search=frontier", "search.max_compute=1")
+    with pytest.raises(SettingError, match=r"search\.max_compute"):
+        prepare_all([make_config(*common), late])

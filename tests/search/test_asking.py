@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from isosweep.errors import StorageError
 from isosweep.modes.follow import DrivenSweep
@@ -147,4 +146,4 @@ def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) ->
     database.commit()
     database.close()
     with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep="):
-        sweep.next_runs({}, Console())
+        sweep.next_steps({})

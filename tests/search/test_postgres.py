@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from isosweep.errors import StorageError
 from isosweep.modes.follow import DrivenSweep
@@ -80,4 +79,4 @@ def test_a_search_in_postgresql_goes_on_in_another_process_and_names_a_server_th
     postgres.stop()
     again._next_look = 0.0
     with pytest.raises(StorageError, match=r"studies.* Go on with: .* mode=resume sweep="):
-        sweep.next_runs({}, Console())
+        sweep.next_steps({})
