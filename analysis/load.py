@@ -28,7 +28,7 @@ from isosweep.analysis.records import (
     set_readings,
 )
 from isosweep.compute import BudgetUnit
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import garbage_collection_paused

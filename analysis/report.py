@@ -17,8 +17,8 @@ from isosweep.analysis.load import load_view, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.tables import all_tables
-from isosweep.config.axes import flattened, stored_settings
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import flattened, stored_settings
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 from isosweep.version import __version__

@@ -39,8 +39,8 @@ from scipy import stats
 from isosweep.analysis.simulation.findable import Odds, design_of, findable
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, wide_config
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 

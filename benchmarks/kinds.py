@@ -30,8 +30,8 @@ from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
+from isosweep.config.analysis import AnalysisConfig, Quantity
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig, Quantity
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 

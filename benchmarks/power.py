@@ -18,7 +18,7 @@ from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.saturation import Saturation
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 
 # Verdicts that leave open what n* does at the end.

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,10 +168,10 @@ def test_a_hub_model_is_taken_from_its_package_where_the_cache_lacks_it(
     installed: Path, tmp_path: Path
 ) -> None:
     assert packaged_file(SMALL) == installed
-    model = {"path": None, "source": SMALL, "revision": None}
+    model: dict[str, Any] = {"path": None, "source": SMALL, "revision": None, "architecture": {}}
     read_model(model)
     assert gguf_digest(Path(str(model["converted"]))) is not None
-    pinned = {"path": None, "source": SMALL, "revision": "main"}
+    pinned = {**model, "revision": "main"}
     read_model(pinned)
     assert pinned["converted"] is None
     named = replaced(make_config("model=smollm2-135m", "hardware=cpu").model, converted=None)

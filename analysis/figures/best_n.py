@@ -17,7 +17,7 @@ from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, INK, RED
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.saturation import Saturation
-from isosweep.config.study import Quantity
+from isosweep.config.analysis import Quantity
 
 # Half of the least length of a bar, as a factor of n: one of no length would not be seen.
 _SHORTEST = 1.02

@@ -6,7 +6,7 @@ from isosweep.analysis.figures.canvas import Canvas, Figure, rewarded
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
 from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.entries import Entry
-from isosweep.config.study import Quantity
+from isosweep.config.analysis import Quantity
 
 
 def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict[str, Figure]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.figures.canvas import Figure
 from isosweep.analysis.figures.colors import DARK
-from isosweep.config.study import FigureWidth
+from isosweep.config.analysis import FigureWidth
 from isosweep.files import write_bytes
 
 if TYPE_CHECKING:

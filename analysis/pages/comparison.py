@@ -10,7 +10,7 @@ from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.entries import Entry
-from isosweep.config.study import FigureWidth
+from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
 from isosweep.words.numbers import UNITS, short

@@ -18,8 +18,8 @@ from isosweep.analysis.pages.tables import (
 )
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.tables import Table
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
-from isosweep.config.study import AnalysisConfig
 from isosweep.plan.cells import variant_label
 from isosweep.words.numbers import UNITS, setting, short
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from isosweep.analysis.bounds import Share
 from isosweep.analysis.rungs import has_begun, rungs_of
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.evidence import MIN_GENERATIONS
 from isosweep.plan.cells import Plan
 

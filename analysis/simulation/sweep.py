@@ -10,7 +10,7 @@ from isosweep.analysis.records import Ending, make_curve
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import Evaluated, Seed, simulate_records
 from isosweep.analysis.simulation.worlds import World
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record

@@ -21,7 +21,7 @@ from isosweep.analysis.statistics.growth import (
     falls,
     rises,
 )
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 
 # Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.

@@ -21,7 +21,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS
 
 

@@ -14,7 +14,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.compute import BudgetUnit
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 
 Kind = Literal["sweep", "variant"]
 COMPARISON_VERSION: Final = 6

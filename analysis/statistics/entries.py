@@ -7,8 +7,7 @@ from typing import Any
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.config.axes import stored_settings
-from isosweep.config.base import AXIS_GROUPS
+from isosweep.config.base import AXIS_GROUPS, stored_settings
 from isosweep.plan.cells import variant_label
 from isosweep.words.numbers import setting
 

@@ -11,7 +11,7 @@ from isosweep.analysis.statistics.new_problems import NewProblems, judge_new_pro
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.survival import Survival, survivals
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 
 
 @dataclass(frozen=True, kw_only=True)

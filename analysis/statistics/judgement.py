@@ -9,7 +9,7 @@ from isosweep.analysis.statistics.problems import on_new_problems
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import with_fallen
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 
 
 def judge(

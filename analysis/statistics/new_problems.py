@@ -8,7 +8,7 @@ from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.problems import added_variance
 from isosweep.analysis.statistics.verdict import Verdict
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 from isosweep.analysis.statistics.surface import HALF_STEP, Surface
-from isosweep.config.study import Quantity
+from isosweep.config.analysis import Quantity
 
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2

@@ -20,7 +20,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.verdict import Reason, ReasonKind, Verdict, judge
-from isosweep.config.study import AnalysisConfig, Quantity
+from isosweep.config.analysis import AnalysisConfig, Quantity
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 
 

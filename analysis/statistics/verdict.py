@@ -8,7 +8,7 @@ from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, Positive
 from isosweep.analysis.statistics.frontier import Frontier, measured_loss
 from isosweep.analysis.statistics.growth import Growth, num_starts
 from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS, BestGenerations
-from isosweep.config.study import Quantity
+from isosweep.config.analysis import Quantity
 
 Verdict = Literal[
     "saturated",

@@ -105,27 +105,6 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
     return tuple(variants)
 
 
-def stored_settings(document: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, object]:
-    """Dotted names and values of a stored sweep's variant, as `config.json` has them."""
-    document = {**document}
-    for variant in document.pop("variants", []):
-        if variant["axes"] == axes:
-            groups = {name: variant[name] for name in _KINDS}
-            document |= groups | {"grid": {**document["grid"], **variant["grid"]}}
-    return flattened(document)
-
-
-def flattened(document: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """Dotted names and values of nested settings."""
-    flat: dict[str, object] = {}
-    for key, value in document.items():
-        if isinstance(value, dict):
-            flat |= flattened(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
 def _values(axis: str, values: Any) -> list[tuple[Any, dict[str, Any]]]:
     """The values of one axis as they are shown, each with what it sets."""
     group, _, name = axis.partition(".")

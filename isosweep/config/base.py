@@ -10,7 +10,7 @@ import ast
 import difflib
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -315,3 +315,24 @@ def meanings(kind: type[Settings]) -> dict[str, str]:
                 ):
                     texts[name] = " ".join(meaning.split())
     return texts
+
+
+def stored_settings(document: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, object]:
+    """Dotted names and values of a stored sweep's variant, as `config.json` has them."""
+    document = {**document}
+    for variant in document.pop("variants", []):
+        if variant["axes"] == axes:
+            groups = {name: variant[name] for name in AXIS_GROUPS}
+            document |= groups | {"grid": {**document["grid"], **variant["grid"]}}
+    return flattened(document)
+
+
+def flattened(document: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+    """Dotted names and values of nested settings."""
+    flat: dict[str, object] = {}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            flat |= flattened(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.axes import flattened
+from isosweep.config.base import flattened
 
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (

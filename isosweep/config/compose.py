@@ -21,12 +21,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
-from isosweep.config.axes import Combination, combine, flattened
+from isosweep.config.axes import Combination, combine
 from isosweep.config.base import (
     AXIS_GROUPS,
     NO_SUCH,
     SLIP,
     Settings,
+    flattened,
     group_in,
     meant,
     seed_lists,

@@ -1,13 +1,12 @@
-"""What a sweep asks: its grid, search and analysis, and what goes on beside its runs."""
+"""What a sweep asks by its grid and search, and what goes on beside its runs."""
 
 import math
 from dataclasses import field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field
 
-from isosweep.compute import BudgetUnit
 from isosweep.config.base import (
     Distinct,
     Listed,
@@ -21,11 +20,9 @@ from isosweep.config.base import (
     Whole,
 )
 from isosweep.config.overrides import typed
-from isosweep.config.task import parse_difficulty
 from isosweep.config.trust import hidden
 from isosweep.errors import SettingError
 from isosweep.health import RULES, HealthRule
-from isosweep.metrics import MetricName
 
 
 class GridConfig(Settings, group="grid"):
@@ -130,76 +127,6 @@ class SearchConfig(Settings, group="search"):
     def searches(self) -> bool:
         """Whether runs are chosen."""
         return self.name != "grid"
-
-
-Quantity = Literal["enough", "best"]
-
-FigureWidth = Literal["one_column", "two_columns"]
-Format = Literal["png", "svg", "pdf", "dark_png"]
-
-
-def _range(value: Any) -> tuple[float, float] | None:
-    return None if value is None else parse_difficulty(value)
-
-
-class AnalysisConfig(Settings, group="analysis"):
-    """Which records are analysed, and which difference counts."""
-
-    confidence: Annotated[float, Gt(0.5), Lt(1)] = 0.9
-    """Probability that each interval is meant to have."""
-    margin: Positive = 0.02
-    """Difference of the metric that is too small to matter."""
-    quantity: Quantity = "enough"
-    """Which n the verdict is about: `enough`, the smallest n that loses at most `margin` against
-    the best; `best`, n*, as in the IsoCompute Playbook."""
-    growth_bound: Positive = 0.5
-    """Growth of that n at the largest budgets, in doublings per decade of compute, below which it
-    has stopped. At 0.5, n grows 1.4 times with 10 times the compute."""
-    metric: MetricName = "avg"
-    """Score of a problem's k answers: `avg`, their mean (avg@k); `best`, 1 if any is right
-    (best@k); `worst`, 1 if all are right (worst@k); `majority`, 1 if the commonest answer is right
-    (majority@k)."""
-    evaluation_set: str | None = None
-    """Name in `evaluation.sets` to analyse; null: the main evaluation."""
-    readings_per_decade: NonNegativeInt = 0
-    """Smaller budgets at which every run is also read, for each factor of ten of compute: below the
-    smallest budget, and between budgets further apart. This trains nothing more."""
-    decades: Annotated[float, Ge(0)] = 2.0
-    """How far below the smallest budget such readings go, in factors of ten."""
-    extrapolate: bool = False
-    """Let `mode=recommend` answer beyond the largest budget."""
-    compute_axis: BudgetUnit | None = None
-    """Unit of compute for the analysis; null: the budgets' unit."""
-    difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
-    """Only held-out problems with these success rates before training: a name (`hard`) or [low,
-    high]; null: all."""
-    formats: Listed[Format] = Field(default_factory=lambda: list(get_args(Format)))
-    """Files of every figure: NAME.png and so on; `dark_png` is NAME-dark.png. Empty: none. The
-    report has its figures in any case."""
-
-    figure_width: FigureWidth = "two_columns"
-    """Width of figure files: one or two columns of a paper, 3.3 or 6.8 inches. They have no titles;
-    a caption has them."""
-
-    @property
-    def tolerance(self) -> float:
-        """What the n that is judged may lose against the best. Reward."""
-        return self.margin if self.quantity == "enough" else 0.0
-
-    def view(self, axes: dict[str, Any]) -> str:
-        """Name of this view of one variant's records; empty for the plain one."""
-        named = [f"{name}={value}" for name, value in axes.items()]
-        if self.evaluation_set is not None:
-            named.append(f"set={self.evaluation_set}")
-        if self.metric != "avg":
-            named.append(f"{self.metric}@k")
-        if self.compute_axis is not None:
-            named.append(self.compute_axis)
-        if self.difficulty is not None:
-            named.append("difficulty={:g}-{:g}".format(*self.difficulty))
-        if self.quantity != "enough":
-            named.append(f"n={self.quantity}")
-        return ",".join(named).replace("/", "_")
 
 
 def _known(name: Any) -> Any:
@@ -308,21 +235,6 @@ class TrackingConfig(Settings, group="tracking"):
             value = getattr(self, name)
             if self.name != "wandb" and value is not None:
                 raise SettingError(f"tracking.{name}", value, "is W&B's", "tracking=wandb")
-
-
-class DifficultyConfig(Settings, group="difficulty"):
-    """How `mode=difficulty` measures the base model on the task's problems (docs/difficulty.md)."""
-
-    samples_per_problem: PositiveInt = 16
-    """k of avg@k: answers sampled for each problem."""
-    max_problems: PositiveInt = 4096
-    """Most problems to measure."""
-    batch_size: PositiveInt | None = None
-    """Answers sampled at once; null: as many as fit into memory, at most 2,048."""
-    temperature: Positive | None = None
-    """Sampling temperature; null: that of training, `recipe.temperature`."""
-    seed: Whole = 0
-    """Random seed of the samples."""
 
 
 def _column(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from isosweep.compute import BudgetUnit
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import (
     Listed,
     MistypedError,
@@ -18,6 +19,7 @@ from isosweep.config.base import (
     load,
     replaced,
 )
+from isosweep.config.difficulty import DifficultyConfig
 from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.launcher import LauncherConfig, TrainerConfig
@@ -25,9 +27,7 @@ from isosweep.config.model import ModelConfig
 from isosweep.config.overrides import typed
 from isosweep.config.recipe import GenerationConfig, RecipeConfig, splits
 from isosweep.config.study import (
-    AnalysisConfig,
     CheckpointConfig,
-    DifficultyConfig,
     GridConfig,
     HealthConfig,
     ImportConfig,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import DIFFICULTIES
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json, read_lines, write_json
 from isosweep.models.weights import content_identity

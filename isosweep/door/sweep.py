@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Row
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import one_of, replaced
-from isosweep.config.study import AnalysisConfig
 from isosweep.door.frames import (
     RECORD,
     candidate_rows,

@@ -14,9 +14,9 @@ from rich.progress import Progress
 
 from isosweep.config.axes import combinations
 from isosweep.config.base import replaced
+from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import EvaluationConfig, on_parts
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import DIFFICULTIES
 from isosweep.difficulty.measurement import (
     FORMAT_VERSION,
     Measurement,

@@ -75,7 +75,8 @@ def _require_own_directories(studies: Sequence["Study"]) -> None:
         if first.plan.plan_id != study.plan.plan_id:
             rule = "is one directory, and the sweeps of these jobs are several"
             nearest = f"'sweep={root.name}-${{model.name}}', or whatever differs between them"
-            raise SettingError("sweep", root, rule, nearest)
+            given = ",".join(study.config.sweep or [root.name])
+            raise SettingError("sweep", given, rule, nearest)
         if first.config.search != study.config.search:
             rule = f"these jobs are one sweep, {root}, and differ in how its runs are chosen"
             names = f"{first.config.search.name},{study.config.search.name}"

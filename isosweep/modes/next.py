@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig, SearchConfig
+from isosweep.config.study import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json

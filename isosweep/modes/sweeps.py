@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from isosweep.config import overrides
-from isosweep.config.axes import flattened
-from isosweep.config.base import close, is_place, replaced
+from isosweep.config.base import close, flattened, is_place, replaced
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
 from isosweep.config.trust import hidden, read_checked, read_from, without_password
 from isosweep.devices import visible_devices

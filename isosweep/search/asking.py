@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.load import load_view
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun, variant_label

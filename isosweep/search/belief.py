@@ -25,7 +25,7 @@ from isosweep.analysis.statistics.growth import COURSES, courses, end_places
 from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface, smallest_within
 from isosweep.analysis.statistics.survival import with_fallen
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.plan.cells import Plan
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from isosweep.analysis.curves import CellReading, SweepData
 from isosweep.analysis.pairs import Pair, by_pair
-from isosweep.config.study import AnalysisConfig, SearchConfig
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.study import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
 
 # Share of the whole grid's compute that the start of a search takes, at most.

@@ -14,7 +14,7 @@ import numpy as np
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict, behind, open_end
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.search.belief import VERDICTS, Belief, form_belief
 from isosweep.search.candidates import standings

@@ -9,8 +9,8 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig
 from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import REWARD, SMALL, make_plan, write_sweep
 

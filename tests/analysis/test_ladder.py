@@ -10,7 +10,7 @@ from isosweep.analysis.rungs import _rungs
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import (
     BUDGETS,
     SMALL,

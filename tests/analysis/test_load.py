@@ -11,7 +11,7 @@ import pytest
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.pages.tables import missing_runs
 from isosweep.compute import Compute
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.tally import Standing

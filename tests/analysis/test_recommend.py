@@ -9,7 +9,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.files import write_json

@@ -15,8 +15,8 @@ from isosweep.analysis.answer import read_answer
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig
 from isosweep.errors import RecordError
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection

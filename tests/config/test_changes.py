@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.axes import stored_settings
+from isosweep.config.base import stored_settings
 from isosweep.config.changes import changed_settings
 from isosweep.models.builtin import builtin_model
 from tests.conftest import make_config

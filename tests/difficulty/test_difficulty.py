@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.base import replaced
+from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import on_parts, on_sets
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import DIFFICULTIES, TaskConfig
+from isosweep.config.task import TaskConfig
 from isosweep.difficulty.measurement import (
     Measurement,
     bucket_rewards,

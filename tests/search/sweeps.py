@@ -7,7 +7,8 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.config.study import AnalysisConfig, SearchConfig
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.study import SearchConfig
 from isosweep.search.candidates import Question, standings
 from isosweep.store.records import Record
 from tests.analysis.sweeps import make_plan

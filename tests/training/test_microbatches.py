@@ -129,7 +129,7 @@ MODES = [
 # What a recipe does to a batch, besides its loss.
 VARIANTS = {
     "by problem, dropped": ("recipe=scalerl",),
-    "masked": ("recipe.trl.mask_truncated_completions=true", "task.max_completion_tokens=20"),
+    "masked": ("++recipe.trl.mask_truncated_completions=true", "task.max_completion_tokens=20"),
     "adapters": ("recipe.lora_rank=4",),
     "lagging": ("recipe.rollout_lag=1",),
     "used twice": ("recipe.num_iterations=2",),
@@ -240,7 +240,7 @@ COSTS = {
     "adapters, checkpointing": ("recipe.lora_rank=8", "hardware.gradient_checkpointing=true"),
     "two passes": ("recipe=grpo", "recipe.rollout_lag=1"),
     "twice": ("recipe.num_iterations=2",),
-    "truncated": ("recipe.trl.mask_truncated_completions=true", "task.max_completion_tokens=23"),
+    "truncated": ("++recipe.trl.mask_truncated_completions=true", "task.max_completion_tokens=23"),
 }
 
 

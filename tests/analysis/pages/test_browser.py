@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from isosweep.analysis.report import analyse
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import BUDGETS, peaked, write_sweep
 from tests.analysis.sweeps import make_plan as make_small_plan
 from tests.browser import start_browser

@@ -8,8 +8,8 @@ import numpy as np
 
 from isosweep.analysis.curves import CellReading, Reading, SweepData
 from isosweep.analysis.statistics.means import Means, gather_means
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
-from isosweep.config.study import AnalysisConfig
 from isosweep.plan.cells import Cell, Plan
 from tests.analysis.sweeps import RewardAt
 

@@ -14,7 +14,7 @@ from isosweep.analysis.figures.canvas import Figure, LeftOut
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.best_batch import BatchLaw, fixed_products
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from tests.analysis.statistics.planted import known
 from tests.analysis.sweeps import LONG, RewardAt, make_plan, peaked, write_sweep

@@ -11,7 +11,7 @@ from isosweep.analysis.simulation.sweep import simulated_sweep, wide_config
 from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
-from isosweep.config.axes import flattened
+from isosweep.config.base import flattened
 from isosweep.words.numbers import short
 from tests.analysis.statistics.planted import CONFIG, known
 from tests.conftest import make_config, plan_of

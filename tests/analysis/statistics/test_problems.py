@@ -14,7 +14,7 @@ from isosweep.analysis.statistics.problems import (
     on_new_problems,
 )
 from isosweep.compute import Compute
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 from tests.analysis.statistics.planted import means_of

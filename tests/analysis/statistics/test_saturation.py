@@ -14,7 +14,7 @@ from isosweep.analysis.statistics.growth import Growth, describe_growth
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.analysis.statistics.verdict import OpenEnd
-from isosweep.config.study import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.statistics.planted import BEST, CONFIG, known, lacking, means_of, read, sweep_of
 from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked
 
