@@ -144,10 +144,8 @@ def _title(data: SweepData) -> str:
 
 
 def _name(data: SweepData, group: str) -> str:
-    """Name of the model or task, as the sweep's config or its plan has it."""
+    """Name of the model or task, as the sweep's config has it."""
     described = data.config_document.get(group)
     if isinstance(described, dict) and "name" in described:
         return str(described["name"])
-    models = data.plan_document.get("cost_models")
-    known = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
-    return str(known.get(group, f"unnamed {group}"))
+    return f"unnamed {group}"

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -71,10 +72,22 @@ _DECIDED_GROUPS = (
 )
 
 
+# Fields of the optimiser, and below what they are; each is 0 or more.
+_BELOW = {
+    **dict.fromkeys(("adam_beta1", "adam_beta2"), 1.0),
+    **dict.fromkeys(("weight_decay", "adam_epsilon", "max_grad_norm"), math.inf),
+}
+
+
 def require_free(fields: Mapping[str, Any], ours: Mapping[str, str]) -> None:
-    """Raise SettingError where isosweep decides one of the `fields` itself; `ours`: settings by the
-    field that they are."""
+    """Raise SettingError where isosweep decides one of the `fields` itself, or where one of the
+    optimiser is out of its range; `ours`: settings by the field that they are."""
     for name, value in fields.items():
+        below = _BELOW.get(name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if below is not None and not (number and 0 <= value < below):
+            rule = "must be a number of 0 or more" + (", below 1" if below == 1.0 else "")
+            raise SettingError(f"recipe.trl.{name}", value, rule)
         setting = ours.get(name, _DECIDED.get(name))
         if setting is None and not name.startswith(_DECIDED_GROUPS):
             continue

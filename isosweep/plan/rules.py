@@ -12,6 +12,8 @@ import numpy as np
 
 from isosweep.costs.memory import state_bytes
 from isosweep.plan.candidates import Candidates, Place
+from isosweep.plan.evaluation import evaluations
+from isosweep.plan.spec import evaluation_bytes
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,27 @@ def _out_of_memory(table: Candidates, at: Place) -> str:
     )
 
 
+def _largest_evaluation(table: Candidates) -> float:
+    """Bytes of the largest held-out evaluation by transformers, at the batch size that was set;
+    without one it is as large as fits."""
+    config = table.config
+    if config.evaluation.batch_size is None or config.generation.name == "vllm":
+        return 0.0
+    return max(map(evaluation_bytes, evaluations(config)))
+
+
+def _evaluation_too_large(table: Candidates) -> Any:
+    return np.array(_largest_evaluation(table) > table.config.run_hardware.usable_bytes)
+
+
+def _of_evaluation(table: Candidates, at: Place) -> str:
+    has = table.config.run_hardware.usable_bytes / 1e9
+    return (
+        f"with {table.config.evaluation.batch_size:,} answers at once an evaluation needs "
+        f"{_largest_evaluation(table) / 1e9:,.1f} GB a device, which has {has:,.1f}"
+    )
+
+
 def _off_budget(table: Candidates, at: Place) -> str:
     spent, budget = float(table.spent[at]), float(table.budgets[at.k])
     return (
@@ -101,6 +124,7 @@ RULES: dict[str, Rule] = {
     "hardware.memory_gb": Rule(
         lambda t: _divisible(t) & (t.memory.micro_batch == 0)[..., None], _out_of_memory
     ),
+    "evaluation.batch_size": Rule(_evaluation_too_large, _of_evaluation),
     "grid.min_steps": Rule(
         lambda t: t.steps < t.config.grid.min_steps,
         lambda t, at: f"T = {t.steps[at]} is below {t.config.grid.min_steps}",

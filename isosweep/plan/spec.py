@@ -170,11 +170,23 @@ def answers_at_once(config: SweepConfig) -> int:
     many as fit beside the state."""
     if config.evaluation.batch_size is not None:
         return config.evaluation.batch_size
+    state, one = _bytes_of_answers(config)
+    fits = (config.run_hardware.usable_bytes - state) / one
+    return max(1, min(_MOST_AT_ONCE, math.floor(fits)))
+
+
+def _bytes_of_answers(config: SweepConfig) -> tuple[float, float]:
+    """Bytes of a device's state, and those that transformers takes to sample one more answer."""
     arch, recipe, hardware = config.model.architecture, config.recipe, config.run_hardware
     prompt, completion = config.task.planned_prompt_tokens, float(config.task.completion_limit)
     one = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
-    fits = (hardware.usable_bytes - state_bytes(arch, recipe, hardware).total) / one
-    return max(1, min(_MOST_AT_ONCE, math.floor(fits)))
+    return state_bytes(arch, recipe, hardware).total, one
+
+
+def evaluation_bytes(config: SweepConfig) -> float:
+    """Bytes that a device takes in a held-out evaluation by transformers."""
+    state, one = _bytes_of_answers(config)
+    return state + evaluation_batch(config) * one
 
 
 def evaluation_batch(config: SweepConfig) -> int:

@@ -22,7 +22,6 @@ from isosweep.store.records import (
     append_record,
     attempt_file,
 )
-from tests.conftest import make_config
 
 NUM_PROBLEMS = 256
 SAMPLES = 8
@@ -107,13 +106,9 @@ def make_plan(
     )
 
 
-def write_plan(paths: SweepPaths, plan: Plan, model: str = "tiny") -> None:
+def write_plan(paths: SweepPaths, plan: Plan) -> None:
     paths.root.mkdir(parents=True, exist_ok=True)
-    architecture = make_config().model.architecture.model_dump()
-    costs = {"model": model, "axes": {}, "architecture": architecture}
-    write_json(
-        paths.plan, {"version": 2, "plan_id": plan.plan_id, "cost_models": [costs], **asdict(plan)}
-    )
+    write_json(paths.plan, {"version": 2, "plan_id": plan.plan_id, **asdict(plan)})
 
 
 def write_run(
@@ -152,12 +147,14 @@ def write_sweep(
     *,
     plan: Plan | None = None,
     noise: float = 0.004,
-    model: str = "tiny",
+    model: str | None = None,
     seed: int = 0,
 ) -> SweepPaths:
     paths = paths_in(root)
     plan = plan or make_plan()
-    write_plan(paths, plan, model)
+    write_plan(paths, plan)
+    if model is not None:
+        write_json(paths.config, {"model": {"name": model}})
     rng = np.random.default_rng(seed)
     for run in plan.runs:
         write_run(paths, run, plan.budgets, reward, rng, noise)

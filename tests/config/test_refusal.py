@@ -54,6 +54,9 @@ REFUSED = [
         "trainer=command needs T in advance",
     ),
     # Bounds.
+    ("++recipe.trl.adam_beta2=1.5", "recipe.trl.adam_beta2", "a number of 0 or more, below 1"),
+    ("++recipe.trl.max_grad_norm=-1", "recipe.trl.max_grad_norm", "a number of 0 or more"),
+    ("++recipe.trl.weight_decay=abc", "recipe.trl.weight_decay", "a number of 0 or more"),
     ("budget=[]", "budget", "must be a finite number above 0"),
     ("grid.seeds=3", "grid.seeds", "must be a list of seeds: a number"),
     ("sweep=-a", "sweep", "must begin with a letter or digit and go on with these"),

@@ -129,3 +129,17 @@ def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
     training = sum(predicted(run.seconds) for run in study.plan.runs) - evaluation - startup
     assert 1 / 1.5 < (evaluation / training) / (99 / 300) < 1.5
     assert 1 / 1.5 < evaluation / 99 < 1.5
+
+
+def test_an_evaluations_batch_is_as_large_as_fits_and_one_that_does_not_is_refused() -> None:
+    asked = (
+        *("model=qwen-1.5b", "generation=transformers", "hardware=h100"),
+        *("task.num_eval_problems=8192", "evaluation.samples_per_problem=8"),
+        *("task.max_completion_tokens=16384", "budget=1e20"),
+    )
+    planned = evaluation_batch(make_config(*asked))
+    assert 16 < planned < 2048
+    for size, refused in ((None, False), (planned, False), (2 * planned, True)):
+        config = make_config(*asked, f"evaluation.batch_size={size or 'null'}")
+        (table,) = candidates_of(config)
+        assert bool(table.broken["evaluation.batch_size"].all()) is refused
