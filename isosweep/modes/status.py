@@ -165,8 +165,10 @@ def _show_runs(document: JsonObject, config: SweepConfig, console: Console) -> N
     if "logs" in document:
         if not document["logs"]:
             say(console, f"{shown[0]['run_id']} has no log yet")
+        ranks = {path: rank_of_log(Path(path)) for path in document["logs"]}
         for path, lines in document["logs"].items():
-            print(printable("\n".join([f"==> {path} <==", *lines])), file=console.file)
+            rank = f" (rank {ranks[path]})" if any(ranks.values()) else ""
+            print(printable("\n".join([f"==> {path}{rank} <==", *lines])), file=console.file)
         return
     quoted = [run for run in shown if run["log_tail"]]
     for run in quoted[:_QUOTED]:
