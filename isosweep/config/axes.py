@@ -127,7 +127,7 @@ def _values(axis: str, values: Any) -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _sets(axis: str, variant: Any, sets: Any) -> dict[str, Any]:
-    """What a named variant sets. `null` and {} set nothing: the sweep as it is otherwise."""
+    """Settings of a named variant; of `null` and {} none, which is the sweep unchanged."""
     where = f"grid.axes.{axis}.{variant}"
     if not isinstance(sets, dict | None):
         raise SettingError(where, sets, "must be a set of settings, as {recipe.beta:0}")

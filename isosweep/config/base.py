@@ -158,8 +158,8 @@ AXIS_GROUPS = ("model", "task", "recipe", "evaluation", "generation")
 class Settings(BaseModel):
     """A group of settings: frozen, with names that are known, and values that are validated.
 
-    Strict: text is no number and true is none either. What is wrong with a value raises
-    SettingError, also from the constructor.
+    Strict: text is no number and true is none either. `load` and `replaced` make them of values
+    that a user gave, and raise SettingError.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -170,15 +170,6 @@ class Settings(BaseModel):
     def __init_subclass__(cls, group: str = "", **further: Any) -> None:
         super().__init_subclass__(**further)
         cls.group = group
-
-    def __init__(self, /, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise _refusal(type(self), error) from None
-
-    # Groups inside another are read without it: their errors have a longer name.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def model_post_init(self, context: Any, /) -> None:
         """Check what several settings of the group must be together."""
@@ -206,7 +197,7 @@ def load(kind: type[T], values: Any) -> T:
 def replaced(settings: T, **values: Any) -> T:
     """The settings with these `values` in the place of theirs, validated anew."""
     kept = {name: getattr(settings, name) for name in type(settings).model_fields}
-    return type(settings)(**kept | values)
+    return load(type(settings), kept | values)
 
 
 # What other programs call our modes.

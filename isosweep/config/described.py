@@ -1,7 +1,6 @@
 """Every setting in words: its type, default, meaning, an example. What `--help SETTING` prints."""
 
 import inspect
-import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any, get_args, get_origin
 
 from isosweep.config.base import Settings, group_in, meanings, typed_name
 from isosweep.config.compose import choices_of, config_directory, config_of, nearest_setting
+from isosweep.config.overrides import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
@@ -118,7 +118,9 @@ def _groups(
                 continue
         if not own and not item.is_required():
             own = [item.get_default(call_default_factory=True)]
-        shown = [*map(_typed, own)] or ["to be given"]
+        shown = ["{...}" if isinstance(each, Settings) else typed(each) for each in own] or [
+            "to be given"
+        ]
         settings.append(
             Setting(
                 name=path,
@@ -153,16 +155,3 @@ def _kind(part: JsonObject, known: JsonObject) -> str:
             return f"number {bounds}".strip()
     names = {"object": "names with values", "string": "text", "null": "`null`"}
     return {**names, "boolean": "`true`, `false`"}.get(part.get("type", ""), "see its meaning")
-
-
-def _typed(value: Any) -> str:
-    """A value as it is typed on the command line."""
-    if isinstance(value, float):
-        return f"{value:g}".replace("e+", "e")
-    if isinstance(value, list | tuple):
-        return f"[{','.join(_typed(each) for each in value)}]"
-    if isinstance(value, Settings):
-        return "{...}"
-    if isinstance(value, str):
-        return value or '""'
-    return json.dumps(value, default=str)

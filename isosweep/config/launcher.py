@@ -261,7 +261,7 @@ class TrainerConfig(Settings, group="trainer"):
                     raise SettingError(f"trainer.{setting}", text, rule, nearest)
 
     def names(self, name: str) -> bool:
-        """Whether it is told that."""
+        """Whether the command or its environment has the placeholder `{name}`."""
         texts = (*self.command, *self.more, *(self.environment or {}).values())
         return any(f"{{{name}}}" in text for text in texts)
 

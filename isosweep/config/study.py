@@ -295,5 +295,5 @@ def columns_of(config: ImportConfig) -> dict[str, Any]:
 
 
 def columns_typed(quantity: str, column: str) -> str:
-    """Return the override that reads `quantity` from `column`, as it is typed."""
+    """Return the override that reads `quantity` from `column`."""
     return f"import.columns={typed({quantity: column})}"

@@ -41,7 +41,7 @@ _ASKED_FOR = re.compile(r"no password|password authentication|access denied|usin
 
 
 def without_password(url: str) -> str:
-    """The address as it is stored."""
+    """The address without its password, as `config.json` has it."""
     return _OPTION.sub("", _PASSWORD.sub(r"\1\2@", url)).rstrip("?&")
 
 

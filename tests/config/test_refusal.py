@@ -244,7 +244,7 @@ def test_a_replaced_value_is_checked_under_its_full_name() -> None:
     with pytest.raises(SettingError, match=r"^recipe\.learning_rate=-1: must be greater than 0$"):
         replaced(CONFIG.recipe, learning_rate=-1)
     with pytest.raises(SettingError, match=r"^task\.sort\.levels=1: must be greater than or"):
-        SortConfig(levels=[1], answer="exact")
+        load(SortConfig, {"levels": [1], "answer": "exact"})
     with pytest.raises(SettingError, match=r"^mode=pln: must be .*: mode=plan$"):
         replaced(CONFIG, mode="pln")
     with pytest.raises(SettingError, match=r"^grid\.name=: has no value and no default"):
