@@ -21,9 +21,9 @@ from frame import Goal, benchmark
 from isosweep.config.compose import declared_nodes
 
 GOALS = {
-    "seconds": Goal("seconds for 1e6 candidates", "at most", 0.5),
+    "seconds": Goal("seconds for 1e6 candidates", "at most", 0.25),
     "memory": Goal("peak MB with 1e6 candidates", "at most", 200.0),
-    "ratio": Goal("mode=plan over a bare Hydra app", "at most", 2.2),
+    "ratio": Goal("mode=plan over a bare Hydra app", "at most", 2.0),
 }
 QUICK = {"sizes": [10**4, 10**6], "repeats": 5}
 ROOT = Path(__file__).resolve().parent.parent
