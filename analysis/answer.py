@@ -452,7 +452,7 @@ class SingleRuns:
     """Let `mode=next` value further runs one by one."""
 
     sweep: str
-    """The setting `sweep`, as it is typed."""
+    """The sweep, as the setting `sweep` names it."""
     kind: Literal["single runs"] = "single runs"
     """single runs."""
 

@@ -162,7 +162,7 @@ def _settle(doing: _Cancelling, jobs: Jobs) -> bool:
 
 
 def _show(document: JsonObject, console: Console) -> None:
-    """Print how many runs are cancelled, and of which that is not certain."""
+    """Print how many runs are cancelled, and which of them are not confirmed yet."""
     counts, unconfirmed = Counter(document["cancelled"].values()), document["unconfirmed"]
     kinds = ", ".join(f"{count} {was}" for was, count in counts.items())
     parts = [f"{counts.total()} cancelled{f': {kinds}' if kinds else ''}"]

@@ -102,13 +102,13 @@ def _move(root: Path, trash: Path) -> str | None:
 
 
 def _occupied(run: RunPaths) -> str | None:
-    """Why the run may not be moved: somebody is, or may be, at it; None where nobody is."""
+    """Why the run may not be moved; None where no worker has it."""
     try:
         attempt = read(run, number) if (number := highest(run)) else None
     except RecordError as error:
         return str(error)
     live = attempt is not None and attempt.live and not attempt.gone
-    return "somebody is, or may be, at it" if live else None
+    return "a worker has it, or may have it" if live else None
 
 
 def _bytes_of(path: Path) -> int:

@@ -69,7 +69,7 @@ class DrivenSweep:
 
     @property
     def runs(self) -> Sequence[PlannedRun]:
-        """The runs that are wanted at present, each as far as it is wanted."""
+        """The runs of the plan, or those that the search has chosen, with their last milestones."""
         return self.study.plan.runs if self.search is None else self.search.runs
 
     def items(self, only: Collection[str] | None = None) -> list[QueueItem]:
@@ -228,7 +228,7 @@ class _Followed:
         return {**self._sweep.given_up, **self._queue.failed}
 
     def run(self) -> int:
-        """Follow the sweep to its end, or until somebody asks this process to leave."""
+        """Follow the sweep to its end, or until a signal asks this process to leave."""
         try:
             while not self._signals.asked:
                 try:

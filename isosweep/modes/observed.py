@@ -38,7 +38,7 @@ _STANDINGS = {standing.replace(" ", "_"): standing for standing in Standing}
 
 
 class Jobs:
-    """The jobs of attempts: each is asked of the launcher that started it."""
+    """What schedulers say of jobs; each job is looked up by the launcher that started it."""
 
     def __init__(self, config: SweepConfig) -> None:
         self._config, self._liveness = config, Liveness()

@@ -54,7 +54,7 @@ def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None]
 
 
 def require_sets(study: Study, paths: SweepPaths) -> None:
-    """Raise SettingError where a run that has begun is not evaluated on a set that is asked for.
+    """Raise SettingError where a run began without an evaluation set that the sweep has.
 
     Records that it has lack the set, and its checkpoints are those of a few of their steps.
     """

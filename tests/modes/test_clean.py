@@ -55,7 +55,7 @@ def test_a_run_that_is_taken_up_while_it_is_moved_comes_back(
     monkeypatch.setattr(Path, "rename", taken_up)
     status, said = cleaned(tmp_path)
     assert (status, gone.spec.exists()) == (1, True)
-    assert f"{gone.root} stays: somebody is, or may be, at it" in said
+    assert f"{gone.root} stays: a worker has it, or may have it" in said
 
 
 def test_a_run_that_is_taken_up_or_planned_while_others_are_measured_stays(
