@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from isosweep.config.base import NonNegativeInt, PositiveInt, Settings
+from isosweep.config.base import NonNegativeInt, PositiveInt, Settings, load
 from isosweep.config.identity import OUTSIDE
 from isosweep.errors import SettingError
 from isosweep.files import read_foreign_json
@@ -348,12 +348,16 @@ def _architecture(document: Mapping[str, Any]) -> Architecture:
             raise ValueError(f"{name} is {json.dumps(value)}, and must be a positive integer")
     head_dim = document.get("head_dim") or numbers["hidden_size"] // numbers["num_heads"]
     settings = {**_biases(document), **_experts(document), **_windows(document)}
-    return Architecture(
-        **numbers,
-        **{**settings, **_FAMILIES[family]},
-        head_dim=head_dim,
-        tie_word_embeddings=bool(document.get("tie_word_embeddings", False)),
-        max_position_embeddings=_positions(document),
+    return load(
+        Architecture,
+        {
+            **numbers,
+            **settings,
+            **_FAMILIES[family],
+            "head_dim": head_dim,
+            "tie_word_embeddings": bool(document.get("tie_word_embeddings", False)),
+            "max_position_embeddings": _positions(document),
+        },
     )
 
 
