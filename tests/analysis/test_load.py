@@ -12,6 +12,7 @@ from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.pages.tables import missing_runs
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.base import load
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.tally import Standing
@@ -94,7 +95,7 @@ def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
     with pytest.raises(
         SettingError, match=r"must be solved, very_easy, easy, medium, .* or a range \[low, high\]"
     ):
-        AnalysisConfig(difficulty=wrong)
+        load(AnalysisConfig, {"difficulty": wrong})
 
 
 def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> None:
