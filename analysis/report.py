@@ -42,11 +42,14 @@ def analyse(
     axes: dict[str, Any] | None = None,
     course: Course | None = None,
     advice: Advice | None = None,
+    *,
+    going_on: bool = False,
 ) -> Analysis:
     """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
 
     `axes`: the variant of `grid.axes` to analyse, where the plan has several. `course`: of the
-    search that chose the runs; `advice`: what would make the answer surer.
+    search that chose the runs; `advice`: what would make the answer surer. `going_on`: runs go on:
+    the report alone is written, which says how far they are and reloads itself.
 
     Raises RecordError when the sweep has no readable plan.
     """
@@ -54,14 +57,16 @@ def analyse(
     data = replace(data, training=read_training(paths, data, METRICS))
     findings = find(data, config, new_problems=True)
     figures = describe_figures(data, findings)
-    drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
     numbers = {k: v for k, v in config.model_dump().items() if k not in ("formats", "figure_width")}
     answer = replace(conclude(data, findings, advice), settings=numbers, versions=_versions())
-    write_json(paths.answer, answer.document())
-    tables = all_tables(data, findings)
-    for table in tables:
-        write_text(paths.table(table.name), table.to_csv())
-    about = About(config=config, settings=_settings(data, config), answer=answer)
+    tables, drawn = all_tables(data, findings), tuple[Path, ...]()
+    paths.analysis.mkdir(parents=True, exist_ok=True)
+    if not going_on:
+        drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
+        write_json(paths.answer, answer.document())
+        for table in tables:
+            write_text(paths.table(table.name), table.to_csv())
+    about = About(settings=_settings(data, config), answer=answer, going_on=going_on)
     write_text(paths.report, render_report(data, findings, figures, tables, about))
     return Analysis(answer=answer, figures=drawn, report=paths.report, data=data, findings=findings)
 

@@ -17,8 +17,9 @@ _STYLE = Path(__file__).with_name("page.css")
 _HEADING = re.compile(r'<h2 id="([^"]+)"(?: data-contents="([^"]*)")?>(.*?)</h2>', re.DOTALL)
 
 
-def render(template: str, title: str, **values: object) -> str:
-    """The page of `template` under `title`, which follows the reader's light or dark colours."""
+def render(template: str, title: str, *, reload_s: int | None = None, **values: object) -> str:
+    """The page of `template` under `title`, which follows the reader's light or dark colours, and
+    reloads itself every `reload_s` seconds."""
     environment = _environment()
     content = Markup(environment.get_template(template).render(**values))
     sections = [
@@ -26,7 +27,7 @@ def render(template: str, title: str, **values: object) -> str:
     ]
     style = Markup(_STYLE.read_text(encoding="utf-8"))
     return environment.get_template("page.html").render(
-        title=title, style=style, sections=sections, content=content
+        title=title, style=style, sections=sections, content=content, reload_s=reload_s
     )
 
 

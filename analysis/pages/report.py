@@ -18,19 +18,23 @@ from isosweep.analysis.pages.tables import (
 )
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.tables import Table
-from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
 from isosweep.plan.cells import variant_label
+from isosweep.plan.tally import Standing
 from isosweep.words.numbers import UNITS, setting, short
+
+# The page of a sweep that goes on looks for a newer one after so many seconds.
+_RELOAD_S = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What the page says beside the findings. `settings`: all, by dotted name."""
+    """What the page says beside the findings. `settings`: all, by dotted name; `going_on`: runs go
+    on, so that the page is written anew."""
 
-    config: AnalysisConfig
     settings: Mapping[str, Any]
     answer: Answer
+    going_on: bool = False
 
 
 def render_report(
@@ -46,6 +50,8 @@ def render_report(
         "report.html",
         _title(data),
         made=_made(data, about),
+        reload_s=_RELOAD_S if about.going_on else None,
+        progress=_progress(about.answer) if about.going_on else "",
         answer=about.answer,
         drawn=drawn,
         first=_first_numbers(drawn),
@@ -70,6 +76,12 @@ def _made(data: SweepData, about: About) -> str:
     plan = data.plan_document.get("plan_id")
     named = f", plan {plan}" if plan else ""
     return f"Analysed {now} with isosweep {about.answer.versions['isosweep']}{named}"
+
+
+def _progress(answer: Answer) -> str:
+    """How far a sweep is whose runs go on."""
+    done, now = answer.runs.standings.get(Standing.DONE.value, 0), datetime.now()
+    return f"{done} of {answer.runs.total} runs done, as of {now:%H:%M}"
 
 
 def _settings(data: SweepData, about: About) -> dict[str, PageTable | None]:

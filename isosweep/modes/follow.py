@@ -19,6 +19,7 @@ from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.display_search import described_step
+from isosweep.modes.live_report import LiveReport
 from isosweep.modes.on_finish import run_on_finish
 from isosweep.modes.progress import Progress
 from isosweep.modes.run_files import store_runs
@@ -201,6 +202,7 @@ class _Followed:
             sweep.search.open(sweep.given_up)
         self._queue = make_queue(sweep, console)
         self._progress: Progress | None = None
+        self._report = LiveReport(sweep.paths, lambda line: say(console, line))
         # Runs that the search has chosen and the queue has not been given yet.
         self._chosen: set[str] = set()
         self._said_stopped = sweep.stopped is not None
@@ -243,6 +245,7 @@ class _Followed:
             return self._leave()
         finally:
             self._hide_progress()
+            self._report.stop()
 
     def _step(self) -> bool:
         """Choose, start and collect runs once, and show it; whether all that are wanted are
@@ -266,6 +269,7 @@ class _Followed:
             say(self._console, f"search: stopped: {sweep.stopped}")
         queue.step()
         progress.update(queue.attempts, queue.failed)
+        self._report.update()
         return not queue.busy and sweep.stopped is not None
 
     def _wait(self, error: OSError | StorageError) -> None:
@@ -292,6 +296,7 @@ class _Followed:
         self._hide_progress()
         # All is on the disk: an analysis is interrupted at once.
         self._signals.interrupt_from_now_on()
+        self._report.stop()
         self._sweep.close_search()
         failed = self.failed
         standings = self._sweep.stored.standing().runs if failed else {}

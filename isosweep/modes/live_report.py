@@ -1,0 +1,78 @@
+"""The report of a sweep that goes on, written anew every few minutes by a process of its own.
+
+`python -m isosweep.modes.live_report SWEEP_DIR` writes it once, at the lowest priority.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from isosweep.store.paths import SweepPaths
+
+# From the beginning of one report to that of the next. One takes some 5 s of one core.
+INTERVAL_S = 300.0
+
+
+class LiveReport:
+    """Keeps `report.html` of a sweep up to date while the sweep is followed.
+
+    `update` is cheap: each pass of the follower calls it. It is due `INTERVAL_S` after the follower
+    began, and again as long after each report. `notice` is told once, when the first is there.
+    Whatever fails with a report is left for the next one: the sweep goes on.
+    """
+
+    def __init__(self, paths: SweepPaths, notice: Callable[[str], None]) -> None:
+        self._paths, self._notice = paths, notice
+        self._due = time.monotonic() + INTERVAL_S
+        self._writer: subprocess.Popen[bytes] | None = None
+        self._noticed = False
+
+    def update(self) -> None:
+        """Start the next report if it is due, and the last one is written."""
+        if self._writer is not None and (status := self._writer.poll()) is not None:
+            self._writer = None
+            if status == 0 and not self._noticed:
+                self._noticed = True
+                every = f"written anew every {INTERVAL_S / 60:.0f} min"
+                self._notice(f"report so far, {every}: {self._paths.report}")
+        if self._writer is None and time.monotonic() >= self._due:
+            self._due = time.monotonic() + INTERVAL_S
+            command = [sys.executable, "-P", "-m", __name__, str(self._paths.root)]
+            with suppress(OSError):
+                self._writer = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                )
+
+    def stop(self) -> None:
+        """End a report that is being written, so that it replaces none of a later analysis."""
+        if self._writer is not None:
+            self._writer.kill()
+            self._writer.wait()
+            self._writer = None
+
+
+def write_report(root: Path) -> None:
+    """Write the report of every variant of the sweep in `root`, as far as its runs have come."""
+    from isosweep.analysis.report import analyse
+    from isosweep.modes.display_search import stored_course
+    from isosweep.modes.sweeps import read_sweep
+
+    sweep = read_sweep(root)
+    analysis, course = sweep.config.analysis, stored_course(sweep)
+    for axes in sweep.plan.axes:
+        view = replace(sweep.paths, view=analysis.view(axes))
+        analyse(view, analysis, axes, course, going_on=True)
+
+
+if __name__ == "__main__":
+    os.nice(19)
+    write_report(Path(sys.argv[1]))
