@@ -1,58 +1,61 @@
 """The report of a sweep that goes on."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from isosweep.modes import live_report
 from isosweep.modes.dispatch import prepare
-from isosweep.modes.live_report import LiveReport
+from isosweep.modes.live_report import INTERVAL_S, LiveReport, write_report
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import terminal
 from tests.modes.sweeps import write_records
 
 
-def update_until_written(paths: SweepPaths) -> list[str]:
-    """What is noticed until the first report has ended, well or not."""
-    noticed = list[str]()
-    report = LiveReport(paths, noticed.append)
-    report.update()
-    writer = report._writer
-    assert writer is not None
-    writer.wait(60)
-    report.update()
-    report.stop()
-    return noticed
-
-
-def test_a_report_says_how_far_the_sweep_is_and_reloads_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_how_far_the_sweep_is_and_reloads_itself(tmp_path: Path) -> None:
     sweeps = tmp_path / "sweeps"
     config = make_config("mode=plan", "tracking=none", f"sweeps_dir={sweeps}", *SMALL)
     assert prepare(config)(terminal()) == 0
     write_records(tmp_path)
     (root,) = (path.parent for path in sweeps.glob("*/plan.json"))
+    write_report(root)
     paths = SweepPaths(root, sweeps / "runs")
-    monkeypatch.setattr(live_report, "INTERVAL_S", 0.0)
-    (line,) = update_until_written(paths)
-    assert line.endswith(str(paths.report))
     page = paths.report.read_text()
     assert " runs done, as of " in page
     assert '<meta http-equiv="refresh"' in page
     # Whoever reads the answer reads that of a sweep that is over.
-    assert not paths.answer.exists()
+    assert [path.name for path in paths.analysis.iterdir()] == ["report.html"]
 
 
-def test_a_report_that_fails_is_no_concern_of_the_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class Clock:
+    """A time, and writers that end well or not; `begun`: when each was started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+        self.now, self.begun, self.killed, self._status = 0.0, list[float](), 0, status
+        monkeypatch.setattr("isosweep.modes.live_report.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("isosweep.modes.live_report.subprocess.Popen", self._start)
+
+    def _start(self, command: list[str], **_: Any) -> Any:
+        self.begun.append(self.now)
+        return SimpleNamespace(poll=lambda: self._status, kill=self._kill, wait=lambda: 0)
+
+    def _kill(self) -> None:
+        self.killed += 1
+
+
+@pytest.mark.parametrize(("status", "notices"), [(0, 1), (1, 0)])
+def test_it_is_due_every_few_minutes_and_noticed_once_where_it_went_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, notices: int
 ) -> None:
-    monkeypatch.setattr(live_report, "INTERVAL_S", 0.0)
-    assert update_until_written(SweepPaths(tmp_path / "gone", tmp_path / "runs")) == []
-
-
-def test_no_report_is_due_when_following_begins(tmp_path: Path) -> None:
-    report = LiveReport(SweepPaths(tmp_path, tmp_path / "runs"), print)
-    report.update()
-    assert report._writer is None
+    clock, noticed = Clock(monkeypatch, status), list[str]()
+    paths = SweepPaths(tmp_path, tmp_path / "runs")
+    report = LiveReport(paths, noticed.append)
+    for now in (0.0, INTERVAL_S - 1, INTERVAL_S, INTERVAL_S + 1, 2 * INTERVAL_S + 1):
+        clock.now = now
+        report.update()
+    assert clock.begun == [INTERVAL_S, 2 * INTERVAL_S + 1]
+    assert [line.endswith(str(paths.report)) for line in noticed] == [True] * notices
+    report.stop()
+    assert clock.killed == 1
