@@ -144,8 +144,8 @@ class SweepConfig(Settings):
     """Directory of all sweeps, of their shared runs (`runs/`) and of MLflow's database."""
     sweep: Listed[SweepName] | None = None
     """The sweep: its name in `sweeps_dir`, or its directory (with a /); a list for `mode=compare`.
-    Of an existing sweep, the beginning of its name is enough. null: a new one is called
-    `<model>-<task>-<hash of the plan>`, of existing ones it is the newest."""
+    null: a new one is called `<model>-<task>-<hash of the plan>`, of existing ones it is the newest
+    that was launched."""
     confirm: bool = False
     """Launch without the question that `launcher.confirm_above` asks; with `mode=clean`, move
     what it lists to `trash/`."""

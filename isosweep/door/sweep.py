@@ -44,9 +44,8 @@ _CLOSE = 0.005
 def open(sweep: str | Path, sweeps_dir: str | Path = "sweeps") -> "Sweep":  # noqa: A001
     """Return the sweep in a directory, ready to be read.
 
-    `sweep`: the directory, or the sweep's name in `sweeps_dir`, or how that name begins. Raises
-    SettingError where no sweep or more than one fits, naming the nearest; RecordError where its
-    files cannot be read.
+    `sweep`: the directory, or the sweep's name in `sweeps_dir`. Raises SettingError, which names
+    the likest sweeps, where there is none; RecordError where its files cannot be read.
 
     >>> isosweep.open("few_problems", "sweeps/studies")
     <Sweep few_problems: 153 runs, 3 budgets up to 3.24e11 FLOPs, 3 variants>

@@ -27,24 +27,27 @@ _LISTED = 20
 def clean_sweeps(config: SweepConfig, console: Console) -> int:
     """List the runs that no plan in `sweeps_dir` names; move them to `trash/` if `confirm` is set.
 
-    Returns 1 where one of them stays, since somebody may be at it or it cannot be moved, else 0.
+    Returns 1 where one of them stays, since a worker may be at it or it cannot be moved, else 0.
     Raises what `read_sweep` raises: an unreadable plan may name any of the runs.
     """
     directory = Path(config.sweeps_dir).resolve()
-    needed, found = _needed(directory), names(directory / RUNS)
-    unnamed = [RunPaths(directory / RUNS / name) for name in found if name not in needed]
+    needed = {
+        run.run_id for root in sweep_roots(str(directory)) for run in read_sweep(root).plan.runs
+    }
+    unnamed = [RunPaths(directory / RUNS / name) for name in names(directory / RUNS)]
     # What a link leads to is kept elsewhere.
-    runs = [run for run in unnamed if run.spec.exists() and not run.root.is_symlink()]
+    runs = [
+        run
+        for run in unnamed
+        if run.run_id not in needed and run.spec.exists() and not run.root.is_symlink()
+    ]
     stay = {str(run.root): why for run in runs if (why := _occupied(run))}
     sizes = {run.root: _bytes_of(run.root) for run in runs if str(run.root) not in stay}
     trash = None
     if sizes and config.confirm:
         trash = directory / TRASH / time.strftime("%Y-%m-%d-%H%M%S") / RUNS
-        # Listing what is large takes minutes, in which somebody may have planned with a run.
-        needed = _needed(directory)
-        for root in sizes:
-            if why := "a plan names it now" if root.name in needed else _move(root, trash):
-                stay[str(root)] = why
+        moved = {str(root): _move(root, trash) for root in sizes}
+        stay |= {root: why for root, why in moved.items() if why}
     if config.format == "json":
         items = [{"path": str(root), "bytes": count} for root, count in sizes.items()]
         document = {"version": VERSION, "sweeps_dir": str(directory), "items": items, "stay": stay}
@@ -52,12 +55,6 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     else:
         _show(sizes, stay, trash, console)
     return 1 if stay else 0
-
-
-def _needed(directory: Path) -> set[str]:
-    """Ids of the runs that plans of `directory` name."""
-    plans = (read_sweep(root).plan for root in sweep_roots(str(directory)))
-    return {run.run_id for plan in plans for run in plan.runs}
 
 
 def _show(
@@ -83,22 +80,15 @@ def _show(
 
 
 def _move(root: Path, trash: Path) -> str | None:
-    """Move a run to `trash`; why that could not be done, or None.
-
-    It is asked again under its new name, which nobody else uses, whether somebody is at it.
-    """
-    target = trash / root.name
+    """Move a run to `trash`; return why that could not be done, or None."""
     try:
-        if why := _occupied(RunPaths(root)):
-            return why
-        trash.mkdir(parents=True, exist_ok=True)
-        root.rename(target)
-        if why := _occupied(RunPaths(target)):
-            target.rename(root)
-            return why
+        # Measuring what is large takes minutes, in which somebody may have taken it up.
+        if (why := _occupied(RunPaths(root))) is None:
+            trash.mkdir(parents=True, exist_ok=True)
+            root.rename(trash / root.name)
     except OSError as error:
         return f"{error.strerror}: {error.filename}"
-    return None
+    return why
 
 
 def _occupied(run: RunPaths) -> str | None:

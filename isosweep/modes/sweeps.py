@@ -27,9 +27,7 @@ from isosweep.store.paths import SweepPaths
 if TYPE_CHECKING:
     from isosweep.plan.study import Study
 
-# Sweeps that are listed where a name fits more.
-_NAMED = 10
-# And where it fits none: those of the likest names.
+# Sweeps that are named where a name fits none: those of the likest names.
 _NEAREST = 3
 # The directory of sweeps of a command that names none.
 _SWEEPS = "sweeps"
@@ -115,10 +113,10 @@ class StoredSweep:
 
 
 def stored_sweep(config: SweepConfig) -> StoredSweep:
-    """The sweep that `sweep` names, or the newest, of which standard error says which it is.
+    """The sweep that `sweep` names, or the newest, which standard error then names.
 
-    Raises SettingError where there is none, where a name fits several, and for settings that it
-    does not have; RecordError where it is of another format.
+    Raises SettingError where there is none, and for settings that it does not have; RecordError
+    where it is of another format.
     """
     root = find_root(config.sweep[0], config.sweeps_dir) if config.sweep else _newest(config)
     return _as_typed(read_sweep(root), config)
@@ -186,21 +184,18 @@ def _checked_document(path: Path) -> tuple[JsonObject, str | None]:
 
 
 def _sweeps_dir(root: Path, stored: JsonObject, run_ids: Collection[str]) -> Path:
-    """The directory whose runs/ has the runs of the sweep in `root`, whose settings are `stored`.
+    """The directory whose runs/ has the runs of the sweep in `root`, whose settings are `stored`:
+    where one of them lies as it did beside the sweep, else where they were.
 
-    A sweep that was moved or copied together with its runs has them where they came to lie; one
-    that was moved alone, where they have stayed. Raises RecordError where `stored` are no settings
-    of a sweep.
+    Raises RecordError where `stored` are no settings of a sweep.
     """
     if not isinstance(stored.get("sweeps_dir"), str):
         raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
     named = Path(stored["sweeps_dir"])
     (before,) = stored.get("sweep") or (named / root.name,)
     moved = Path(os.path.normpath(root / os.path.relpath(named, before)))
-    with suppress(OSError):
-        if set(run_ids).intersection(names(moved / RUNS)):
-            return moved
-    return named if (named / RUNS).is_dir() else moved
+    there = set(run_ids).intersection(names(moved / RUNS))
+    return moved if there or not (named / RUNS).is_dir() else named
 
 
 def _newest(config: SweepConfig) -> Path:
@@ -222,39 +217,25 @@ def _newest(config: SweepConfig) -> Path:
 
 
 def find_root(given: str, sweeps_dir: str) -> Path:
-    """The sweep that `given` names: by its name in `sweeps_dir`, its directory, or how one of these
-    begins. Raises SettingError where there is none or more than one."""
-    places = (Path(sweeps_dir).absolute() / given, Path(given).absolute())
-    for place in places:
-        if (place / "plan.json").exists():
-            return place
-    for place in places:
-        plans = _plans(place.parent)
-        begun = sorted(plan.parent for plan in plans if plan.parent.name.startswith(place.name))
-        if len(begun) == 1:
-            return begun[0]
-        if begun:
-            rule = f"begins the names of {len(begun)} sweeps"
-            nearest = ", ".join(f"sweep={root.name}" for root in begun[:_NAMED])
-            more = ", ..." if begun[_NAMED:] else ""
-            raise SettingError("sweep", given, rule, nearest + more)
-    # A directory of sweeps means those in it.
-    known = [str(Path(given) / root.name) for root in sweep_roots(given)]
-    known = known or [root.name for root in sweep_roots(sweeps_dir)]
+    """The sweep of this name in `sweeps_dir`, or in this directory. Raises SettingError, which
+    names the likest sweeps, where there is none."""
+    for root in (Path(sweeps_dir).absolute() / given, Path(given).absolute()):
+        if (root / "plan.json").exists():
+            return root
+    known = [root.name for root in sweep_roots(sweeps_dir)]
     nearest = ", ".join(f"sweep={each}" for each in close(given, known, _NEAREST))
-    rule = "holds no plan.json, and begins no sweep's name"
+    rule = "holds no plan.json, and is no name of a sweep"
     raise SettingError("sweep", given, rule, nearest or "mode=run, which makes one")
-
-
-def _plans(directory: Path) -> list[Path]:
-    found = directory.absolute().glob("*/plan.json")
-    # A line's end in a name would be one in scripts and in what is printed.
-    return [path for path in found if path.parent.name.isprintable() and path.is_file()]
 
 
 def sweep_roots(sweeps_dir: str) -> list[Path]:
     """The sweeps in `sweeps_dir`, that planned or launched last first."""
-    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
+    # A line's end in a name would be one in scripts and in what is printed.
+    plans = [
+        (path.stat().st_mtime, path.parent)
+        for path in Path(sweeps_dir).absolute().glob("*/plan.json")
+        if path.parent.name.isprintable() and path.is_file()
+    ]
     return [root for _, root in sorted(plans, reverse=True)]
 
 
