@@ -1,6 +1,6 @@
 """Which records are analysed, and which difference counts."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Lt
 from pydantic import BeforeValidator, Field
@@ -51,7 +51,7 @@ class AnalysisConfig(Settings, group="analysis"):
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Only held-out problems with these success rates before training: a name (`hard`) or [low,
     high]; null: all."""
-    formats: Listed[Format] = Field(default_factory=lambda: list(get_args(Format)))
+    formats: Listed[Format] = Field(default_factory=lambda: list[Format](("png", "pdf")))
     """Files of every figure: NAME.png and so on; `dark_png` is NAME-dark.png. Empty: none. The
     report has its figures in any case."""
 

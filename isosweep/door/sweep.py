@@ -110,7 +110,7 @@ class Verdict:
         return self.answer.optima[-1].enough if self.answer.optima else None
 
     def __repr__(self) -> str:
-        return f"{self.kind}: {self.sentence}"
+        return "\n".join([*words.lead(self.answer), f"{self.kind}: {self.sentence}"])
 
     def _repr_html_(self) -> str:
         unit = self.answer.budget_unit
@@ -120,8 +120,9 @@ class Verdict:
         ]
         use, facts = words.use_sentence(self.answer), words.facts(self.answer)[1:]
         shown = [f"{fact.term}: {fact.text}" for fact in facts]
-        sentences = (self.sentence, use, *self.caveats, self.reason, *shown)
-        return page(self.kind, sentences, frame(rows))
+        first, grows = words.lead(self.answer)
+        sentences = (grows, self.sentence, use, *self.caveats, self.reason, *shown)
+        return page(first, sentences, frame(rows))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -16,7 +16,16 @@ from isosweep.words.numbers import (
     tally,
 )
 from isosweep.words.plan import lacks
-from isosweep.words.verdict import all_fell, capitalized, chance, finding, judged, measure, reason
+from isosweep.words.verdict import (
+    all_fell,
+    capitalized,
+    chance,
+    finding,
+    judged,
+    measure,
+    new_problems,
+    reason,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,11 +66,53 @@ def facts(answer: "Answer") -> list[Fact]:
     return found
 
 
+# Whether n grows with compute, by verdict.
+_GROWS = {
+    "saturated": "it grew, and has stopped",
+    "probably saturated": "it grew, and has probably stopped",
+    "growing": "yes",
+    "probably growing": "probably yes",
+    "grew": "it grew; whether it has stopped is undecided",
+    "fell": "no, it fell",
+    "constant": "no",
+    "steady": "not from {since} on",
+    "n does not matter": "no, every n of the grid is good enough",
+    "not identified": "undecided",
+}
+# Why that is undecided where too little was measured, by kind of reason.
+_TOO_LITTLE = {
+    "no record": "no run has reached a budget",
+    "all fell": "every run has collapsed",
+    "few n": "only {n} measured so far",
+    "few budgets": "too few budgets",
+    "one seed": "only one seed",
+    "no spread": "no spread between seeds",
+}
+
+
+def lead(answer: "Answer") -> tuple[str, str]:
+    """Return the two short lines that everything begins with: what to use and what that brings,
+    and whether n grows with compute."""
+    use, rise = answer.use, answer.reward
+    first = capitalized(nothing_to_use(answer))
+    if use and rise:
+        before = "" if rise.before is None else f"{rise.before:.3f} -> "
+        first = f"Use n = {use.num_generations}: reward {before}{rise.reward:.3f}"
+    since = amount(answer.growth.steady_from, answer.budget_unit) if answer.growth else ""
+    grows, why = _GROWS[answer.verdict].format(since=since), answer.reason
+    if why.kind in _TOO_LITTLE:
+        grows += f" ({_TOO_LITTLE[why.kind].format(n=ns(why.measured))})"
+    elif (others := new_problems(answer)) and answer.verdict != "not identified":
+        grows += f" (on these {others.num_problems:,} held-out problems)"
+    return first, f"Does n grow with compute: {grows}"
+
+
 def analysis(answer: "Answer", report: "Path") -> list[str]:
-    """Return what `mode=analyse` prints: verdict and setting, each in a line, then the rest."""
+    """Return what `mode=analyse` prints: `lead`, then setting and verdict with their numbers."""
     use, doubts, steps = answer.use, caveats(answer), next_steps(answer)
     why = measure(answer) or reason(answer)
-    lines = [f"verdict: {answer.verdict}. {finding(answer)}", use_sentence(answer)]
+    lines = [*lead(answer), f"verdict: {answer.verdict}. {finding(answer)}"]
+    lines += [f"setting: {use_sentence(answer).removeprefix('Use ')}"] if use else []
     lines += [f"why: {why}"] if answer.generations else []
     lines += [f"sure: {' '.join([*_both_n(use), sure(answer, use)])}"] if use else []
     lines += [f"but: {' '.join(doubts)}"] if doubts else []

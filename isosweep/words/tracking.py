@@ -12,12 +12,18 @@ if TYPE_CHECKING:
 def answer(found: "Answer", label: str = "") -> list[str]:
     """Return the answer of a sweep, or of its variant `label`.
 
-    MLflow shows some five lines before "Show more": the first paragraph has the answer, its number,
-    what limits it most and its cost.
+    MLflow shows some five lines before "Show more": the first paragraph has the answer, its
+    numbers, what limits it most and its cost.
     """
     first, *others = say.caveats(found) or [""]
-    head = f"**{label}{': ' if label else ''}{headline(found)}**"
-    paragraph = [head, say.use_sentence(found), first, f"Spent: {say.spent(found)}."]
+    head = f"**{label}{': ' if label else ''}{'. '.join(say.lead(found))}.**"
+    paragraph = [
+        head,
+        headline(found),
+        say.use_sentence(found),
+        first,
+        f"Spent: {say.spent(found)}.",
+    ]
     points = [f"**{caveat}**" for caveat in others]
     points.append(f'Why "{found.verdict}": {reason(found)}')
     shown = ("How sure", "Runs", "Next step")

@@ -6,7 +6,7 @@ from isosweep import evidence
 from isosweep.words.numbers import amount, ns, ns_and
 
 if TYPE_CHECKING:
-    from isosweep.analysis.answer import Answer
+    from isosweep.analysis.answer import Answer, NotForNewProblems
     from isosweep.analysis.statistics.growth import Growth
     from isosweep.analysis.statistics.verdict import OpenEnd
 
@@ -85,11 +85,15 @@ def finding(answer: "Answer") -> str:
     if not answer.generations:
         return "No run has reached a budget yet, so there is nothing to recommend."
     text = _finding(answer)
-    others = [each for each in answer.caveats if each.kind == "new problems"]
+    others = new_problems(answer)
     if others and answer.verdict != "not identified":
-        count = others[0].num_problems
-        return f"On these {count:,} held-out problems {text[0].lower()}{text[1:]}"
+        return f"On these {others.num_problems:,} held-out problems {text[0].lower()}{text[1:]}"
     return text
+
+
+def new_problems(answer: "Answer") -> "NotForNewProblems | None":
+    """Return the caveat that new problems have another verdict; None where they have the same."""
+    return next((each for each in answer.caveats if each.kind == "new problems"), None)
 
 
 def _finding(answer: "Answer") -> str:

@@ -223,7 +223,10 @@ def test_a_notebook_shows_a_verdict_as_text_of_its_own(sweep: Sweep) -> None:
     verdict = Verdict(answer=replace(sweep.verdict.answer, evaluation_set="<script>"))
     assert "for the evaluation set &lt;script&gt;" in verdict._repr_html_()
     assert verdict._repr_html_().count("<tr") == 1 + len(verdict.answer.optima)
-    assert repr(verdict) == f"{verdict.kind}: {verdict.sentence}"
+    use, grows, last = repr(verdict).split("\n")
+    assert use.startswith("Use n = ")
+    assert grows.startswith("Does n grow with compute: ")
+    assert last == f"{verdict.kind}: {verdict.sentence}"
 
 
 def test_what_the_analysis_says_stays_until_it_is_refreshed(tmp_path: Path) -> None:

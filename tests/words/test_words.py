@@ -76,6 +76,11 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             verdict.both(of_best(ANSWER)),
             *(verdict.reason(of_best(each)) for each in REASONS.values() if each.verdict == "grew"),
         ],
+        "leads": [
+            f"{kind}: {use} | {grows}"
+            for kind, each in REASONS.items()
+            for use, grows in [answer.lead(each)]
+        ],
         "headlines": [
             f"{kind}: {verdict.headline(each)}"
             for kind, each in {
