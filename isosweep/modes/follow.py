@@ -2,12 +2,10 @@
 
 import errno
 import os
-import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 _KILLED_S = 10.0
 # Pauses after an error of a file system: the first, doubled up to the last.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 60.0
-# Names of SQLite's errors that say that the file system fails under it.
-_SQLITE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,15 +162,30 @@ def follow_sweep(sweep: DrivenSweep, console: Console) -> int:
     """
     if (claim := _claim(sweep, console)) is None:
         return 0
-    status = INTERRUPTED
+    status, failed = INTERRUPTED, dict[str, str]()
     with Signals() as signals:
         try:
-            followed = _Followed(sweep, console, signals)
-            status = followed.run()
+            tracker = track(sweep.stored, console)
+            if sweep.search is not None:
+                sweep.search.open(sweep.given_up)
+            queue = make_queue(sweep, console)
+            over = _follow(sweep, queue, console, signals)
+            failed = {**sweep.given_up, **queue.failed}
+            if over:
+                status = _finish(sweep, failed, console, signals)
+                ended: RunStatus = "FAILED" if failed else "FINISHED"
+                close_tracker(tracker, sweep.stored, ended, console)
+                signals.note_from_now_on()
+            elif queue.launcher.detaches:
+                queue.detach()
+                say(console, "detached; the jobs continue")
+            else:
+                _stop_runs(sweep, queue, console, signals)
+                if tracker is not None:
+                    tracker.close("KILLED")
         finally:
             claim.release(status)
-        ended = {0: "finished", 1: "failed", INTERRUPTED: "interrupted"}[status]
-        _notify(sweep, ended, len(followed.failed), console)
+        _notify(sweep, status, len(failed), console)
     if status == INTERRUPTED:
         say(console, f"continue with: {sweep.resume_command}")
     return status
@@ -192,182 +203,129 @@ def _claim(sweep: DrivenSweep, console: Console) -> Claim | None:
     return None
 
 
-class _Followed:
-    """A sweep whose runs this process starts and waits for."""
+def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Signals) -> bool:
+    """Choose, start, show and collect runs until all that are wanted are over; False where a signal
+    asks this process to leave before.
 
-    def __init__(self, sweep: DrivenSweep, console: Console, signals: Signals) -> None:
-        self._sweep, self._console, self._signals = sweep, console, signals
-        self._tracker = track(sweep.stored, console)
-        if sweep.search is not None:
-            sweep.search.open(sweep.given_up)
-        self._queue = make_queue(sweep, console)
-        self._progress: Progress | None = None
-        self._report = LiveReport(sweep.paths, lambda line: say(console, line))
-        # Runs that the search has chosen and the queue has not been given yet.
-        self._chosen: set[str] = set()
-        self._said_stopped = sweep.stopped is not None
-        # What of the file system fails, and how; the pause until the next try.
-        self._fault: tuple[str, str] | None = None
-        self._pause_s = 0.0
+    What fails by the file system is tried again, after a pause, until that works.
+    """
+    plan, paths, places = sweep.study.plan, sweep.paths, places_of(sweep.study)
+    stop = sweep.study.config.health.stop
+    report = LiveReport(paths, lambda line: say(console, line))
+    progress: Progress | None = None
+    # Runs that the search has chosen and the queue has not been given yet.
+    chosen = set[str]()
+    fault = _Fault(console, signals)
+    try:
+        while not signals.asked:
+            try:
+                # A directory that is away must not look like one without runs.
+                paths.runs.stat()
+                paths.plan.stat()
+                steps = sweep.next_steps(queue.failed)
+                chosen |= {step.run_id for step in steps}
+                if progress is None:
+                    shown = replace(plan, runs=tuple(sweep.runs))
+                    progress = Progress(shown, paths, stop, console, places)
+                    if line := progress.beginning(detaches=queue.launcher.detaches):
+                        say(console, line)
+                if chosen:
+                    # Each of these may fail by the file system, and is then done in the next pass.
+                    progress.extend(sweep.runs)
+                    queue.add(sweep.items(chosen))
+                    chosen.clear()
+                for step in steps:
+                    say(console, f"search: {described_step(vars(step), plan)}")
+                queue.step()
+                progress.update(queue.attempts, queue.failed)
+                report.update()
+            except OSError as error:
+                if error.errno in (None, errno.EPIPE):
+                    raise
+                if progress is not None:
+                    progress.stop()
+                fault.wait(error)
+                continue
+            fault.passed()
+            if not queue.busy and sweep.stopped is not None:
+                if sweep.stopped:
+                    say(console, f"search: stopped: {sweep.stopped}")
+                return not signals.asked
+            signals.sleep(queue.pause_s)
+        return False
+    finally:
+        report.stop()
+        if progress is not None:
+            progress.stop()
 
-    def _make_progress(self) -> Progress:
-        sweep = self._sweep
-        plan = replace(sweep.study.plan, runs=tuple(sweep.runs))
-        places, stop = places_of(sweep.study), sweep.study.config.health.stop
-        progress = Progress(plan, sweep.paths, stop, self._console, places)
-        if (line := progress.beginning(detaches=self._queue.launcher.detaches)) is not None:
-            say(self._console, line)
-        self._progress = progress
-        return progress
 
-    def _hide_progress(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+class _Fault:
+    """An error of the file system that is waited out; said when it comes and when it passes."""
 
-    @property
-    def failed(self) -> dict[str, str]:
-        """Runs that were given up, with the reason."""
-        return {**self._sweep.given_up, **self._queue.failed}
+    def __init__(self, console: Console, signals: Signals) -> None:
+        self._console, self._signals = console, signals
+        self._place, self._pause_s = "", 0.0
 
-    def run(self) -> int:
-        """Follow the sweep to its end, or until a signal asks this process to leave."""
-        try:
-            while not self._signals.asked:
-                try:
-                    if self._step() and not self._signals.asked:
-                        return self._finish()
-                    self._say_works_again()
-                    self._signals.sleep(self._queue.pause_s)
-                except (OSError, StorageError) as error:
-                    if not _may_pass(error):
-                        raise
-                    self._wait(error)
-            return self._leave()
-        finally:
-            self._hide_progress()
-            self._report.stop()
-
-    def _step(self) -> bool:
-        """Choose, start and collect runs once, and show it; whether all that are wanted are
-        over."""
-        sweep, queue = self._sweep, self._queue
-        # A directory that is away must not look like one without runs.
-        sweep.paths.runs.stat()
-        sweep.paths.plan.stat()
-        steps = sweep.next_steps(queue.failed)
-        self._chosen |= {step.run_id for step in steps}
-        progress = self._progress or self._make_progress()
-        if self._chosen:
-            # Each of these may fail by the file system, and is then done in the next pass.
-            progress.extend(sweep.runs)
-            queue.add(sweep.items(self._chosen))
-            self._chosen.clear()
-        for step in steps:
-            say(self._console, f"search: {described_step(vars(step), sweep.study.plan)}")
-        if sweep.stopped is not None and not self._said_stopped:
-            self._said_stopped = True
-            say(self._console, f"search: stopped: {sweep.stopped}")
-        queue.step()
-        progress.update(queue.attempts, queue.failed)
-        self._report.update()
-        return not queue.busy and sweep.stopped is not None
-
-    def _wait(self, error: OSError | StorageError) -> None:
-        """Sleep until the next try; say what is waited for, if that is news."""
-        self._signals.note_from_now_on()
-        self._hide_progress()
-        kind = error.strerror if isinstance(error, OSError) else "the search"
-        if self._fault is None or kind != self._fault[1]:
-            self._fault = _place(error), str(kind)
-            line = error.fault if isinstance(error, StorageError) else ": ".join(self._fault)
+    def wait(self, error: OSError) -> None:
+        """Sleep until the next try: each time twice as long."""
+        if not self._place:
+            self._place = os.fsdecode(error.filename or b"the file system")
+            line = f"{self._place}: {error.strerror}; waiting until that passes, or Ctrl-C"
             # It may go to the disk that is full.
             with suppress(OSError):
-                say(self._console, f"{line}; waiting until that passes, or Ctrl-C", style="yellow")
+                say(self._console, line, style="yellow")
         self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LAST_PAUSE_S)
         self._signals.sleep(self._pause_s)
 
-    def _say_works_again(self) -> None:
-        if self._fault is not None:
-            say(self._console, f"{self._fault[0]} works again")
-        self._fault, self._pause_s = None, 0.0
-
-    def _finish(self) -> int:
-        """Analyse the sweep, all of whose runs are over; returns 1 if runs failed, else 0."""
-        self._hide_progress()
-        # All is on the disk: an analysis is interrupted at once.
-        self._signals.interrupt_from_now_on()
-        self._report.stop()
-        self._sweep.close_search()
-        failed = self.failed
-        standings = self._sweep.stored.standing().runs if failed else {}
-        for run_id, reason in failed.items():
-            word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
-            reason = reason.removeprefix("cancelled ")
-            say(self._console, f"{word}: {run_id}: {reason}", style="red")
-        analyse_sweep(self._sweep.stored, self._console)
-        ended: RunStatus = "FAILED" if failed else "FINISHED"
-        close_tracker(self._tracker, self._sweep.stored, ended, self._console)
-        self._signals.note_from_now_on()
-        return 1 if failed else 0
-
-    def _leave(self) -> int:
-        """Detach from jobs that go on by themselves; have local runs write checkpoints and end."""
-        self._hide_progress()
-        if self._queue.launcher.detaches:
-            self._queue.detach()
-            say(self._console, "detached; the jobs continue")
-        else:
-            self._stop_runs()
-        return INTERRUPTED
-
-    def _stop_runs(self) -> None:
-        """Wait until the runs have left, at most the grace time; a second signal ends them."""
-        queue, signals = self._queue, self._signals
-        if queue.stop():
-            say(self._console, "stopping: every run writes a checkpoint first")
-        deadline = time.monotonic() + self._sweep.study.config.launcher.stop_grace_s
-        while queue.busy and time.monotonic() < deadline:
-            if signals.asked > 1:
-                say(self._console, "ended at once; runs continue from their last checkpoints")
-                deadline = time.monotonic() + _KILLED_S
-                queue.stop(kill=True)
-                signals.asked = 1
-            with suppress(OSError):
-                queue.step()
-            signals.sleep(0.1, unless=1)
-        signals.interrupt_from_now_on()
-        if left := len(queue.active):
-            say(self._console, f"{left} runs have not written a checkpoint yet; they end after it")
-        if self._tracker is not None:
-            self._tracker.close("KILLED")
+    def passed(self) -> None:
+        """The file system works, again or still."""
+        if self._place:
+            say(self._console, f"{self._place} works again")
+        self._place, self._pause_s = "", 0.0
 
 
-def _may_pass(error: OSError | StorageError) -> bool:
-    """Whether it is an error of a file system, which may work again later."""
-    if isinstance(error, OSError):
-        return error.errno not in (None, errno.EPIPE)
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, sqlite3.OperationalError):
-        cause = cause.__cause__
-    return cause is not None and cause.sqlite_errorname.startswith(_SQLITE)
+def _finish(
+    sweep: DrivenSweep, failed: Mapping[str, str], console: Console, signals: Signals
+) -> int:
+    """Analyse the sweep, all of whose runs are over; returns 1 if runs failed, else 0."""
+    # All is on the disk: an analysis is interrupted at once.
+    signals.interrupt_from_now_on()
+    sweep.close_search()
+    standings = sweep.stored.standing().runs if failed else {}
+    for run_id, reason in failed.items():
+        word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
+        say(console, f"{word}: {run_id}: {reason.removeprefix('cancelled ')}", style="red")
+    analyse_sweep(sweep.stored, console)
+    return 1 if failed else 0
 
 
-def _place(error: OSError | StorageError) -> str:
-    """What fails: a file, or the directory of one that was about to be written."""
-    if isinstance(error, StorageError) or error.filename is None:
-        return "the file system"
-    path = Path(os.fsdecode(error.filename))
-    return str(path.parent if path.name.startswith(".") else path)
+def _stop_runs(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Signals) -> None:
+    """Have local runs write checkpoints and leave, in the grace time; a second signal ends them."""
+    if queue.stop():
+        say(console, "stopping: every run writes a checkpoint first")
+    deadline = time.monotonic() + sweep.study.config.launcher.stop_grace_s
+    while queue.busy and time.monotonic() < deadline:
+        if signals.asked > 1:
+            say(console, "ended at once; runs continue from their last checkpoints")
+            deadline = time.monotonic() + _KILLED_S
+            queue.stop(kill=True)
+            signals.asked = 1
+        with suppress(OSError):
+            queue.step()
+        signals.sleep(0.1, unless=1)
+    signals.interrupt_from_now_on()
+    if left := len(queue.active):
+        say(console, f"{left} runs have not written a checkpoint yet; they end after it")
 
 
-def _notify(sweep: DrivenSweep, status: str, failed: int, console: Console) -> None:
+def _notify(sweep: DrivenSweep, status: int, failed: int, console: Console) -> None:
     """Run the command of `launcher.on_finish`; what goes wrong with that is a line."""
     if (command := sweep.study.config.launcher.on_finish) is None:
         return
     paths, runs = sweep.paths, sweep.stored.standing().runs
     facts = {
         "sweep_dir": paths.root,
-        "status": status,
+        "status": {0: "finished", 1: "failed", INTERRUPTED: "interrupted"}[status],
         "report": paths.report if paths.report.exists() else "",
         "done": Tally.of(runs).counts[Standing.DONE],
         "failed": failed,

@@ -5,8 +5,8 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
@@ -77,36 +77,29 @@ class Output:
 
     def write(self, text: str) -> int:
         """As a text file's."""
-        with _hangups_silenced():
-            self._stream.write(text)
+        self._unless_left(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
         """As a text file's."""
-        with _hangups_silenced():
-            self._stream.flush()
+        self._unless_left(self._stream.flush)
+
+    def _unless_left(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except OSError as error:
+            # What a terminal answers that has hung up, and a pipe whose reader has left.
+            if error.errno not in (errno.EIO, errno.EPIPE):
+                raise
+            output = os.fstat(1)
+            _send_nowhere(lambda status: os.path.samestat(status, output))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-@contextmanager
-def _hangups_silenced() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        # What a terminal answers that has hung up, and a pipe whose reader has left.
-        if error.errno == errno.EIO:
-            silence()
-        elif error.errno == errno.EPIPE:
-            output = os.fstat(1)
-            _send_nowhere(lambda status: os.path.samestat(status, output))
-        else:
-            raise
-
-
 def silence() -> None:
-    """What is still written to a terminal goes nowhere; a file or a pipe is still there."""
+    """Send nowhere what is still written to a terminal; a file or a pipe is still there."""
     _send_nowhere(lambda status: stat.S_ISCHR(status.st_mode))
 
 

@@ -57,6 +57,18 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
     assert ": failed (planted (tried 3 times)), about " in gave_up
 
 
+def test_runs_that_another_sweep_trains_are_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SILENCE_S", 0.0)
+    sweep, console = sweep_in(tmp_path), terminal()
+    first = sweep.plan.runs[0]
+    attempt = submitted(sweep.paths.run(first.run_id))
+    Progress(sweep.plan, sweep.paths, [], console).update([(first, attempt)], {})
+    said = "0 running, 1 queued, 1 of them by another sweep (somewhere): 0/2 runs"
+    assert printed(console).startswith(said)
+
+
 def test_a_run_that_is_asked_for_more_is_told_again(tmp_path: Path) -> None:
     sweep, console = sweep_in(tmp_path), terminal()
     whole = sweep.plan.runs[0]

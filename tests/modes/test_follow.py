@@ -1,0 +1,82 @@
+"""Following a sweep: what it is to do is done once, whatever fails meanwhile."""
+
+import errno
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.launchers.make import make_launcher
+from isosweep.modes import follow
+from isosweep.modes.follow import DrivenSweep
+from isosweep.modes.progress import Progress
+from isosweep.modes.signals import Signals
+from isosweep.plan.cells import PlannedRun
+from isosweep.search.steps import Step
+from tests.modes.looked_after import printed, sweep_in, terminal
+
+
+@dataclass
+class Searched:
+    """A search that chooses one run, and then no more."""
+
+    run: PlannedRun
+    runs: list[PlannedRun] = field(default_factory=list)
+    stop: str | None = None
+
+    def next(self, failed: object) -> list[Step]:
+        if self.runs:
+            self.stop = "it is enough"
+            return []
+        self.runs = [self.run]
+        end = self.run.milestones[-1]
+        return [Step(run_id=self.run.run_id, milestone=end, compute=end, value=1.0, why="it is")]
+
+
+@dataclass
+class Queue:
+    """A queue whose runs are over at once."""
+
+    launcher: Any
+    added: list[list[str]] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    attempts: tuple[()] = ()
+    busy: bool = False
+    pause_s: float = 0.0
+
+    def add(self, items: list[Any]) -> None:
+        self.added.append([item.run.run_id for item in items])
+
+    def step(self) -> None:
+        """Nothing is left to do."""
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_chosen_run_is_queued_once_when_showing_or_queueing_it_fails(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = sweep_in(tmp_path)
+    stored.paths.runs.mkdir(exist_ok=True)
+    run = stored.plan.runs[0]
+    search: Any = Searched(run)
+    sweep = DrivenSweep(study=stored.study(), paths=stored.paths, search=search)
+    monkeypatch.setattr(follow, "_FIRST_PAUSE_S", 0.0)
+    extend, calls = Progress.extend, list[object]()
+
+    def failing(progress: Progress, runs: Any) -> None:
+        calls.append(runs)
+        if len(calls) == at:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(stored.paths.runs))
+        extend(progress, runs)
+
+    monkeypatch.setattr(Progress, "extend", failing)
+    queue: Any = Queue(launcher=make_launcher(stored.config))
+    console = terminal()
+    assert follow._follow(sweep, queue, console, Signals())
+    assert queue.added == [[run.run_id]]
+    said = printed(console)
+    assert said.count("Input/output error; waiting until that passes") == 1
+    assert said.count("works again") == 1
+    assert said.count("search: stopped: it is enough") == 1
