@@ -78,14 +78,6 @@ def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
     return lines
 
 
-def described_search(plan: Plan, document: JsonObject) -> list[str]:
-    """A line on how much `stored_search` has asked for, and one on its newest steps."""
-    steps = (document["decision"] or {"steps": []})["steps"]
-    told = "; ".join(described_step(step, plan) for step in steps)
-    line = words.search(document, len(plan.runs))
-    return [line, f"  {told}"] if told else [line]
-
-
 def described_step(step: JsonObject, plan: Plan) -> str:
     """A phrase: how far which run goes, the value expected of that, and why."""
     labels = {run.run_id: run.label for run in plan.runs}

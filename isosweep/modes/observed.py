@@ -34,7 +34,7 @@ _GONE = {
     Status.LOST: Standing.INTERRUPTED,
     Status.INTERRUPTED: Standing.INTERRUPTED,
 }
-_STANDINGS = {standing.replace(" ", "_"): standing for standing in Standing}
+_STANDINGS = [standing.replace(" ", "_") for standing in Standing]
 
 
 class Jobs:
@@ -194,29 +194,28 @@ def choose_runs(words: Sequence[str], runs: Sequence[ObservedRun]) -> list[Obser
     Words of one kind widen the choice and kinds narrow it: `[running,n:8,n:16]` are the running
     ones with n = 8 or 16. Raises SettingError for an id or a value that no run has.
     """
-    kinds: dict[str, set[str]] = defaultdict(set)
+    values, kinds = [_values(each) for each in runs], defaultdict[str, set[int]](set)
     for word in words:
-        name, colon, value = word.partition(":")
-        standing = _STANDINGS.get(word.replace(" ", "_"))
-        pattern = word if set(word) & set("*?[") else f"*{word}*"
-        if standing is not None:
-            kind, fitting = "standing", [r for r in runs if r.standing is standing]
-        elif colon:
-            kind, fitting = name, [r for r in runs if _values(r.run).get(name) == value]
-        else:
-            kind, fitting = "id", [r for r in runs if fnmatchcase(r.run.run_id, pattern)]
-        if standing is None and not fitting:
+        name, colon, pattern = word.partition(":")
+        if word in _STANDINGS:
+            name, pattern = "standing", word
+        elif not colon:
+            name, pattern = "id", word if set(word) & set("*?[") else f"*{word}*"
+        fitting = {i for i, own in enumerate(values) if fnmatchcase(own.get(name, ""), pattern)}
+        if not fitting and name != "standing":
             rule = (
                 f"{word} fits none of the plan's {len(runs)} runs: neither an id nor a value "
                 f"(n:{runs[0].run.num_generations}) nor a standing ({', '.join(_STANDINGS)})"
             )
             raise SettingError("runs", list(words), rule, f"runs={runs[0].run.run_id}")
-        kinds[kind].update(each.run.run_id for each in fitting)
-    return [each for each in runs if all(each.run.run_id in ids for ids in kinds.values())]
+        kinds[name] |= fitting
+    return [each for i, each in enumerate(runs) if all(i in chosen for chosen in kinds.values())]
 
 
-def _values(run: PlannedRun) -> dict[str, str]:
-    """The run's settings as `runs` names them."""
+def _values(seen: ObservedRun) -> dict[str, str]:
+    """What `runs` chooses by, by name."""
+    run = seen.run
     axes = {axis.rpartition(".")[2]: value for axis, value in run.axes.items()} | run.axes
     known = {"n": run.num_generations, "B": run.problems_per_batch, "seed": run.seed} | axes
+    known |= {"id": run.run_id, "standing": seen.standing.replace(" ", "_")}
     return {name: str(value) for name, value in known.items()}

@@ -4,6 +4,7 @@ What is printed is worded from the documents that `format=json` prints.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, RecordError
 from isosweep.files import JsonObject, highest_of, names, read_json
-from isosweep.modes.display_search import as_asked, as_searched, described_search, stored_search
+from isosweep.modes.display_search import as_asked, as_searched, stored_search
 from isosweep.modes.observed import Jobs, ObservedRun, choose_runs, observe_runs
 from isosweep.modes.sweeps import (
     StoredSweep,
@@ -41,8 +42,10 @@ _QUIET = (Standing.DONE, Standing.NOT_BEGUN)
 # Lines of a log that a document has of each run that went wrong; of the first such runs the last
 # lines are printed.
 _TAIL_LINES, _QUOTED, _QUOTED_LINES = 20, 5, 4
-# Bytes of a log that are first read for each line wanted of its end.
-_BYTES_A_LINE = 400
+# Bytes of a log's end that are looked at.
+_READ_BYTES = 1_000_000
+# Bars of transformers and the Hub over files: Loading weights:  45%|####5     | 130/290 [00:01<
+_LOADING = re.compile(r"^(Loading|Fetching|Downloading|\S+\.safetensors)\b[^|]*\d+%\|")
 
 
 def sweep_status(config: SweepConfig, console: Console) -> int:
@@ -75,7 +78,7 @@ def listed_sweep(root: Path) -> JsonObject:
         "planned_unix_time": (root / "plan.json").stat().st_mtime,
         "launched": not never_launched(root),
         **{"model": "", "task": "", "budgets": [], "budget_unit": "", "counts": None},
-        **dict.fromkeys(("collapsed", "verdict", "followed_by", "fault")),
+        **{"collapsed": None, "verdict": None, "followed_by": None, "fault": None},
     }
     try:
         sweep = read_sweep(root)
@@ -140,7 +143,7 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Jobs, console: Co
         if document["unanswered"]:
             say(console, words.unanswered(document), style="yellow")
         if search is not None:
-            say(console, *described_search(sweep.plan, search))
+            say(console, *words.search(document, len(every)))
         _show_runs(document, config, console)
     return 1 if document["counts"]["failed"] else 0
 
@@ -269,14 +272,10 @@ def log_tail(run: RunPaths, count: int) -> list[str]:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Return the last `count` lines of a file, read from its end; of a progress bar, which is drawn
-    over itself, the last state."""
-    size, wanted = path.stat().st_size, count * _BYTES_A_LINE
+    """Return the last `count` lines of a file. Of a progress bar, which is drawn over itself, the
+    last state is a line; those of files that are loaded are none."""
     with path.open("rb") as file:
-        while True:
-            file.seek(max(0, size - wanted))
-            text = file.read().decode(errors="replace").replace("\r\n", "\n").removesuffix("\n")
-            lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
-            if wanted >= size or len(lines) > count:
-                return lines[-count:]
-            wanted *= 4
+        file.seek(max(0, path.stat().st_size - _READ_BYTES))
+        text = file.read().decode(errors="replace").replace("\r\n", "\n").removesuffix("\n")
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    return [line for line in lines if not _LOADING.search(line)][-count:]

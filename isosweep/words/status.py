@@ -44,17 +44,18 @@ def unanswered(document: JsonObject) -> str:
     return f"{runs} shown as in their files, since the scheduler did not answer: {why}"
 
 
-def search(document: JsonObject, num_runs: int) -> str:
-    """Return how many runs a search chose, and when and why it chose no more."""
-    line = f"search: {len(document['asked'])} of {num_runs} runs were chosen"
-    decision = document["decision"]
+def search(document: JsonObject, num_runs: int) -> list[str]:
+    """Return how many runs the search of a sweep chose, and what it waits for or why it ended."""
+    found = document["search"]
+    line = f"search: {len(found['asked'])} of {num_runs} runs were chosen"
+    decision = found["decision"]
     if decision and decision["stop"] is not None:
-        when = moment(decision["unix_time"])
-        return f"{line}; no further run since {when}: {decision['stop']}"
-    if decision and decision["steps"]:
-        when = moment(decision["unix_time"])
-        return f"{line}; chosen at {when}, with the expected value in brackets:"
-    return line
+        return [line, f"  it ended at {moment(decision['unix_time'])}: {decision['stop']}"]
+    waits = [run["label"] for run in document["runs"] if run["run_id"] in found["open"]]
+    if not waits:
+        return [line]
+    shown = ", ".join(waits[:4]) + (", ..." if waits[4:] else "")
+    return [line, f"  it waits for {len(waits)} of them: {shown}"]
 
 
 def step(chosen: Mapping[str, Any], labels: Mapping[str, str], unit: BudgetUnit) -> str:

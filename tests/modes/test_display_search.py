@@ -65,6 +65,9 @@ def test_runs_that_a_search_has_ended_with_are_stopped(tmp_path: Path) -> None:
     assert sweep_status(only, console) == 0
     assert re.search(r"stopped .* chosen up to 6\.4e9", printed(console))
     assert "not begun" not in printed(console)
+    assert re.search(
+        r"search: 1 of 2 runs were chosen\n  it ended at .*: nothing", printed(console)
+    )
 
 
 def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:

@@ -152,12 +152,13 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     assert [run["run_id"] for run in runs if run["collapsed"]] == [first.run_id]
 
 
-def test_the_last_lines_of_a_log_are_found_and_a_progress_bar_is_its_last_state(
+def test_the_last_lines_of_a_log_have_a_progress_bar_once_and_none_of_files_that_are_loaded(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "log"
     lines = ["x" * 5000, "y" * 90000, "\u00e9" * 4000, "last"]
-    path.write_text("\n".join(lines))
+    loading = ["Loading weights: 100%|##| 290/290 [00:01<00:00]", "Fetching 2 files:   0%|  | 0/2"]
+    path.write_text("\n".join([*lines, *loading]))
     for count in (1, 2, 3, 4, 9):
         assert last_lines(path, count) == lines[-count:]
     path.write_bytes(b"\xff torn \xe2")
