@@ -153,7 +153,7 @@ class SweepConfig(Settings):
     """With `mode=launch`: show what would be submitted, and submit nothing."""
     trust: bool = False
     """Execute commands and functions in a stored sweep's settings (`launcher.on_finish`, task
-    functions) although others may have written them. On a terminal, `mode=resume` asks."""
+    functions) although others may have written them."""
     model: ModelConfig
     """The policy."""
     task: TaskConfig

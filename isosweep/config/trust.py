@@ -105,11 +105,10 @@ class Executed(NamedTuple):
 @dataclass
 class _Known:
     """What this process knows: the configs of its own command, those of files that only this user
-    may have written, what was agreed to, and which files others may have written, with why."""
+    may have written, and which files others may have written, with why."""
 
     commands: list["SweepConfig"] = field(default_factory=list)
     own: list["SweepConfig"] = field(default_factory=list)
-    agreed: set[Executed] = field(default_factory=set)
     foreign: dict[str, None] = field(default_factory=dict)
 
 
@@ -129,16 +128,11 @@ def read_from(config: "SweepConfig", foreign: str | None) -> None:
         _KNOWN.foreign[foreign] = None
 
 
-def agree(wanted: Iterable[Executed]) -> None:
-    """The user has seen these, and wants them executed."""
-    _KNOWN.agreed.update(wanted)
-
-
 def foreign(wanted: Iterable[Executed]) -> list[Executed]:
     """Those of `wanted` that may not be executed: others may have written them."""
     if not _KNOWN.foreign or any(config.trust for config in _KNOWN.commands):
         return []
-    own = _KNOWN.agreed.copy()
+    own = set[Executed]()
     for config in (*_KNOWN.commands, *_KNOWN.own):
         # Of variants that cannot be made nothing is executed.
         with suppress(SettingError):

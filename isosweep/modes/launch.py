@@ -9,14 +9,8 @@ from rich.console import Console
 
 from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
-from isosweep.config.trust import agree, executed, foreign, foreign_files
-from isosweep.modes.price import (
-    NotConfirmedError,
-    agrees,
-    confirm,
-    is_terminal,
-    require_affordable,
-)
+from isosweep.config.trust import executed, foreign, foreign_files
+from isosweep.modes.price import confirm, require_affordable
 from isosweep.modes.run_files import require_sets
 from isosweep.modes.show_plan import described_losses, show_plan
 from isosweep.modes.signals import INTERRUPTED
@@ -181,7 +175,8 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         trust=config.trust,
         format=config.format,
     )
-    _require_trusted(asked, console)
+    for each in foreign(executed(asked)):
+        raise each.refused(foreign_files())
     study = replace(sweep.study(), config=asked)
     require_affordable(study)
     preflight(study.config, study.variants)
@@ -196,25 +191,6 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         say(console, f"{len(given_up)} runs failed for good; retry_failed=true tries them again")
     driven = _driven(study, sweep.paths, given_up)
     return _show_end(driven, follow_sweep(driven, console), output)
-
-
-def _require_trusted(config: "SweepConfig", console: Console) -> None:
-    """Show what the sweep would execute that others may have written, and ask for it.
-
-    Raises SettingError where there is no terminal to ask at, NotConfirmedError for a no.
-    """
-    found = foreign(executed(config))
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        for each in found:
-            raise each.refused(foreign_files())
-    if found:
-        what = "others may have written what would be executed or used in your name"
-        rule = f"{what} ({foreign_files()}):"
-        say(console, rule)
-        say(console, *(f"  {each.shown}" for each in found))
-        if not agrees("Go on?", console):
-            raise NotConfirmedError("nothing was launched. trust=true executes it without asking")
-        agree(found)
 
 
 def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:

@@ -7,6 +7,7 @@ Before anything is launched: above `launcher.max_device_hours` it is refused, ab
 import math
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from rich.console import Console
 from rich.prompt import Confirm
@@ -32,7 +33,7 @@ def require_affordable(*studies: Study) -> None:
     for limit in (study.config.launcher.max_device_hours for study in studies):
         if limit is not None and hours > limit:
             setting = "launcher.max_device_hours"
-            nearest = f"{setting}={_rounded_up(hours)}, or a smaller budget"
+            nearest = f"{setting}={math.ceil(100 * hours) / 100:.2f}, or a smaller budget"
             rule = words.rest(hours, studies[0].plan.pricing)
             raise SettingError(setting, f"{limit:g}", rule, nearest)
 
@@ -45,34 +46,20 @@ def hours_left(*studies: Study) -> float:
     """
     hours: dict[str, float] = {}
     for study in studies:
-        for run_id, left in _hours_of_runs(study).items():
-            hours[run_id] = max(left, hours.get(run_id, 0.0))
+        config, plan, paths = study.config, study.plan, sweep_paths(study)
+        unit, stop, most = plan.budget_unit, config.health.stop, config.search.max_compute
+        behind = {}
+        for run in plan.runs:
+            files = paths.run(run.run_id)
+            behind[run.run_id] = compute_behind(run, files, newest(files), unit, stop)
+        allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
+        for run in sorted(plan.runs, key=lambda run: run.milestones[-1] / predicted(run.seconds)):
+            compute = min(run.milestones[-1] - behind[run.run_id], allowed)
+            allowed -= compute
+            share = compute / run.milestones[-1]
+            left = predicted(run.seconds) * config.devices_taken / 3600 * share
+            hours[run.run_id] = max(left, hours.get(run.run_id, 0.0))
     return math.fsum(hours.values())
-
-
-def _hours_of_runs(study: Study) -> dict[str, float]:
-    config, plan, paths = study.config, study.plan, sweep_paths(study)
-    unit, stop = plan.budget_unit, config.health.stop
-    files = {run.run_id: paths.run(run.run_id) for run in plan.runs}
-    behind = {
-        run.run_id: compute_behind(run, files[run.run_id], newest(files[run.run_id]), unit, stop)
-        for run in plan.runs
-    }
-    most = config.search.max_compute
-    allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
-    hours = {}
-    for run in sorted(plan.runs, key=lambda run: run.milestones[-1] / predicted(run.seconds)):
-        compute = min(run.milestones[-1] - behind[run.run_id], allowed)
-        allowed -= compute
-        share = compute / run.milestones[-1]
-        hours[run.run_id] = predicted(run.seconds) * config.devices_taken / 3600 * share
-    return hours
-
-
-def _rounded_up(value: float) -> str:
-    """In three digits, and never less than it is."""
-    unit = 10 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.ceil(value / unit) * unit:g}"
 
 
 def confirm(studies: Sequence[Study], console: Console) -> int:
@@ -83,19 +70,19 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     question = _question(studies)
     if question is None:
         return 0
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         say(console, f"{question}; not on a terminal: launched without asking")
         return 0
     try:
-        agreed = agrees(f"{question}. Launch?", console)
+        if Confirm.ask(f"{question}. Launch?", console=console, default=False):
+            return 0
     except KeyboardInterrupt:
         say(console, "\nnothing was launched")
         return INTERRUPTED
-    if not agreed:
-        raise NotConfirmedError(
-            "nothing was launched. A smaller budget takes less; confirm=true does not ask"
-        )
-    return 0
+    except EOFError:
+        pass
+    rule = "nothing was launched. A smaller budget takes less; confirm=true does not ask"
+    raise NotConfirmedError(rule)
 
 
 def _question(studies: Sequence[Study]) -> str | None:
@@ -108,17 +95,9 @@ def _question(studies: Sequence[Study]) -> str | None:
     return None
 
 
-def is_terminal(stream: object) -> bool:
+def _is_terminal(stream: TextIO | None) -> bool:
     """Whether someone may sit at it; a standard stream that was closed is None."""
-    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
-
-
-def agrees(question: str, console: Console) -> bool:
-    """Whether the user says yes; an end of the input is a no."""
-    try:
-        return Confirm.ask(question, console=console, default=False)
-    except EOFError:
-        return False
+    return stream is not None and stream.isatty()
 
 
 def described_price(study: Study) -> str | None:

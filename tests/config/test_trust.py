@@ -21,13 +21,12 @@ from isosweep.config.trust import (
     require_unpickled,
 )
 from isosweep.errors import SettingError
-from isosweep.modes.launch import _require_trusted, resume_sweep
+from isosweep.modes.launch import resume_sweep
 from isosweep.modes.on_finish import run_on_finish
-from isosweep.modes.price import NotConfirmedError
 from isosweep.modes.sweeps import read_sweep
 from isosweep.tasks import problem_sets
 from tests.conftest import make_config
-from tests.modes.looked_after import printed, sweep_in, terminal
+from tests.modes.looked_after import sweep_in, terminal
 
 
 def custom(function: str, **others: Any) -> dict[str, Any]:
@@ -144,25 +143,7 @@ def test_trust_is_a_word_of_the_command_and_not_of_the_file(shared: Callable[...
     assert "launcher.on_finish=evil" in refused(root)
     module.add_command(make_config("trust=true"))
     require_own({"launcher.on_finish": "evil"})
-    _require_trusted(read_sweep(root).config, terminal())
-
-
-def test_a_terminal_is_shown_all_of_it_and_asked(
-    shared: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = shared(launcher={"on_finish": "evil"})
-    config = read_sweep(root).config
-    monkeypatch.setattr("isosweep.modes.launch.is_terminal", lambda stream: True)
-    for answer in ("n", "y"):
-        console = terminal()
-        monkeypatch.setattr(console, "input", lambda *_, answer=answer, **__: answer)
-        if answer == "n":
-            with pytest.raises(NotConfirmedError, match="trust=true"):
-                _require_trusted(config, console)
-        else:
-            _require_trusted(config, console)
-        assert "  launcher.on_finish=evil\n" in printed(console)
-    require_own({"launcher.on_finish": "evil"})
+    assert module.foreign(module.executed(read_sweep(root).config)) == []
 
 
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_ctrl_c_at_the_question_launches_nothing(tmp_path: Path) -> None:
 
 
 def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isosweep.modes.price.is_terminal", lambda stream: True)
+    monkeypatch.setattr("isosweep.modes.price._is_terminal", lambda stream: True)
     shown = console()
     monkeypatch.setattr(shown, "input", lambda *_, **__: "y")
     assert confirm([study(*DEAR)], shown) == 0
