@@ -1,9 +1,9 @@
 """How a plan is shown before anything starts."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from string import ascii_lowercase
+from typing import Any
 
 from rich.console import Console
 
@@ -13,8 +13,7 @@ from isosweep.modes.price import described_price
 from isosweep.modes.sweeps import StoredSweep, places_of
 from isosweep.modes.terminal import aligned, say, warn
 from isosweep.plan.cautions import cautions
-from isosweep.plan.cells import Cell, Plan, Rejection, predicted
-from isosweep.plan.rules import RULES
+from isosweep.plan.cells import Cell, Plan, predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
@@ -28,8 +27,6 @@ from isosweep.words.numbers import in_hours, short
 
 # Checkpoints that take less are not told of.
 _LEAST_TOLD_BYTES = 1e9
-# Rows of the terminal's table; where there are more pairs of n and B, it has a row for each n.
-_ROWS = 16
 
 
 def show_plan(study: Study, paths: SweepPaths, console: Console) -> list[str]:
@@ -109,60 +106,36 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
 
 def _show_table(plan: Plan, console: Console) -> None:
     """Print T and device time by n (down) and budget (across), and what was rejected."""
-    first = {rejection.rule for rejection in plan.rejected}
-    rules = [rule for rule in RULES if rule in first]
-    letters = dict(zip(rules, ascii_lowercase, strict=False))
     for axes in plan.axes:
         own = plan.of_axes(axes)
-        rows = _plan_rows(own, letters)
-        several = len(rows) < len({(c.num_generations, c.problems_per_batch) for c in own.cells})
-        say(console, words.heading(plan.budget_unit, axes, several=several))
-        say(console, *_aligned(rows, [short(budget) for budget in plan.budgets], console.width))
+        say(console, words.heading(plan.budget_unit, axes))
+        say(console, *aligned(_plan_rows(own)))
     counts = Counter(rejection.rule for rejection in plan.rejected)
-    for rule in rules:
+    for rule, count in counts.items():
         one = next(r for r in plan.rejected if r.rule == rule)
-        say(console, words.rejected(letters[rule], counts[rule], one))
+        say(console, words.rejected(count, one))
 
 
-def _plan_rows(plan: Plan, letters: dict[str, str]) -> list[list[str]]:
-    """n and B, and what is planned of them at each budget, or the letters of what keeps them out;
-    over all B of an n where that would be many rows."""
-    items: list[Cell | Rejection] = [*plan.cells, *plan.rejected]
-    pairs = sorted({(item.num_generations, item.problems_per_batch) for item in items})
-    groups = [[pair] for pair in pairs]
-    if len(pairs) > _ROWS:
-        groups = [[pair for pair in pairs if pair[0] == n] for n in sorted({n for n, _ in pairs})]
-    found = defaultdict[tuple[int, int, float], list[Cell | Rejection]](list)
-    for item in items:
-        found[item.num_generations, item.problems_per_batch, item.budget].append(item)
-    rows = []
-    for group in groups:
-        batches = sorted({B for _, B in group})
-        row = [str(group[0][0]), str(batches[0]) if len(batches) == 1 else f"{len(batches)} B"]
-        for budget in plan.budgets:
-            row.append(_cell([item for pair in group for item in found[*pair, budget]], letters))
-        rows.append(row)
+def _plan_rows(plan: Plan) -> list[list[str]]:
+    """A row for each n, below their head: its B, and at each budget T and device time over all B
+    that are planned; nothing where all candidates are rejected."""
+    cells = defaultdict[tuple[int, float], list[Cell]](list)
+    for cell in plan.cells:
+        cells[cell.num_generations, cell.budget].append(cell)
+    rows = [["n", "B", *map(short, plan.budgets)]]
+    for n in sorted({each.num_generations for each in (*plan.cells, *plan.rejected)}):
+        at = [cells[n, budget] for budget in plan.budgets]
+        batches = [cell.problems_per_batch for own in at for cell in own]
+        rows.append([str(n), _span(batches, str), *map(_steps_and_time, at)])
     return rows
 
 
-def _cell(items: Sequence[Cell | Rejection], letters: dict[str, str]) -> str:
-    """T and device time of the cells, or why there is none."""
-    cells = [item for item in items if isinstance(item, Cell)]
-    if not cells:
-        return "/".join(dict.fromkeys(letters[i.rule] for i in items if isinstance(i, Rejection)))
-    steps, hours = [c.num_steps for c in cells], [predicted(c.device_hours) for c in cells]
-    parts = [f"{min(steps):,}", in_hours(min(hours))]
-    if max(steps) > min(steps):
-        parts = [f"{parts[0]}-{max(steps):,}", f"{parts[1]} to {in_hours(max(hours))}"]
-    return "  ".join(parts)
+def _steps_and_time(cells: Sequence[Cell]) -> str:
+    hours = [predicted(cell.device_hours) for cell in cells]
+    steps = _span([cell.num_steps for cell in cells], "{:,}".format)
+    return f"{steps}  {_span(hours, in_hours, ' to ')}" if cells else ""
 
 
-def _aligned(rows: Sequence[Sequence[str]], budgets: Sequence[str], width: int) -> list[str]:
-    """The rows under a heading, so many budgets beside one another as `width` takes."""
-    table = [["n", "B", *budgets], *rows]
-    widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
-    most = max(1, (width - sum(widths[:2])) // max(widths[2:]))
-    lines = []
-    for begin in range(2, len(widths), most):
-        lines += aligned([[*row[:2], *row[begin : begin + most]] for row in table])
-    return lines
+def _span(values: Sequence[Any], shown: Callable[[Any], str], to: str = "-") -> str:
+    """The least and the largest of the values, once where they look alike."""
+    return to.join(dict.fromkeys(map(shown, (min(values), max(values))))) if values else ""

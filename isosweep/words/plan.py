@@ -11,11 +11,13 @@ from isosweep.words.numbers import (
     UNITS,
     amount,
     duration,
+    listed,
     of_100,
     percent,
     plural,
     predicted_time,
     price,
+    setting,
     short,
     size,
     tally,
@@ -91,18 +93,17 @@ def totals(
     return lines
 
 
-def heading(unit: BudgetUnit, axes: "Axes", *, several: bool) -> str:
-    """Return the line above the table of T; `several`: over all B of an n."""
-    over = " (over all B)" if several else ""
+def heading(unit: BudgetUnit, axes: "Axes") -> str:
+    """Return the line above the table of T."""
     settings = "".join(f", {name}={value}" for name, value in axes.items())
-    return f"steps T of a run and its device time{over}, by budget in {UNITS[unit]}{settings}"
+    return f"steps T and device time of the runs of each n, by budget in {UNITS[unit]}{settings}"
 
 
-def rejected(letter: str, count: int, example: "Rejection") -> str:
+def rejected(count: int, example: "Rejection") -> str:
     """Return why candidates were left out, by one of `count` that break the same rule."""
     n, batch = example.num_generations, example.problems_per_batch
     at = f"n = {n}, B = {batch} at {short(example.budget)}"
-    return f"{letter}: {count} rejected by {example.rule}, e.g. {at}: {example.reason}"
+    return f"{count} rejected by {example.rule}, e.g. {at}: {example.reason}"
 
 
 def standing(counted: "Tally", left: float) -> str:
@@ -149,8 +150,8 @@ def lacks(missing: "Iterable[Lack]") -> str:
 
 
 def findings(outlook: "Outlook") -> str:
-    """Return how many of 100 sweeps like the plan detect what n does, or what keeps it from any
-    verdict."""
+    """Return how many of 100 sweeps like the plan, or nearest to it, detect what n does; or what
+    keeps it from any verdict."""
     if outlook.lacks:
         takes = f"A verdict on the growth of the best n takes at least {lacks(outlook.lacks)}"
         return f"can find: no verdict. {takes}"
@@ -158,25 +159,16 @@ def findings(outlook: "Outlook") -> str:
     if found is None or nearer is None:
         return f"can find: not known for analysis.metric={outlook.unknown}"
     false = max(found.ends.falsely, nearer.ends.falsely, found.goes_on.falsely)
-    sentences = [
-        f"can find: of 100 simulated sweeps like this, {of_100(found.goes_on.surely)} detect that "
-        f"growth goes on, and {of_100(found.ends.surely)} that it has ended "
-        f"({of_100(nearer.ends.surely)} if near the largest n); {of_100(false)} report something "
-        "false (docs/simulation.md).",
-    ]
-    if outlook.below:
-        less = " and ".join(_BELOW[name] for name in outlook.below)
-        sentences.append(f"These are upper bounds: no simulated sweep has as few {less}.")
-    if outlook.nearest:
-        near = " and ".join(f"{edge:g} {_NEAREST[name]}" for name, edge in outlook.nearest.items())
-        sentences.append(f"The nearest simulated sweeps have {near}.")
-    if outlook.judged_by:
-        settings = (
-            f"analysis.{name}={value if isinstance(value, str) else f'{value:g}'}"
-            for name, value in outlook.judged_by.items()
-        )
-        sentences.append(f"They were judged with {' '.join(settings)}.")
-    return " ".join(sentences)
+    differ = [f"more {_BELOW[name]}" for name in outlook.below]
+    differ += [f"{edge:g} {_NEAREST[name]}" for name, edge in outlook.nearest.items()]
+    differ += [f"analysis.{name}={setting(value)}" for name, value in outlook.judged_by.items()]
+    like = f"with {listed(differ)}, the nearest to this one" if differ else "like this"
+    return (
+        f"can find{', at most' if outlook.below else ''}: of 100 simulated sweeps {like}, "
+        f"{of_100(found.goes_on.surely)} detect that growth goes on, and "
+        f"{of_100(found.ends.surely)} that it has ended ({of_100(nearer.ends.surely)} if near the "
+        f"largest n); {of_100(false)} report something false (docs/simulation.md)."
+    )
 
 
 def evaluation(each: "EvaluationPlan", num_runs: int) -> str:
