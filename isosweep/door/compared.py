@@ -92,7 +92,7 @@ def compare(
     as `metric="best"`. Nothing is written. Raises SettingError for fewer than two, for the same one
     twice, and for budgets in different units.
 
-    >>> isosweep.compare(sweep.variant("few_problems"), sweep.variant("many_problems"))
+    >>> isosweep.compare(sweep.variants["few_problems"], sweep.variants["many_problems"])
     <ComparedSweeps few_problems: growing, many_problems: ...>
     """
     from isosweep.analysis.statistics.compare import compare as compare_entries

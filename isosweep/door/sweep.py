@@ -90,16 +90,6 @@ class Verdict:
         return verdict.headline(self.answer)
 
     @property
-    def reason(self) -> str:
-        """What the answer rests on."""
-        return verdict.reason(self.answer)
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What the answer must not be read without."""
-        return tuple(words.caveats(self.answer))
-
-    @property
     def n_star(self) -> "Range | None":
         """n*, the best n, at the largest budget that was read; None where it is not identified."""
         return self.answer.optima[-1].of("best") if self.answer.optima else None
@@ -121,7 +111,8 @@ class Verdict:
         use, facts = words.use_sentence(self.answer), words.facts(self.answer)[1:]
         shown = [f"{fact.term}: {fact.text}" for fact in facts]
         first, grows = words.lead(self.answer)
-        sentences = (grows, self.sentence, use, *self.caveats, self.reason, *shown)
+        caveats, reason = words.caveats(self.answer), verdict.reason(self.answer)
+        sentences = (grows, self.sentence, use, *caveats, reason, *shown)
         return page(first, sentences, frame(rows))
 
 
@@ -195,11 +186,6 @@ class Sweep:
         if len(axes) == 1:
             return {variant_label(axes[0]): self}
         return {variant_label(each): replace(self, axes=each) for each in axes}
-
-    def variant(self, name: str) -> "Sweep":
-        """Return the variant of that name. Raises SettingError for none of `variants`."""
-        one_of("variant", name, tuple(self.variants))
-        return self.variants[name]
 
     def select(self, **chosen: "float | Iterable[float] | None") -> "Sweep":
         """Return the same sweep with some of its `seeds`, `n`, `B` and `budgets`, analysed anew.
@@ -347,7 +333,7 @@ class Sweep:
         if len(self.variants) > 1:
             names = tuple(self.variants)
             rule = f"there are {len(names)} ({', '.join(names)}), each with an answer of its own"
-            raise SettingError("variant", None, rule, f'variant("{names[0]}")')
+            raise SettingError("variant", None, rule, f'variants["{names[0]}"]')
         data = load_view(self.stored.paths, self.analysis, self.part.axes[0], lambda _: self.part)
         return replace(data, course=None if self.selected else stored_course(self.stored))
 

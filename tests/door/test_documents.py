@@ -22,7 +22,7 @@ def names(studies: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What examples may name, in the directory that they are run in."""
     monkeypatch.chdir(studies)
     whole = isosweep.open("few_problems", "sweeps/studies")
-    return {"isosweep": isosweep, "sweep": whole, "small": whole.variant("few_problems")}
+    return {"isosweep": isosweep, "sweep": whole, "small": whole.variants["few_problems"]}
 
 
 def test_the_examples_of_the_page_are_as_shown(
