@@ -9,7 +9,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -27,27 +26,12 @@ from isosweep.store.drivers import living_driver, user_name
 
 # Raised when a field of the document goes or changes its meaning; fields may be added.
 VERSION: Final = 1
+_Going = tuple[Attempt, str]
 # Seconds between two questions to the scheduler.
 _POLL_S = 2.0
 # Seconds after a job was killed until it counts as one that does not end: Slurm's KillWait is 30 by
 # default.
 _KILL_S = 45.0
-
-
-@dataclass
-class _Cancelling:
-    """What has come of the runs so far. `open`: attempts whose jobs are to go, with what each run
-    was; `cancelled`: what each run was that is over, by run id; `finished`: those that ended by
-    themselves meanwhile; `idle`: how many stand how that nobody would start; `others`: the sweeps
-    that runs are trained for, by run id."""
-
-    by: str
-    open: list[tuple[Attempt, str]] = field(default_factory=list)
-    cancelled: dict[str, str] = field(default_factory=dict)
-    finished: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    idle: Counter[str] = field(default_factory=Counter)
-    others: dict[str, str] = field(default_factory=dict)
 
 
 def cancel_sweep(config: SweepConfig, console: Console) -> int:
@@ -62,40 +46,40 @@ def cancel_sweep(config: SweepConfig, console: Console) -> int:
 
 
 def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonObject:
-    """Stop the runs of `sweep` that the words `chosen` choose, and return what came of them."""
-    doing = _Cancelling(f"mode=cancel ({user_name()} on {socket.gethostname()})")
+    """Stop the runs of `sweep` that the words `chosen` choose, and return what came of them: the
+    document whose fields docs/json.md has."""
+    by = f"mode=cancel ({user_name()} on {socket.gethostname()})"
+    said: JsonObject = {
+        **{"version": VERSION, "sweep": sweep.name, "sweep_dir": str(sweep.paths.root)},
+        **{"cancelled": {}, "finished": [], "idle": Counter(), "others": {}, "faults": []},
+    }
+    # Attempts whose jobs are to go, with what each run was.
+    going: list[_Going] = []
     followed = _is_followed(sweep.paths.drivers)
     for seen in choose_runs(chosen, observe_runs(sweep, jobs)):
-        attempt = seen.attempt
+        attempt, standing = seen.attempt, seen.standing
         if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
             # Its file cannot be read: a worker may be at it.
-            doing.faults.append(f"{seen.run.run_id}: not confirmed: {attempt.reason}")
+            said["faults"].append(f"{seen.run.run_id}: not confirmed: {attempt.reason}")
         elif attempt is not None and attempt.live and _is_of_another(attempt, sweep):
-            doing.others[seen.run.run_id] = attempt.sweep
+            said["others"][seen.run.run_id] = attempt.sweep
         elif attempt is not None and attempt.live:
-            was = "running" if seen.standing is Standing.RUNNING else "pending"
-            doing.open.append((attempt, was))
-        elif seen.standing.ended or seen.standing is Standing.CANCELLED:
+            was = "running" if standing is Standing.RUNNING else "pending"
+            going.append((attempt, was))
+        elif standing.ended or standing is Standing.CANCELLED:
             continue
-        elif followed:
-            _hold_back(seen, sweep, doing)
-        else:
-            doing.idle[str(seen.standing)] += 1
-    _stop(doing, jobs, sweep.config.launcher.stop_grace_s)
-    return {
-        "version": VERSION,
-        "sweep": sweep.name,
-        "sweep_dir": str(sweep.paths.root),
-        "cancelled": doing.cancelled,
-        "finished": doing.finished,
-        "idle": dict(doing.idle),
-        "others": doing.others,
-        "unconfirmed": {
-            each.run.run_id: {"was": was, "job_id": each.job_id, "launcher": each.launcher}
-            for each, was in doing.open
-        },
-        "faults": doing.faults,
+        elif not followed:
+            said["idle"][standing.value] += 1
+        elif _hold_back(seen, sweep, by):
+            said["cancelled"][seen.run.run_id] = standing.value
+        elif (faster := newest(seen.paths)) is not None and faster.live:
+            going.append((faster, "pending"))
+    going = _stop(going, jobs, by, sweep.config.launcher.stop_grace_s, said)
+    said["unconfirmed"] = {
+        each.run.run_id: {"was": was, "job_id": each.job_id, "launcher": each.launcher}
+        for each, was in going
     }
+    return said
 
 
 def _is_followed(drivers: Path) -> bool:
@@ -112,39 +96,40 @@ def _is_of_another(attempt: Attempt, sweep: StoredSweep) -> bool:
     return (submitted / "plan.json").exists() and not submitted.samefile(sweep.paths.root)
 
 
-def _hold_back(seen: ObservedRun, sweep: StoredSweep, doing: _Cancelling) -> None:
-    """Take the run's next attempt so that no driver does; stop the driver's if it was faster."""
+def _hold_back(seen: ObservedRun, sweep: StoredSweep, by: str) -> bool:
+    """Whether the run's next attempt was taken, so that no driver takes it."""
     seen.paths.root.mkdir(exist_ok=True)
     batch = f"cancel-{secrets.token_hex(4)}"
     held = create_attempt(seen.paths, "none", str(sweep.paths.root), {}, batch)
     if held is not None:
-        held.request_cancel(doing.by)
+        held.request_cancel(by)
         held.end(Status.CANCELLED, f"mode=cancel (it was {seen.standing})")
-        doing.cancelled[seen.run.run_id] = str(seen.standing)
-    elif (faster := newest(seen.paths)) is not None and faster.live:
-        doing.open.append((faster, "pending"))
+    return held is not None
 
 
-def _stop(doing: _Cancelling, jobs: Jobs, grace_s: float) -> None:
-    """Stop what is open and wait until it is gone: for `grace_s`, and again after a kill."""
-    for attempt, _ in doing.open:
-        attempt.request_cancel(doing.by)
+def _stop(
+    going: list[_Going], jobs: Jobs, by: str, grace_s: float, said: JsonObject
+) -> list[_Going]:
+    """Stop the jobs and wait until they are gone: for `grace_s`, and again after a kill; return
+    those that are not."""
+    for attempt, _ in going:
+        attempt.request_cancel(by)
     for kill, wait_s in ((False, grace_s), (True, min(_KILL_S, grace_s))):
-        if doing.open:
-            fault = jobs.stop([attempt for attempt, _ in doing.open], kill=kill)
-            deadline = time.monotonic() + wait_s
-            while _settle(doing, jobs) and time.monotonic() < deadline:
-                time.sleep(min(_POLL_S, grace_s / 10))
-            if kill and doing.open and fault:
-                doing.faults.append(fault)
+        fault = jobs.stop([attempt for attempt, _ in going], kill=kill) if going else None
+        deadline = time.monotonic() + wait_s
+        while (going := _settle(going, jobs, by, said)) and time.monotonic() < deadline:
+            time.sleep(min(_POLL_S, grace_s / 10))
+        if kill and going and fault:
+            said["faults"].append(fault)
+    return going
 
 
-def _settle(doing: _Cancelling, jobs: Jobs) -> bool:
-    """Take note of runs that are over, by their files or their schedulers; whether any is not."""
-    attempts = [(newest(each.run) or each, each, was) for each, was in doing.open]
-    answers = jobs.observe([attempt for attempt, _, _ in attempts])
-    doing.open = []
-    for (attempt, before, was), answer in zip(attempts, answers, strict=True):
+def _settle(going: list[_Going], jobs: Jobs, by: str, said: JsonObject) -> list[_Going]:
+    """The attempts that are not over, by their files or their schedulers; `said` takes the rest."""
+    attempts = [newest(each.run) or each for each, _ in going]
+    answers = jobs.observe(attempts) if attempts else []
+    left = []
+    for (before, was), attempt, answer in zip(going, attempts, answers, strict=True):
         if attempt.live and answer.status == "gone":
             attempt.end(Status.CANCELLED, f"mode=cancel: {answer.reason}".removesuffix(": "))
             attempt = newest(attempt.run) or attempt
@@ -152,13 +137,13 @@ def _settle(doing: _Cancelling, jobs: Jobs) -> bool:
         if attempt.live and attempt.batch == before.batch:
             if attempt.number > before.number:
                 # Its job has started again meanwhile.
-                attempt.request_cancel(doing.by)
-            doing.open.append((attempt, was))
+                attempt.request_cancel(by)
+            left.append((attempt, was))
         elif attempt.status in (Status.FINISHED, Status.DIVERGED):
-            doing.finished.append(attempt.run.run_id)
+            said["finished"].append(attempt.run.run_id)
         else:
-            doing.cancelled[attempt.run.run_id] = was
-    return bool(doing.open)
+            said["cancelled"][attempt.run.run_id] = was
+    return left
 
 
 def _show(document: JsonObject, console: Console) -> None:

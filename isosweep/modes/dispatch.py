@@ -123,7 +123,7 @@ def prepare(config: SweepConfig) -> Action:
         module, function = FUNCTIONS[config.mode]
         return partial(getattr(import_module(f"isosweep.modes.{module}"), function), config)
     if config.steps is not None:
-        from isosweep.modes.single import describe_runs
+        from isosweep.modes.show_plan import describe_runs
 
         return partial(describe_runs, config)
     from isosweep.modes.launch import require_plan

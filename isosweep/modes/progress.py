@@ -131,7 +131,8 @@ class Progress:
 
     def stop(self) -> None:
         """Take the bars off the terminal until the next update."""
-        self._bars.stop()
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def _leave(self, row: _Row, failed: str | None) -> None:
         """Say how a run that was active ended; one that is tried again is not over."""
@@ -211,7 +212,7 @@ class Progress:
 
     def _time_left(self) -> str:
         seconds = self.seconds_left()
-        return "" if seconds is None else f", about {duration(seconds)} left"
+        return f", about {duration(seconds)} left" if seconds else ""
 
 
 def _doing(row: _Row) -> str:

@@ -2,19 +2,22 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.modes.display_search import described_plan
 from isosweep.modes.price import described_price
 from isosweep.modes.sweeps import StoredSweep, places_of
-from isosweep.modes.terminal import aligned, say, warn
+from isosweep.modes.terminal import aligned, say, show_json, warn
 from isosweep.plan.cautions import cautions
 from isosweep.plan.cells import Cell, Plan, predicted
 from isosweep.plan.scheduling import makespan
+from isosweep.plan.single import single_runs
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.plan.tally import Standing, Tally
@@ -25,6 +28,8 @@ from isosweep.store.paths import SweepPaths
 from isosweep.words import plan as words
 from isosweep.words.numbers import in_hours, short
 
+# Of the document of single runs: raised when a field goes or changes its meaning.
+_SINGLE_VERSION = 1
 # Checkpoints that take less are not told of.
 _LEAST_TOLD_BYTES = 1e9
 
@@ -139,3 +144,15 @@ def _steps_and_time(cells: Sequence[Cell]) -> str:
 def _span(values: Sequence[Any], shown: Callable[[Any], str], to: str = "-") -> str:
     """The least and the largest of the values, once where they look alike."""
     return to.join(dict.fromkeys(map(shown, (min(values), max(values))))) if values else ""
+
+
+def describe_runs(config: SweepConfig, console: Console) -> int:
+    """Print what is planned of each single run of `mode=plan steps=T`, in ten lines or as a
+    document; returns 0."""
+    runs = list(single_runs(config))
+    if config.format == "json":
+        show_json(console, {"version": _SINGLE_VERSION, "runs": [asdict(run) for run in runs]})
+        return 0
+    for number, run in enumerate(runs):
+        say(console, *[""][: min(number, 1)], *words.single(run))
+    return 0

@@ -222,7 +222,9 @@ def find_root(given: str, sweeps_dir: str) -> Path:
     for root in (Path(sweeps_dir).absolute() / given, Path(given).absolute()):
         if (root / "plan.json").exists():
             return root
-    known = [root.name for root in sweep_roots(sweeps_dir)]
+    # A directory of sweeps means those in it.
+    known = [str(Path(given) / root.name) for root in sweep_roots(given)]
+    known = known or [root.name for root in sweep_roots(sweeps_dir)]
     nearest = ", ".join(f"sweep={each}" for each in close(given, known, _NEAREST))
     rule = "holds no plan.json, and is no name of a sweep"
     raise SettingError("sweep", given, rule, nearest or "mode=run, which makes one")
