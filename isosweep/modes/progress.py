@@ -173,7 +173,7 @@ class Progress:
         others = [root for root in submitted if root != self._paths.root]
         if others:
             names = ", ".join(sorted({root.name for root in others}))
-            line += f", {len(others)} of them by another sweep ({names})"
+            line += f", {len(others)} of them trained by another sweep ({names})"
         return line
 
     def _counted(self) -> str:
