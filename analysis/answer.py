@@ -14,17 +14,16 @@ from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Lack
 from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.statistics.best_batch import BatchLaw
-from isosweep.analysis.statistics.frontier import Choice
+from isosweep.analysis.statistics.best_n import BestN, Choice
 from isosweep.analysis.statistics.growth import Growth
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject, read_json, to_json
 from isosweep.metrics import MetricName
 from isosweep.pricing import Pricing
 
-ANSWER_VERSION: Final = 1
+ANSWER_VERSION: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +66,7 @@ class Use:
     """Standard deviation between seeds. Reward; null with one seed."""
     probability_best: Share | None
     """That no other n measured at this budget is better; null where no other was."""
-    optimum: BestGenerations | None
+    optimum: BestN | None
     """n* at this budget, which may lie between the n that were run."""
     compared: tuple[AtLeastOne, ...]
     """Every n measured at this budget, ascending."""
@@ -279,9 +278,9 @@ class CoarseMargin:
 class BestMoves:
     """The best n changes, though the smallest that is good enough does not."""
 
-    first: BestGenerations
+    first: BestN
     """Both n at the budget from which on the verdict speaks."""
-    last: BestGenerations
+    last: BestN
     """Both n at the last budget."""
     kind: Literal["best moves"] = "best moves"
     """best moves."""
@@ -477,7 +476,7 @@ class Answer:
     """What an isosweep answer.json holds. n: rollouts per problem; B: problems per batch; T: update
     steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    version: Literal[1] = ANSWER_VERSION
+    version: Literal[2] = ANSWER_VERSION
     """Version of this format. No unit."""
     plan_id: str | None
     """Hash of the plan that was analysed; null where the plan has none."""
@@ -506,7 +505,7 @@ class Answer:
     """Compute from which on it has, in budget_unit; null unless (probably) saturated."""
     harmless: tuple[AtLeastOne, ...]
     """The n that cost no more than the margin at any budget."""
-    optima: tuple[BestGenerations, ...]
+    optima: tuple[BestN, ...]
     """n* and the smallest n that is good enough, at every budget that was read, ascending."""
     caveats: tuple[Caveat, ...]
     """What the verdict and the setting must not be read without."""

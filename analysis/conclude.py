@@ -45,11 +45,10 @@ from isosweep.analysis.answer import (
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.outlook import Lack
 from isosweep.analysis.pairs import NamedCell, Pair
+from isosweep.analysis.statistics.best_n import BudgetFrontier
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import FitStatus
-from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.new_problems import NewProblems
-from isosweep.analysis.statistics.problems import enough_problems
+from isosweep.analysis.statistics.learning_curve import FitStatus
+from isosweep.analysis.statistics.new_problems import NewProblems, enough_problems
 from isosweep.analysis.statistics.verdict import behind, open_end
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.tally import Standing, Tally
@@ -98,7 +97,7 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         plateau=saturation.plateau,
         settles_at=saturation.settles_at,
         harmless=saturation.harmless,
-        optima=saturation.optima,
+        optima=frontier.optima,
         caveats=_caveats(data, findings, rise, runs),
         use=None if at is None else _use(data, at, findings),
         reward=rise,
@@ -127,7 +126,7 @@ def answered_at(data: SweepData, findings: Findings) -> BudgetFrontier:
     """
     frontier = findings.frontier
     lacking = {
-        *behind(findings.saturation.optima, frontier, findings.saturation.quantity),
+        *behind(frontier, findings.saturation.quantity),
         *frontier.budgets[-1].measured,
     }
     whole = [at for at in frontier.budgets if lacking <= {*at.measured, *at.fell}]
@@ -138,8 +137,8 @@ def _caveats(
     data: SweepData, findings: Findings, rise: Rise | None, runs: Runs
 ) -> tuple[Caveat, ...]:
     frontier, saturation = findings.frontier, findings.saturation
-    end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
-    lacking = behind(saturation.optima, frontier, saturation.quantity)
+    end = open_end(saturation.verdict, frontier, saturation.quantity)
+    lacking = behind(frontier, saturation.quantity)
     # First what contradicts the verdict.
     found: list[Caveat] = []
     if (new := _otherwise_on_new(findings)) is not None:
@@ -189,13 +188,13 @@ def _best_moves(findings: Findings) -> BestMoves | None:
     if saturation.verdict == "steady" and saturation.growth is not None:
         since = saturation.growth.steady_from
     known = [
-        (at, best) for at in saturation.optima if at.budget >= since and (best := at.of("best"))
+        (at, best) for at in findings.frontier.optima if at.budget >= since and (best := at.n_star)
     ]
     (first, low), (last, high) = known[0], known[-1]
-    if low.interval.median > high.interval.median:
+    if low.median > high.median:
         low, high = high, low
-    apart = low.interval.high < high.interval.low and not (low.open_above or high.open_below)
-    far = high.interval.median >= 2 * low.interval.median
+    apart = low.high < high.low and not (low.open_above or high.open_below)
+    far = high.median >= 2 * low.median
     return BestMoves(first=first, last=last) if apart and far else None
 
 
@@ -237,7 +236,7 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
         num_fallen=cell.num_fallen,
         seed_sd=at.seed_sd,
         probability_best=best.probability_best,
-        optimum=next((o for o in findings.saturation.optima if o.budget == at.budget), None),
+        optimum=at.optimum,
         compared=at.measured,
         as_good=tuple(n for n in at.candidates if n != best.num_generations),
         neighbours=tuple(
@@ -245,7 +244,7 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
             for each in beside
             if each.loss_upper is not None
         ),
-        behind=behind(findings.saturation.optima, frontier, findings.saturation.quantity),
+        behind=behind(frontier, findings.saturation.quantity),
         missing=at.missing,
         fell=at.fell,
         one_batch=len(data.batches) == 1,
@@ -432,7 +431,7 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
         return (NewRecipe(),)
     found: list[NextStep] = []
     saturation = findings.saturation
-    end = open_end(saturation.verdict, saturation.optima, findings.frontier, saturation.quantity)
+    end = open_end(saturation.verdict, findings.frontier, saturation.quantity)
     if end is not None and end.kind == "missing":
         found.append(GoOn(n=end.n, budget=findings.frontier.budgets[-1].budget))
     elif end is not None and end.further is not None and advice.further is not None:

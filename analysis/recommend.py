@@ -12,11 +12,10 @@ import numpy as np
 
 from isosweep.analysis.curves import SweepData, updates_per_generation
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.best_n import BudgetFrontier, CellMean, interval_of_n, on_grid
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
 from isosweep.analysis.statistics.growth import end_rates
 from isosweep.analysis.statistics.intervals import Interval, central_ends
-from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface, smallest_within
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
@@ -44,8 +43,7 @@ class Basis:
 class Recommendation:
     """The split of `budget` (in the sweep's unit), among the (n, B) that were measured.
 
-    `best_n`: n*(C) and its interval, and whether it may lie below or above all n that were run;
-    `enough`: the same of n_d, the smallest n that is good enough; `missing`: n of the plan that
+    `n_star`: n*(C); `n_d`: the smallest n that is good enough; `missing`: n of the plan that
     were not read at the budgets of `basis`; `alternatives`: other n that cannot be distinguished
     from the chosen one, measured at the nearest budget; `reward`: expected held-out reward, with
     interval (None where the sweep gives none). `factor`: budget over the largest one reached, above
@@ -58,10 +56,8 @@ class Recommendation:
     num_steps: int
     learning_rate: float | None
     device_hours: float | None
-    best_n: Interval | None
-    open_below: bool
-    open_above: bool
-    enough: Range | None
+    n_star: Interval | None
+    n_d: Interval | None
     missing: tuple[int, ...]
     alternatives: tuple[int, ...]
     reward: float | None
@@ -120,15 +116,13 @@ class _Choice:
     """The chosen (n, B) and what is known of it; fields as in `Recommendation`."""
 
     cell: CellMean
-    best_n: Interval | None
+    n_star: Interval | None
+    n_d: Interval | None
     alternatives: tuple[int, ...]
     reward: float | None
     interval: tuple[float, float] | None
     basis: Basis
     missing: tuple[int, ...]
-    open_below: bool = False
-    open_above: bool = False
-    enough: Range | None = None
 
 
 def _too_far(budget: float, last: float, findings: Findings) -> SettingError:
@@ -159,7 +153,7 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     known = {Pair.of(cell) for cell in before.cells}
     cells = tuple(cell for cell in near.cells if Pair.of(cell) in known)
     if surface is None or budget * _ROUNDING >= near.budget or not cells:
-        return _reported(near, findings)
+        return _reported(near)
     span = math.log(near.budget / before.budget)
     share = math.log(budget / before.budget) / span
     draws = (1 - share) * surface.draws[:, above - 1] + share * surface.draws[:, above]
@@ -168,11 +162,10 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     of_both = {cell.num_generations for cell in cells}
     grid = np.log2(sorted(of_both))
 
-    def within(loss: float) -> Range:
+    def within(loss: float) -> Interval:
         drawn = smallest_within(by_n, surface.log2_n, loss)
         return on_grid(interval_of_n(drawn, grid, findings.frontier.confidence), 2.0**grid)
 
-    best = within(0.0)
     rewards = surface.at_cells(draws, cells)
     chosen = int(rewards.mean(axis=0).argmax())
     as_good = (rewards >= rewards[:, [chosen]]).mean(axis=0) >= 1 - findings.frontier.confidence
@@ -180,26 +173,23 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     unread = {*near.missing, *before.missing, *near.measured, *before.measured} - of_both
     return _Choice(
         cell=cells[chosen],
-        best_n=best.interval,
+        n_star=within(0.0),
+        n_d=within(findings.saturation.reason.margin),
         alternatives=tuple(sorted(others - {cells[chosen].num_generations})),
         reward=float(rewards[:, chosen].mean()),
         interval=central_ends(rewards[:, chosen], findings.frontier.confidence),
         basis=Basis(kind="surface", budgets=(near.budget, before.budget), num_cells=len(cells)),
         missing=tuple(sorted(unread)),
-        open_below=best.open_below,
-        open_above=best.open_above,
-        enough=within(findings.saturation.reason.margin),
     )
 
 
-def _reported(at: BudgetFrontier, findings: Findings) -> _Choice:
+def _reported(at: BudgetFrontier) -> _Choice:
     """What the report says at one of its budgets."""
     best, means = at.best, at.best.expected is None
-    optima = findings.saturation.optima
-    own = next((each for each in optima if each.budget == at.budget), None)
     return _Choice(
         cell=best.cell,
-        best_n=None if own is None else own.interval,
+        n_star=at.optimum.n_star,
+        n_d=at.optimum.n_d,
         alternatives=tuple(n for n in at.candidates if n != best.num_generations),
         reward=best.cell.mean if means else best.expected,
         interval=best.interval,
@@ -209,9 +199,6 @@ def _reported(at: BudgetFrontier, findings: Findings) -> _Choice:
             num_cells=0 if means else len(at.cells),
         ),
         missing=at.missing,
-        open_below=own is not None and own.left_censored and not means,
-        open_above=own is not None and own.right_censored and not means,
-        enough=None if own is None else own.enough,
     )
 
 
@@ -219,31 +206,29 @@ def _beyond(findings: Findings, budget: float) -> _Choice:
     """Past the last budget: n* as it goes on from there, the n next to it, and B as there."""
     frontier, surface, saturation = findings.frontier, findings.surface, findings.saturation
     last = frontier.budgets[-1]
-    choice, best, enough = last.best, None, None
+    choice, n_star, n_d = last.best, None, None
     if surface is not None and saturation.growth is not None:
-        best = _ahead(surface, findings, budget, 0.0)
-        enough = _ahead(surface, findings, budget, saturation.reason.margin)
-        wanted = math.log2(best.interval.median)
+        n_star = _ahead(surface, findings, budget, 0.0)
+        n_d = _ahead(surface, findings, budget, saturation.reason.margin)
+        wanted = math.log2(n_star.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
     return _Choice(
         cell=choice.cell,
-        best_n=None if best is None else best.interval,
+        n_star=n_star,
+        n_d=n_d,
         alternatives=tuple(n for n in last.candidates if n != choice.num_generations),
         reward=None,
         interval=None,
-        basis=Basis(kind="growth" if best else "last n", budgets=(last.budget,)),
+        basis=Basis(kind="growth" if n_star else "last n", budgets=(last.budget,)),
         missing=last.missing,
-        open_below=best is not None and best.open_below,
-        open_above=best is not None and best.open_above,
-        enough=enough,
     )
 
 
-def _ahead(surface: Surface, findings: Findings, budget: float, loss: float) -> Range:
+def _ahead(surface: Surface, findings: Findings, budget: float, loss: float) -> Interval:
     """The smallest n that loses at most `loss` of reward, at a budget past the last one: draw by
     draw at its rate at the largest budgets, and inside the grid."""
     frontier = findings.frontier
-    drawn = surface.smallest_n(loss).log2_n
+    drawn = surface.smallest_n(loss)
     rates = end_rates(drawn, surface.budgets, frontier.whole_from)
     grid = np.log2(frontier.measured)
     log2_n = drawn[:, -1] + rates * math.log10(budget / surface.budgets[-1])

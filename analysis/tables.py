@@ -28,8 +28,6 @@ from isosweep.analysis.columns import (
 from isosweep.analysis.curves import CellReading, SweepData
 from isosweep.analysis.pairs import Pair, Paired
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.words.numbers import UNITS
 
 
@@ -221,18 +219,11 @@ FRONTIER: Columns = {
 }
 
 
-def _judged(findings: Findings) -> list[tuple[BudgetFrontier, BestGenerations]]:
-    """The budgets at which n* was looked for."""
-    optima = {each.budget: each for each in findings.saturation.optima}
-    return [(at, optima[at.budget]) for at in findings.frontier.budgets if at.budget in optima]
-
-
 def frontier_rows(findings: Findings) -> Iterator[Row]:
     """One row per budget: what to use, n*(C) and n_d(C)."""
-    for at, optimum in _judged(findings):
-        best, enough = at.best, optimum.enough
+    for at in findings.frontier.budgets:
+        best, n_star, n_d = at.best, at.optimum.n_star, at.optimum.n_d
         low, high = best.interval or (None, None)
-        n_star, n_d = optimum.interval, None if enough is None else enough.interval
         yield {
             "budget": at.budget,
             **_pair(best.cell),
@@ -240,9 +231,9 @@ def frontier_rows(findings: Findings) -> Iterator[Row]:
             "n_star": n_star and n_star.median,
             "n_star_low": n_star and n_star.low,
             "n_star_high": n_star and n_star.high,
-            "open_below": optimum.left_censored,
-            "open_above": optimum.right_censored,
-            "candidates": optimum.candidates,
+            "open_below": n_star and n_star.open_below,
+            "open_above": n_star and n_star.open_above,
+            "candidates": at.candidates,
             "measured": best.cell.mean,
             "expected": best.expected,
             "low": low,
@@ -250,8 +241,8 @@ def frontier_rows(findings: Findings) -> Iterator[Row]:
             "n_d": n_d and n_d.median,
             "n_d_low": n_d and n_d.low,
             "n_d_high": n_d and n_d.high,
-            "n_d_open_below": enough and enough.open_below,
-            "n_d_open_above": enough and enough.open_above,
+            "n_d_open_below": n_d and n_d.open_below,
+            "n_d_open_above": n_d and n_d.open_above,
         }
 
 
@@ -266,12 +257,12 @@ def optimum_table(data: SweepData, findings: Findings) -> Table:
     lines = [
         (
             *shown(row, "budget:.3g", "n", "B", "T"),
-            optimum.words,
+            str(at.optimum),
             *shown(row, "expected:.4f"),
             span(row["low"], row["high"]),
-            optimum.enough.words if optimum.enough else MISSING,
+            str(at.optimum.n_d or MISSING),
         )
-        for row, (_, optimum) in zip(rows, _judged(findings), strict=True)
+        for row, at in zip(rows, findings.frontier.budgets, strict=True)
     ]
     return Table(name="optima", columns=(*FRONTIER,), rows=rows, page=page_table(head, lines))
 

@@ -27,7 +27,7 @@ from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of, wide_config
 from isosweep.analysis.simulation.truth import find_truth
 from isosweep.analysis.simulation.worlds import World
-from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.verdict import judge
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_json
 from isosweep.plan.study import resolve

@@ -27,9 +27,8 @@ from isosweep.analysis.simulation.presets import FORMS, presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
-from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.judgement import fit_budgets
-from isosweep.analysis.statistics.saturation import Saturation, find_saturation
+from isosweep.analysis.statistics.best_n import BudgetFrontier, Frontier, fit_budgets
+from isosweep.analysis.statistics.verdict import find_saturation
 from isosweep.config.analysis import AnalysisConfig, Quantity
 from isosweep.config.base import replaced
 from isosweep.plan.cells import Plan
@@ -159,7 +158,7 @@ def judged(
         asked = replaced(config, quantity=quantity)
         truth = find_truth(world, whole, asked)
         found = find_saturation(frontier, surface, asked)
-        intervals[quantity] = _held(found, truth, quantity, whole)
+        intervals[quantity] = _held(frontier, truth, quantity, whole)
         since = found.growth.steady_from if found.growth else None
         if is_clear(truth, config.growth_bound):
             verdicts[quantity] = found.verdict, truth.bears(found.verdict, since)
@@ -184,15 +183,15 @@ def _losses_held(at: BudgetFrontier, best: int, lost: np.ndarray) -> tuple[bool,
     )
 
 
-def _held(found: Saturation, truth: Truth, quantity: Quantity, plan: Plan) -> tuple[bool, ...]:
+def _held(frontier: Frontier, truth: Truth, quantity: Quantity, plan: Plan) -> tuple[bool, ...]:
     """At every budget that was read, off the edges of the grid."""
     known = dict(
         zip(truth.budgets, truth.best_n if quantity == "best" else truth.enough_n, strict=True)
     )
     grid = sorted({cell.num_generations for cell in plan.cells})
     held = []
-    for at in found.optima:
-        interval, n = at.of(quantity), known.get(at.budget)
+    for at in frontier.optima:
+        interval, n = at.judged(quantity), known.get(at.budget)
         if interval is not None and n is not None and grid[0] * 1.001 < n < grid[-1] / 1.001:
             held.append(interval.holds(n))
     return tuple(held)

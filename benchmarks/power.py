@@ -13,11 +13,9 @@ from isosweep.analysis.simulation.records import Evaluated
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import Truth, find_truth
 from isosweep.analysis.simulation.worlds import World
-from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier
+from isosweep.analysis.statistics.best_n import BudgetFrontier, Frontier
 from isosweep.analysis.statistics.growth import LEAST_CHANGE
-from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.verdict import Saturation, judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 
@@ -156,13 +154,13 @@ class _Counts:
         if saturation.plateau is not None and self.plateau is not None:
             low, high = saturation.plateau.low, saturation.plateau.high
             self.plateaus.add(low, high, self.plateau, math.log2(high / low))
-        rate = saturation.end_rate
+        rate = None if saturation.growth is None else saturation.growth.rate
         if rate is not None and self.truth.rate is not None:
             # A true rate that is 0 but for rounding is one.
             low, high = rate.low - _ROUNDING, rate.high + _ROUNDING
             self.rates.add(low, high, self.truth.rate, rate.high - rate.low)
-        for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
-            self.at_budget[at.budget].add(at, optimum)
+        for at in frontier.budgets:
+            self.at_budget[at.budget].add(at)
 
     def power(self) -> Power:
         sweeps = self.verdicts.total()
@@ -205,17 +203,16 @@ class _AtBudget:
         self.intervals, self.of_enough = _Tally(), _Tally()
         self.lost: list[float] = []
 
-    def add(self, at: BudgetFrontier, optimum: BestGenerations) -> None:
+    def add(self, at: BudgetFrontier) -> None:
         for found, truth, tally in (
-            (optimum.of("best"), self.truth, self.intervals),
-            (optimum.of("enough"), self.enough, self.of_enough),
+            (at.optimum.n_star, self.truth, self.intervals),
+            (at.optimum.n_d, self.enough, self.of_enough),
         ):
             if found is not None and truth is not None:
                 # It is known to 1e-4 doublings; beyond an edge nothing is said.
-                ends = found.interval
-                low = 0.0 if found.open_below else ends.low * (1 - 1e-4)
-                high = math.inf if found.open_above else ends.high * (1 + 1e-4)
-                tally.add(low, high, truth, math.log2(ends.high / ends.low))
+                low = 0.0 if found.open_below else found.low * (1 - 1e-4)
+                high = math.inf if found.open_above else found.high * (1 + 1e-4)
+                tally.add(low, high, truth, math.log2(found.high / found.low))
         pairs = np.array([Pair.of(cell) for cell in at.cells], float).T
         rewards = self.world.reward(np.array(self.budget), *pairs)
         chosen = self.world.reward(np.array(self.budget), *Pair.of(at.best.cell))

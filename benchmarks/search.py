@@ -29,7 +29,7 @@ from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import read_plan
 from isosweep.analysis.simulation.truth import Truth, find_truth
-from isosweep.analysis.statistics import judgement
+from isosweep.analysis.statistics import verdict
 
 GOALS = {
     "compute": Goal("median share of the grid's compute that a search spends", "at most", 0.5),
@@ -99,7 +99,7 @@ def with_agreement(name: str, number: int, outcomes: dict[str, Outcome]) -> dict
     if "grid" not in outcomes:
         return outcomes
     again = simulate(name, number, noise=1)
-    second = judgement.judge(revealed(again.plan, again.records, whole(again.plan)), CONFIG)[2]
+    second = verdict.judge(revealed(again.plan, again.records, whole(again.plan)), CONFIG)[2]
     verdicts = dict.fromkeys(outcomes, outcomes["grid"].verdict) | {"grid": second.verdict}
     return {
         way: replace(outcome, agrees=outcome.verdict == verdicts[way])
@@ -110,7 +110,7 @@ def with_agreement(name: str, number: int, outcomes: dict[str, Outcome]) -> dict
 def judged(known: Simulated, truth: Truth, reached: Reached) -> Outcome:
     """What the analysis says of runs trained so far, against the truth."""
     plan, world = known.plan, known.world
-    _, frontier, saturation = judgement.judge(revealed(plan, known.records, reached), CONFIG)
+    _, frontier, saturation = verdict.judge(revealed(plan, known.records, reached), CONFIG)
     offered = {(c.num_generations, c.problems_per_batch) for c in plan.cells}
     worst = 0.0
     for budget in plan.budgets:

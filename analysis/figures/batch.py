@@ -48,14 +48,14 @@ def _draw_law(canvas: Canvas, data: SweepData, law: BatchLaw, color: str, shift:
     name = f"n x B = {law.completions_per_step}"
     dots = []
     for at in law.optima:
-        x, tip = at.budget * shift, f"{name} at {compute_words(data, at.budget)}\nB* {at.words}"
+        x, tip = at.budget * shift, f"{name} at {compute_words(data, at.budget)}\nB* {at}"
         dots.append((x, at.best if at.interval is None else at.interval.median, tip))
         if at.interval is None:
             continue
         canvas.bar(x, (at.interval.low, at.interval.high), color, tip=tip)
-        if at.left_censored:
+        if at.interval.open_below:
             canvas.marks([(x, at.interval.low, tip)], color, "v", size=7, hollow=True)
-        if at.right_censored:
+        if at.interval.open_above:
             canvas.marks([(x, at.interval.high, tip)], color, "^", size=7, hollow=True)
     canvas.marks(dots, color, label=name)
 

@@ -14,9 +14,10 @@ from isosweep.analysis.figures.canvas import (
     compute_words,
 )
 from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, INK, RED
+from isosweep.analysis.statistics.best_n import BestN
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.optima import BestGenerations, Range
-from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.verdict import Saturation
 from isosweep.config.analysis import Quantity
 
 # Half of the least length of a bar, as a factor of n: one of no length would not be seen.
@@ -56,7 +57,8 @@ def best_n_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """n* and the smallest n that is good enough against compute, on an axis with a tick at
     every n of the grid."""
     saturation = findings.saturation
-    if not saturation.optima:
+    optima = findings.frontier.optima
+    if not optima:
         return NO_BUDGET
     generations = data.generations
 
@@ -67,11 +69,11 @@ def best_n_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             canvas.level(n)
         _draw_plateau(canvas, data, saturation, ends[1])
         for quantity, named in _NAMED.items():
-            found = [(at.budget, known) for at in saturation.optima if (known := at.of(quantity))]
+            found = [(at.budget, known) for at in optima if (known := at.judged(quantity))]
             _draw_intervals(canvas, data, named, found)
-        _draw_candidates(canvas, data, saturation.optima)
+        _draw_candidates(canvas, data, optima)
 
-    known = [at.enough for at in saturation.optima if at.enough]
+    known = [at.n_d for at in optima if at.n_d]
     and_smallest = ", and smallest n that is good enough," if known else ""
     return Figure(
         title=f"Best n{and_smallest} against compute",
@@ -119,11 +121,11 @@ def _draw_plateau(canvas: Canvas, data: SweepData, saturation: Saturation, last:
 
 
 def _draw_intervals(
-    canvas: Canvas, data: SweepData, named: _Named, ranges: Sequence[tuple[float, Range]]
+    canvas: Canvas, data: SweepData, named: _Named, ranges: Sequence[tuple[float, Interval]]
 ) -> None:
     """Upright bars, and triangles at the ends beyond which the n may lie."""
     for i, (budget, found) in enumerate(ranges):
-        low, high = found.interval.low, found.interval.high
+        low, high = found.low, found.high
         if high < low * _SHORTEST**2:
             middle = math.sqrt(low * high)
             low, high = middle / _SHORTEST, middle * _SHORTEST
@@ -135,7 +137,7 @@ def _draw_intervals(
             width=named.width,
             alpha=named.opacity,
             label=None if i else name,
-            tip=f"{name}, at {compute_words(data, budget)}:\n{found.words}",
+            tip=f"{name}, at {compute_words(data, budget)}:\n{found}",
         )
         for is_open, marker, end, word in (
             (found.open_above, "^", high * _OFF_EDGE, "larger"),
@@ -146,7 +148,7 @@ def _draw_intervals(
                 canvas.marks([point], named.color, marker, size=named.triangle, hollow=True)
 
 
-def _draw_candidates(canvas: Canvas, data: SweepData, optima: Sequence[BestGenerations]) -> None:
+def _draw_candidates(canvas: Canvas, data: SweepData, optima: Sequence[BestN]) -> None:
     candidates = [
         (
             at.budget,
@@ -161,7 +163,7 @@ def _draw_candidates(canvas: Canvas, data: SweepData, optima: Sequence[BestGener
         (
             at.budget,
             float(at.best),
-            f"best: n={at.best} at {compute_words(data, at.budget)}\nn*: {at.words}",
+            f"best: n={at.best} at {compute_words(data, at.budget)}\nn*: {at}",
         )
         for at in optima
     ]
@@ -182,7 +184,7 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         canvas.level(growth.bound, f"stopped: within {growth.bound:g}", GREY)
         canvas.level(-growth.bound)
         tips = [
-            f"up to {compute_words(data, at.budget)}:\n{at.rate.words} doublings per decade"
+            f"up to {compute_words(data, at.budget)}:\n{at.rate} doublings per decade"
             for at in history
         ]
         for at, tip in zip(history, tips, strict=True):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.colors import GREY, GRID, GROUND, INK, sequential
+from isosweep.analysis.statistics.best_n import Choice
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import Choice
 from isosweep.compute import BudgetUnit
 from isosweep.words.numbers import UNITS, amount, short
 

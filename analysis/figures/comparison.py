@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from isosweep.analysis.figures.canvas import Canvas, Figure, rewarded
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
-from isosweep.analysis.statistics.compare import Comparison
-from isosweep.analysis.statistics.entries import Entry
+from isosweep.analysis.statistics.compare import Comparison, Entry
 from isosweep.config.analysis import Quantity
 
 
@@ -83,14 +82,14 @@ def _n_figure(comparison: Comparison, entries: Sequence[Entry], quantity: Quanti
         canvas.generations("y", measured or [2])
         for entry, color, shift in _looks(entries):
             points = []
-            for at in entry.findings.saturation.optima:
-                x, found = at.budget * shift, at.of(quantity)
+            for at in entry.findings.frontier.optima:
+                x, found = at.budget * shift, at.judged(quantity)
                 if found is not None:
-                    tip = f"{entry.name}\n{symbol} {found.words}"
-                    canvas.bar(x, (found.interval.low, found.interval.high), color, tip=tip)
-                    points.append((x, found.interval.median, tip))
+                    tip = f"{entry.name}\n{symbol} {found}"
+                    canvas.bar(x, (found.low, found.high), color, tip=tip)
+                    points.append((x, found.median, tip))
                 elif quantity == "best":
-                    points.append((x, float(at.best), f"{entry.name}\n{symbol} {at.words}"))
+                    points.append((x, float(at.best), f"{entry.name}\n{symbol} {at}"))
             canvas.marks(points, color, label=entry.name)
 
     return Figure(

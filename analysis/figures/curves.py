@@ -19,7 +19,7 @@ from isosweep.analysis.figures.canvas import (
 )
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import Fit, sigmoid
+from isosweep.analysis.statistics.learning_curve import Fit, sigmoid
 
 # Records of a mean over seeds, which lie at the same computes for all of them.
 _MEAN_RECORDS = 24

@@ -15,8 +15,8 @@ from isosweep.analysis.figures.canvas import (
     generation_colors,
 )
 from isosweep.analysis.figures.colors import GREY
+from isosweep.analysis.statistics.best_n import Choice, Frontier
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import Choice, Frontier
 
 # States of a run that is no reason for a mark where its records end.
 _ENDED_WELL = ("finished", None)

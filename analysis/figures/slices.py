@@ -24,8 +24,8 @@ from isosweep.analysis.figures.colors import (
     sequential,
 )
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.best_n import BudgetFrontier
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import central_quantiles
 from isosweep.analysis.statistics.surface import Surface
 

@@ -8,8 +8,7 @@ from isosweep.analysis.columns import MISSING, PageTable, page_table, span
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.statistics.compare import AtBudget, Comparison
-from isosweep.analysis.statistics.entries import Entry
+from isosweep.analysis.statistics.compare import AtBudget, Comparison, Entry
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -132,7 +131,7 @@ def _best_table(comparison: Comparison) -> PageTable:
             short(at.budget),
             at.best_n,
             at.best_batch,
-            *(MISSING if found is None else found.words for found in (at.n_star, at.n_d)),
+            *(MISSING if found is None else str(found) for found in (at.n_star, at.n_d)),
             f"{at.reward:.4f}",
             span(*(at.interval or (None, None))),
             MISSING if no_match or at.better is None else chance(at.better),

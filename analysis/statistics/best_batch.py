@@ -15,11 +15,9 @@ import numpy as np
 from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Paired
-from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.best_n import BestN, Frontier, fit_budgets
 from isosweep.analysis.statistics.growth import end_places, end_rates
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.judgement import fit_budgets
-from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS
@@ -35,31 +33,24 @@ class BestBatch:
     """The B of the grid with the highest expected reward."""
     interval: Interval | None
     """B*, planned or not; null without a spread between seeds."""
-    left_censored: bool
-    """Whether B* may lie below the B that were run here."""
-    right_censored: bool
-    """Whether B* may lie beyond them."""
 
     @classmethod
-    def of(cls, product: int, at: BestGenerations) -> "BestBatch":
+    def of(cls, product: int, at: BestN) -> "BestBatch":
         """What n* leaves of n x B = `product`: a large n goes with a small B."""
-        n = at.interval
-        return cls(
-            budget=at.budget,
-            best=product // at.best,
-            interval=None
-            if n is None
-            else Interval(median=product / n.median, low=product / n.high, high=product / n.low),
-            left_censored=at.right_censored,
-            right_censored=at.left_censored,
-        )
+        n, interval = at.n_star, None
+        if n is not None:
+            interval = Interval(
+                median=product / n.median,
+                low=product / n.high,
+                high=product / n.low,
+                open_below=n.open_above,
+                open_above=n.open_below,
+            )
+        return cls(budget=at.budget, best=product // at.best, interval=interval)
 
-    @property
-    def words(self) -> str:
-        """Median and interval, as 23 (8 to 51); the best of the grid where there is none."""
-        if self.interval is None:
-            return str(self.best)
-        return self.interval.open_words(below=self.left_censored, above=self.right_censored)
+    def __str__(self) -> str:
+        """Median and interval; the best of the grid where there is none."""
+        return str(self.interval or self.best)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +61,12 @@ class BatchLaw:
     """n x B."""
     optima: tuple[BestBatch, ...]
     """B* at every budget that was read, ascending."""
-    slope: Interval | None
+    slope: Interval | None = None
     """Of log2 B* over log10 C at the largest budgets, in doublings per decade; null where B* may
     lie beyond the grid there."""
-    since: Positive | None
+    since: Positive | None = None
     """The first of those budgets, in budget_unit."""
-    lacks: Literal["no spread", "few budgets", "open"] | None
+    lacks: Literal["no spread", "few budgets", "open"] | None = None
     """Why there is no slope: without a spread between seeds; with too few budgets; open: B* may lie
     beyond the grid at open_at."""
     open_at: Positive | None = None
@@ -98,34 +89,30 @@ def batch_laws(
     """One for every n x B of a sweep that fixes it; `surface` and `frontier` are of all of it."""
     products = fixed_products(data.plan.cells)
     if len(products) == 1:
-        return (batch_law(products[0], surface, frontier),)
-    return tuple(
-        batch_law(product, *fit_budgets(_along(data, product), config)) for product in products
-    )
-
-
-def _along(data: SweepData, product: int) -> SweepData:
-    """The sweep with the readings of one n x B."""
-    kept = (reading for reading in data.readings if _product(reading.cell) == product)
-    return replace(data, readings=tuple(kept))
+        return (_batch_law(products[0], surface, frontier),)
+    laws = []
+    for product in products:
+        along = tuple(r for r in data.readings if _product(r.cell) == product)
+        laws.append(_batch_law(product, *fit_budgets(replace(data, readings=along), config)))
+    return tuple(laws)
 
 
 def _product(cell: Paired) -> int:
     return cell.num_generations * cell.problems_per_batch
 
 
-def batch_law(product: int, surface: Surface | None, frontier: Frontier) -> BatchLaw:
+def _batch_law(product: int, surface: Surface | None, frontier: Frontier) -> BatchLaw:
     """The law of runs that all have n x B = `product`."""
-    optima = tuple(BestBatch.of(product, at) for at in best_generations(frontier, surface, 0.0))
-    law = BatchLaw(completions_per_step=product, optima=optima, slope=None, since=None, lacks=None)
+    optima = tuple(BestBatch.of(product, at) for at in frontier.optima)
+    law = BatchLaw(completions_per_step=product, optima=optima)
     if surface is None:
         return replace(law, lacks="no spread")
     if len(optima) < MIN_BUDGETS:
         return replace(law, lacks="few budgets")
     end = [optima[k] for k in np.flatnonzero(end_places(surface.budgets))]
     for at in end:
-        if at.left_censored or at.right_censored:
+        if at.interval is None or at.interval.open_below or at.interval.open_above:
             return replace(law, lacks="open", open_at=at.budget)
-    slopes = -end_rates(surface.best_n.log2_n, surface.budgets)
+    slopes = -end_rates(surface.best_n, surface.budgets)
     slope = Interval.central(slopes, frontier.confidence)
     return replace(law, slope=slope, since=end[0].budget)

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.best_batch import BatchLaw, batch_laws
-from isosweep.analysis.statistics.fits import Fit, fit_curves
-from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.best_n import Frontier
+from isosweep.analysis.statistics.collapses import Survival, survivals
+from isosweep.analysis.statistics.learning_curve import Fit, fit_curves
 from isosweep.analysis.statistics.new_problems import NewProblems, judge_new_problems
-from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
-from isosweep.analysis.statistics.survival import Survival, survivals
+from isosweep.analysis.statistics.verdict import Saturation, judge
 from isosweep.config.analysis import AnalysisConfig
 
 
@@ -32,12 +31,11 @@ class Findings:
 def find(data: SweepData, config: AnalysisConfig, *, new_problems: bool = False) -> Findings:
     """Analyse the sweep as far as its runs have come; with `new_problems`, for those as well."""
     surface, frontier, saturation = judge(data, config)
-    fits = fit_curves([curve.until_collapse() for curve in data.curves])
     return Findings(
         surface=surface,
         frontier=frontier,
         saturation=saturation,
-        fits=fits,
+        fits=fit_curves(data.curves),
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),
         new_problems=judge_new_problems(data, config) if new_problems else None,

@@ -1,26 +1,30 @@
-"""The reward as one smooth surface over compute, n and B, so that neighbours inform each other.
+"""The expected reward as one smooth surface over compute, n and B: neighbours inform each other.
 
-At every budget the mean reward of (n, B) over seeds is a level of that budget's own, plus
-deviations that vary smoothly with log2 n, with log2 B, with both together, and with log C: a
-Gaussian process for each, with squared-exponential kernels, and a rougher one in compute. No form
-of the learning curve or of n*(C) is assumed. The noise is what seeds show (`means`). How far and
-how strongly rewards vary is not fitted but averaged over: a low-discrepancy sample of the kernels'
-parameters and of the noise's scale, each weighted by how well it explains the means. Everything
-else is closed-form; the posterior is drawn by pathwise conditioning (Wilson et al., arXiv
-2002.09309). Seeded: the same records give the same draws.
+With t = log10 C, x = log2 n and y = log2 B:
+
+    reward(t, x, y) = level(t) + f(x, t) + g(y, t) + h(x, y, t)
+    mean over seeds = reward + noise,   noise ~ Normal(0, `Means.noise`)
+
+`level` is free at every budget; f, g and h are Gaussian processes, squared-exponential in x and y
+and Matern 3/2 in t (where learning sets in, smoother kernels oscillate before it). No form of the
+learning curve or of n*(C) is assumed. Amplitudes, lengths and the noise's scale are not fitted but
+averaged over: a Sobol sample of their prior, each point weighted by its marginal likelihood. The
+posterior is drawn by pathwise conditioning (Wilson et al., arXiv 2002.09309). The same records give
+the same draws.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, special
 
 from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.pairs import Paired
-from isosweep.analysis.statistics.means import Means
+from isosweep.analysis.statistics.noise import Means
 
 # Draws of the posterior: a probability is then known to about 0.01, with many means to 0.015.
 DRAWS, _FEW_DRAWS = 2000, 1000
@@ -28,15 +32,15 @@ DRAWS, _FEW_DRAWS = 2000, 1000
 # of them at most.
 PER_DOUBLING = 8
 HALF_STEP = 1 / (2 * PER_DOUBLING)
-# Parameter sets tried, with few means and with many. Of many, so many at random weigh the sets: a
-# factorisation costs their cube, and no more is needed to tell which sets explain them.
-_SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 300
-# Amplitudes of n, B and their interaction over the spread of the means: equally likely in log.
+# Points of the kernels' prior, with few means and with many. Of many, so many at random weigh the
+# points: a factorisation costs their cube, and no more is needed to tell which explain them.
+_POINTS, _FEW_POINTS, _MANY_MEANS = 512, 128, 300
+# Ranges of the prior, uniform in log. Amplitudes of f, g and h over the spread of the means.
 _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
 # Correlation lengths: of n and of B in doublings, of compute in decades. Lengths above 4 doublings
 # would straighten what noisy rewards do over n, and push the optimum to the edge they rise to. With
 # none below 1.5, a cliff in n would move an optimum beside it by a doubling, against its own mean.
-_DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (0.5, 4.0), (1.5, 12.0), (0.3, 6.0)
+_LENGTH_N, _LENGTH_BATCH, _LENGTH_COMPUTE = (0.5, 4.0), (1.5, 12.0), (0.3, 6.0)
 # Share of a kernel's largest eigenvalue below which a part of it is left out of draws.
 _NEGLIGIBLE = 1e-8
 # Variance of the level of each budget: any reward from 0 to 1 is likely.
@@ -45,13 +49,11 @@ _LEVEL = 0.1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnN:
-    """One n at every budget, by draws: each (draws, budgets).
+    """Draws of an n at every budget, and where they are censored: each (draws, budgets).
 
-    `above`: whether it may lie above the n that were run at this budget, though the plan has larger
-    ones: it may wherever the best n is nearer to the largest of them than to the next one, for of
-    larger n that were not trained so far nothing is known. `below`: the same below them, where
-    smaller ones were run at another budget and the draw has it among them: whether larger n gain at
-    larger budgets no surface may answer; that small n fell behind and stayed there, one may.
+    `above`: the n may lie above those run at this budget, though the plan has larger ones: wherever
+    the draw's best n is nearer to the largest that was run than to the next one. `below`: likewise
+    below them, where the draw itself has the n among smaller n that were run at another budget.
     """
 
     log2_n: FloatArray
@@ -61,13 +63,12 @@ class DrawnN:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Surface:
-    """Posterior draws of the mean reward: `draws` (draws, budgets, log2 n, batches).
+    """Posterior draws of the expected reward: `draws` (draws, budgets, log2 n, batches).
 
-    `log2_n`: from the smallest n measured to the largest, measured n included; `batches`: every B
-    measured, or one place where each n has its own. Where nothing was measured the draws spread as
-    widely as the kernels allow: `supported` (budgets, log2 n, batches) says where n lies between
-    those measured at this budget with this B, and nothing is concluded elsewhere. `measured`:
-    (budgets, log2 n), the n that were.
+    `log2_n`: an even grid from the smallest n to the largest, measured n included; `batches`: every
+    B measured, or one place where each n has its own. `measured`: (budgets, log2 n), the n that
+    were run; `supported`: (budgets, log2 n, batches), between n that were run with this B. Nothing
+    is concluded elsewhere: there the draws are as wide as the prior.
     """
 
     budgets: tuple[float, ...]
@@ -83,23 +84,24 @@ class Surface:
         return np.asarray(np.where(self.supported, self.draws, -np.inf).max(axis=3))
 
     @cached_property
-    def best_n(self) -> DrawnN:
-        """n*(C)."""
+    def best_n(self) -> FloatArray:
+        """log2 n*: (draws, budgets)."""
         return self.smallest_n(0.0)
 
-    def smallest_n(self, loss: float, unread: Sequence[int] = ()) -> DrawnN:
-        """The smallest n that loses at most `loss` of reward; of none, n*.
+    def smallest_n(self, loss: float) -> FloatArray:
+        """log2 of the smallest n that loses at most `loss` of reward: (draws, budgets)."""
+        return smallest_within(self.by_n, self.log2_n, loss)
 
-        `unread`: n of the plan that were measured at no budget.
-        """
-        log2_n, best = (smallest_within(self.by_n, self.log2_n, x) for x in (loss, 0.0))
-        last = max(self.log2_n[-1], math.log2(max(unread, default=1)))
+    def drawn_n(self, loss: float, unread: Sequence[int] = ()) -> DrawnN:
+        """`smallest_n` with its censoring; `unread`: n of the plan that were read nowhere."""
+        largest = max(self.log2_n[-1], math.log2(max(unread, default=1)))
         anywhere = smallest_within(self.draws.max(axis=3), self.log2_n, loss)
         first = [self.log2_n[run].min() for run in self.measured]
         return DrawnN(
-            log2_n=log2_n,
-            above=self._near_last(self.log2_n, best, last),
-            below=self._near_last(-self.log2_n, -log2_n, -self.log2_n[0]) & (anywhere < first),
+            log2_n=self.smallest_n(loss),
+            above=self._near_last(self.log2_n, self.best_n, largest),
+            below=self._near_last(-self.log2_n, -self.smallest_n(loss), -self.log2_n[0])
+            & (anywhere < first),
         )
 
     def _near_last(self, axis: FloatArray, drawn: FloatArray, last: float) -> BoolArray:
@@ -139,225 +141,191 @@ def smallest_within(by_n: FloatArray, log2_n: FloatArray, loss: float) -> FloatA
     return np.asarray(log2_n[before] + share * (log2_n[first] - log2_n[before]))
 
 
-def fit_surface(means: Means, seed: int = 0) -> Surface:
-    """The surface at all budgets, from the smallest n to the largest, at every B."""
-    first, last = float(means.log2_n.min()), float(means.log2_n.max())
-    steps = max(1, round((last - first) * PER_DOUBLING))
-    axis = np.unique(np.concatenate([np.linspace(first, last, steps + 1), means.log2_n]))
-    # A measured n replaces the point of the even grid that it nearly falls on.
-    kept = np.isin(axis, means.log2_n)
-    far = np.abs(axis[:, None] - means.log2_n).min(axis=1) > 0.3 / PER_DOUBLING
-    axis, grid = axis[kept | far], _Grid.of(means)
-    rng = np.random.default_rng(seed)
-    weighed, count, number = means, _SETS, DRAWS
-    if len(means.reward) > _MANY_MEANS:
-        weighed, count, number = means.some(_MANY_MEANS, rng), _FEW_SETS, _FEW_DRAWS
-    sets = _parameter_sets(means, count, seed)
-    places = _Grid.of(weighed)
-    weight = np.array([_log_weight(weighed, places, chosen) for chosen in sets])
-    share = rng.multinomial(number, special.softmax(weight))
-    draws = np.concatenate(
-        [_draw(means, grid, sets[i], axis, int(share[i]), rng) for i in np.flatnonzero(share)]
-    )
-    rng.shuffle(draws, axis=0)
-    return Surface(
-        budgets=means.budgets,
-        log2_n=axis,
-        batches=tuple(round(2**b) for b in grid.log2_batch),
-        draws=draws,
-        supported=_supported(means, axis, grid.log2_batch),
-        measured=_measured(means, axis),
-    )
+class _Axes(NamedTuple):
+    """Values of t, x and y, ascending: kernels are worked out between them, which are few."""
+
+    t: FloatArray
+    x: FloatArray
+    y: FloatArray
 
 
-def _measured(means: Means, axis: FloatArray) -> BoolArray:
-    """Which n were run at each budget: (budgets, log2 n)."""
-    found = np.zeros((len(means.budgets), len(axis)), dtype=bool)
-    found[means.budget, np.searchsorted(axis, means.log2_n)] = True
-    return found
+class _Known(NamedTuple):
+    """Where the means lie: their axes, and the index of each mean on these, (means,)."""
+
+    axes: _Axes
+    t: IntArray
+    x: IntArray
+    y: IntArray
+
+    @staticmethod
+    def of(means: Means) -> "_Known":
+        x, at_x = np.unique(means.log2_n, return_inverse=True)
+        y, at_y = np.unique(means.log2_batch, return_inverse=True)
+        return _Known(_Axes(np.log10(means.budgets), x, y), means.budget, at_x, at_y)
 
 
-def _supported(means: Means, axis: FloatArray, batches: FloatArray) -> BoolArray:
-    """Where n lies between those measured: (budgets, log2 n, batches)."""
-    inside = np.zeros((len(means.budgets), len(axis), len(batches)), dtype=bool)
-    for k, j in np.ndindex(len(means.budgets), len(batches)):
-        here = means.log2_n[(means.budget == k) & (means.log2_batch == batches[j])]
-        if here.size:
-            inside[k, :, j] = (axis >= here.min()) & (axis <= here.max())
-    return inside
+class _Kernel(NamedTuple):
+    """Amplitudes of f, g and h (reward), correlation lengths, and the scale of noise variances."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Parameters:
-    """Amplitudes (reward) of n, B and both together, correlation lengths, noise variance scale."""
-
-    amplitudes: tuple[float, float, float]
+    f: float
+    g: float
+    h: float
     length_n: float
     length_batch: float
     length_compute: float
     noise: float
 
+    def factors(self, left: _Axes, right: _Axes) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Correlations along t, x and y: each (left, right)."""
+        distance = math.sqrt(3) * np.abs(left.t[:, None] - right.t) / self.length_compute
+        return (
+            np.asarray((1 + distance) * np.exp(-distance)),
+            np.asarray(np.exp(-0.5 * ((left.x[:, None] - right.x) / self.length_n) ** 2)),
+            np.asarray(np.exp(-0.5 * ((left.y[:, None] - right.y) / self.length_batch) ** 2)),
+        )
 
-def _parameter_sets(means: Means, count: int, seed: int) -> list[_Parameters]:
-    """A low-discrepancy sample of the prior."""
+    def covariance(self, means: Means, known: _Known) -> FloatArray:
+        """Of the means, noise included: (means, means)."""
+        along_t, along_x, along_y = self.factors(known.axes, known.axes)
+        both = along_x[np.ix_(known.x, known.x)]
+        shape = self.f**2 * both
+        if len(known.axes.y) > 1:
+            shape += along_y[np.ix_(known.y, known.y)] * (self.g**2 + self.h**2 * both)
+        together = np.ix_(known.t, known.t)
+        level = _LEVEL * np.eye(len(known.axes.t))
+        return np.asarray(shape * along_t[together] + level[together] + self.noise * means.noise)
+
+
+def fit_surface(means: Means, seed: int = 0) -> Surface:
+    """The surface at all budgets, from the smallest n to the largest, at every B."""
+    known = _Known.of(means)
+    axes = known.axes._replace(x=_even_grid(known.axes.x))
+    rng = np.random.default_rng(seed)
+    weighed, points, count = means, _POINTS, DRAWS
+    if len(means.reward) > _MANY_MEANS:
+        weighed, points, count = means.subset(_MANY_MEANS, rng), _FEW_POINTS, _FEW_DRAWS
+    kernels = _prior_sample(means, len(axes.y) > 1, points, seed)
+    places = _Known.of(weighed)
+    weight = special.softmax([_log_evidence(kernel, weighed, places) for kernel in kernels])
+    share = rng.multinomial(count, weight)
+    draws = np.concatenate(
+        [_draw(kernels[i], means, known, axes, int(share[i]), rng) for i in np.flatnonzero(share)]
+    )
+    rng.shuffle(draws, axis=0)
+    measured = np.zeros((len(axes.t), len(axes.x)), dtype=bool)
+    measured[means.budget, np.searchsorted(axes.x, means.log2_n)] = True
+    supported = np.zeros((*measured.shape, len(axes.y)), dtype=bool)
+    for k, j in np.ndindex(len(axes.t), len(axes.y)):
+        here = means.log2_n[(means.budget == k) & (known.y == j)]
+        if here.size:
+            supported[k, :, j] = (axes.x >= here.min()) & (axes.x <= here.max())
+    return Surface(
+        budgets=means.budgets,
+        log2_n=axes.x,
+        batches=tuple(round(2**y) for y in axes.y),
+        draws=draws,
+        supported=supported,
+        measured=measured,
+    )
+
+
+def _even_grid(x: FloatArray) -> FloatArray:
+    """`PER_DOUBLING` points, in which each measured x replaces the one that it nearly falls on."""
+    steps = max(1, round(float(x[-1] - x[0]) * PER_DOUBLING))
+    even = np.linspace(x[0], x[-1], steps + 1)
+    far = np.abs(even[:, None] - x).min(axis=1) > 0.3 / PER_DOUBLING
+    return np.unique(np.concatenate([even[far], x]))
+
+
+def _prior_sample(means: Means, several: bool, count: int, seed: int) -> list[_Kernel]:
+    """A low-discrepancy sample of the prior; `several`: whether B is an axis. The noise's scale
+    has the usual posterior of a variance, scaled inverse chi-square."""
     from scipy.stats import qmc
 
     level = np.zeros(len(means.budgets))
     for k in np.unique(means.budget):
         level[k] = means.reward[means.budget == k].mean()
     spread = max(float((means.reward - level[means.budget]).std()), 1e-4)
-    several = len(np.unique(means.log2_batch)) > 1
-    points = qmc.Sobol(7 if several else 4, rng=np.random.default_rng(seed)).random(count)
 
     def between(at: float, ends: tuple[float, float]) -> float:
         return float(ends[0] * (ends[1] / ends[0]) ** at)
 
     freedom = means.degrees_of_freedom
     return [
-        _Parameters(
-            amplitudes=(
-                spread * between(p[0], _AMPLITUDES[0]),
-                spread * between(p[4], _AMPLITUDES[1]) if several else 0.0,
-                spread * between(p[5], _AMPLITUDES[2]) if several else 0.0,
-            ),
-            length_n=between(p[1], _DOUBLINGS_N),
-            length_batch=between(p[6], _DOUBLINGS_B) if several else 1.0,
-            length_compute=between(p[2], _DECADES),
-            # The usual posterior of a variance: scaled inverse chi-square.
+        _Kernel(
+            f=spread * between(p[0], _AMPLITUDES[0]),
+            g=spread * between(p[4], _AMPLITUDES[1]) if several else 0.0,
+            h=spread * between(p[5], _AMPLITUDES[2]) if several else 0.0,
+            length_n=between(p[1], _LENGTH_N),
+            length_batch=between(p[6], _LENGTH_BATCH) if several else 1.0,
+            length_compute=between(p[2], _LENGTH_COMPUTE),
             noise=freedom / float(2 * special.gammaincinv(freedom / 2, 1 - p[3])),
         )
-        for p in points
+        for p in qmc.Sobol(7 if several else 4, rng=np.random.default_rng(seed)).random(count)
     ]
 
 
-def _kernel(left: FloatArray, right: FloatArray, length: float) -> FloatArray:
-    return np.asarray(np.exp(-0.5 * ((left[:, None] - right) / length) ** 2))
-
-
-def _time_kernel(left: FloatArray, right: FloatArray, length: float) -> FloatArray:
-    """Matérn 3/2, which is rougher: where learning sets in, smooth kernels oscillate before it."""
-    distance = math.sqrt(3) * np.abs(left[:, None] - right) / length
-    return np.asarray((1 + distance) * np.exp(-distance))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Grid:
-    """Where the means lie: values of each coordinate, ascending, and each mean's place in them.
-
-    `compute` in decades. Kernels are worked out between values, which are few, and not between
-    means.
-    """
-
-    compute: FloatArray
-    log2_n: FloatArray
-    log2_batch: FloatArray
-    at_budget: IntArray
-    at_n: IntArray
-    at_batch: IntArray
-
-    @staticmethod
-    def of(means: Means) -> "_Grid":
-        log2_n, at_n = np.unique(means.log2_n, return_inverse=True)
-        log2_batch, at_batch = np.unique(means.log2_batch, return_inverse=True)
-        return _Grid(
-            compute=np.log10(np.array(means.budgets)),
-            log2_n=log2_n,
-            log2_batch=log2_batch,
-            at_budget=means.budget,
-            at_n=at_n,
-            at_batch=at_batch,
-        )
-
-    def covariance(self, chosen: _Parameters) -> FloatArray:
-        """Prior covariance of the means, without noise: (means, means)."""
-        main, batch, both = (amplitude**2 for amplitude in chosen.amplitudes)
-        over_n = _kernel(self.log2_n, self.log2_n, chosen.length_n)
-        along = over_n[np.ix_(self.at_n, self.at_n)]
-        over_time = _time_kernel(self.compute, self.compute, chosen.length_compute)
-        shape = main * along
-        if len(self.log2_batch) > 1:
-            over_batch = _kernel(self.log2_batch, self.log2_batch, chosen.length_batch)
-            across = over_batch[np.ix_(self.at_batch, self.at_batch)]
-            shape += across * (batch + both * along)
-        together = np.ix_(self.at_budget, self.at_budget)
-        level = _LEVEL * np.eye(len(self.compute))
-        return np.asarray(shape * over_time[together] + level[together])
-
-
-def _log_weight(means: Means, grid: _Grid, chosen: _Parameters) -> float:
-    """Log marginal likelihood of the means."""
-    root = np.linalg.cholesky(grid.covariance(chosen) + chosen.noise * means.noise)
-    white = linalg.solve_triangular(
-        root, means.reward - means.reward.mean(), lower=True, check_finite=False
-    )
+def _log_evidence(kernel: _Kernel, means: Means, known: _Known) -> float:
+    """Log marginal likelihood of the means, but for a constant."""
+    root = np.linalg.cholesky(kernel.covariance(means, known))
+    lacking = means.reward - means.reward.mean()
+    white = linalg.solve_triangular(root, lacking, lower=True, check_finite=False)
     return float(-0.5 * white @ white - np.log(np.diag(root)).sum())
 
 
 def _draw(
+    kernel: _Kernel,
     means: Means,
-    grid: _Grid,
-    chosen: _Parameters,
-    axis: FloatArray,
+    known: _Known,
+    axes: _Axes,
     count: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Draws of the posterior given the parameters: (count, budgets, log2 n, batches).
+    """Draws of the posterior given the kernel: (count, budgets, log2 n, batches).
 
     A draw of the prior, moved by what it lacks of the means, noise included.
     """
-    budgets, batches = len(grid.compute), len(grid.log2_batch)
-    time = _time_kernel(grid.compute, grid.compute, chosen.length_compute)
-    across = _kernel(grid.log2_batch, grid.log2_batch, chosen.length_batch)
-    roots = (
-        _root(time),
-        _root(_kernel(axis, axis, chosen.length_n)),
-        _root(across),
-    )  # each (places, independent parts)
-    main, batch_size, both = chosen.amplitudes
-    normal, (of_time, of_n, of_batch) = rng.standard_normal, (root.shape[1] for root in roots)
-    prior = math.sqrt(_LEVEL) * normal((count, budgets, 1, 1))
-    prior = prior + main * _spread(normal((count, of_time, of_n, 1)), roots[0], roots[1])
-    if batches > 1:
-        flat = _spread(normal((count, of_time, 1, of_batch)), roots[0], None, roots[2])
-        prior = prior + batch_size * flat
-        prior += both * _spread(normal((count, of_time, of_n, of_batch)), *roots)
-    on_axis = np.abs(axis[:, None] - grid.log2_n).argmin(axis=0)
-    seen = prior[:, grid.at_budget, on_axis[grid.at_n], grid.at_batch]
-    noise = math.sqrt(chosen.noise) * normal((count, len(means.reward))) @ means.noise_root.T
+    normal, several = rng.standard_normal, len(axes.y) > 1
+    in_t, in_x, in_y = (_root(factor) for factor in kernel.factors(axes, axes))
+    T, X, Y = (root.shape[1] for root in (in_t, in_x, in_y))
+    drawn = math.sqrt(_LEVEL) * normal((count, len(axes.t), 1, 1))
+    drawn = drawn + kernel.f * _apply(normal((count, T, X, 1)), in_t, in_x)
+    if several:
+        drawn = drawn + kernel.g * _apply(normal((count, T, 1, Y)), in_t, None, in_y)
+        drawn += kernel.h * _apply(normal((count, T, X, Y)), in_t, in_x, in_y)
+    seen = drawn[:, known.t, np.searchsorted(axes.x, known.axes.x)[known.x], known.y]
+    noise = math.sqrt(kernel.noise) * normal((count, len(means.reward))) @ means.noise_root.T
     centre = means.reward.mean()
-    covariance = grid.covariance(chosen) + chosen.noise * means.noise
-    solved = linalg.cho_solve(
-        linalg.cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False),
-        (means.reward - centre - seen - noise).T,
-        overwrite_b=True,
-        check_finite=False,
-    ).T  # (count, means)
-    # Each mean reaches a point through the kernels, and its own budget through the level.
-    pull = np.zeros((count, budgets, len(grid.log2_n), batches))
-    pull[:, grid.at_budget, grid.at_n, grid.at_batch] = solved
-    reach = _kernel(axis, grid.log2_n, chosen.length_n)
-    over_n = pull.sum(axis=3, keepdims=True)
-    moved = prior
-    moved += centre + _LEVEL * over_n.sum(axis=2, keepdims=True)
-    moved += main**2 * _spread(over_n, time, reach)
-    if batches > 1:
-        moved += batch_size**2 * _spread(pull.sum(axis=2, keepdims=True), time, None, across)
-        moved += both**2 * _spread(pull, time, reach, across)
-    return np.asarray(moved)
+    factor = linalg.cho_factor(
+        kernel.covariance(means, known), lower=True, overwrite_a=True, check_finite=False
+    )
+    lacking = (means.reward - centre - seen - noise).T
+    weights = np.zeros((count, len(axes.t), len(known.axes.x), len(axes.y)))
+    weights[:, known.t, known.x, known.y] = linalg.cho_solve(
+        factor, lacking, overwrite_b=True, check_finite=False
+    ).T
+    # Each mean moves a point through the kernels, and its own budget through the level.
+    to_t, to_x, to_y = kernel.factors(axes, known.axes)
+    over_y = weights.sum(axis=3, keepdims=True)
+    drawn += centre + _LEVEL * over_y.sum(axis=2, keepdims=True)
+    drawn += kernel.f**2 * _apply(over_y, to_t, to_x)
+    if several:
+        drawn += kernel.g**2 * _apply(weights.sum(axis=2, keepdims=True), to_t, None, to_y)
+        drawn += kernel.h**2 * _apply(weights, to_t, to_x, to_y)
+    return drawn
 
 
-def _spread(
+def _apply(
     draws: FloatArray,
-    over_time: FloatArray,
-    over_n: FloatArray | None,
-    over_batch: FloatArray | None = None,
+    in_t: FloatArray,
+    in_x: FloatArray | None,
+    in_y: FloatArray | None = None,
 ) -> FloatArray:
-    """Draws (count, budgets, n, batches) times a matrix (new, old) along each axis that has one."""
-    count, times, sizes, batches = draws.shape
-    draws = (over_time @ draws.reshape(count, times, -1)).reshape(count, -1, sizes, batches)
-    if over_batch is not None:
-        draws = draws @ over_batch.T
-    return draws if over_n is None else np.asarray(over_n @ draws)
+    """Draws (count, t, x, y) times a matrix (new, old) along each axis that has one."""
+    count, t, x, y = draws.shape
+    draws = (in_t @ draws.reshape(count, t, -1)).reshape(count, -1, x, y)
+    draws = draws if in_y is None else draws @ in_y.T
+    return draws if in_x is None else np.asarray(in_x @ draws)
 
 
 def _root(kernel: FloatArray) -> FloatArray:

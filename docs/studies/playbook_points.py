@@ -23,9 +23,9 @@ import pandas as pd
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, GRID, INK
-from isosweep.analysis.statistics.intervals import central_ends
-from isosweep.analysis.statistics.means import Means
-from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
+from isosweep.analysis.statistics.best_n import interval_of_n, on_grid
+from isosweep.analysis.statistics.intervals import Interval, central_ends
+from isosweep.analysis.statistics.noise import Means
 from isosweep.analysis.statistics.surface import Surface, fit_surface, smallest_within
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Row:
 
     B: str
     compute: float
-    best: Range
-    enough: tuple[Range, ...]
+    best: Interval
+    enough: tuple[Interval, ...]
     highest: int
 
 
@@ -206,7 +206,7 @@ def _blocks(pool: Sequence[FloatArray], length: int, rng: np.random.Generator) -
 
 def rows_of(means: Means, surface: Surface, B: str) -> list[Row]:
     """n*, and the smallest n within each margin, at every reading."""
-    drawn = [surface.smallest_n(loss).log2_n.T for loss in (0.0, *MARGINS)]
+    drawn = [surface.smallest_n(loss).T for loss in (0.0, *MARGINS)]
     found = []
     for k, compute in enumerate(means.budgets):
         grid = surface.log2_n[surface.measured[k]]
@@ -248,8 +248,8 @@ def agreement(B: str, rows: Sequence[Row]) -> Lines:
     for row in rows:
         paper = paper_n(B, row.compute)
         inside = "yes" if row.best.holds(paper) else "no"
-        ranges = [each.words for each in row.enough]
-        lines.append([millions(row.compute), f"{paper:.0f}", row.best.words, inside, *ranges])
+        ranges = [str(each) for each in row.enough]
+        lines.append([millions(row.compute), f"{paper:.0f}", str(row.best), inside, *ranges])
     return lines
 
 
@@ -265,7 +265,7 @@ def robust(table: "pd.DataFrame", main: Read) -> Lines:
     return [
         head,
         *(
-            [millions(near[0].compute), *(row.best.words for row in near)]
+            [millions(near[0].compute), *(str(row.best) for row in near)]
             for compute in (5.6e5, *SHOWN)
             for near in [[_at(read, compute) for read in others]]
         ),
@@ -279,7 +279,7 @@ def every_batch(reads: dict[str, Read]) -> Lines:
     for B, read in reads.items():
         rows = [_at(read, compute) for compute in SHOWN]
         ranges = [row.best for row in rows] + list(rows[-1].enough)
-        lines.append([B, *(each.words for each in ranges)])
+        lines.append([B, *(str(each) for each in ranges)])
     return lines
 
 
@@ -312,7 +312,7 @@ def growth(read: Read) -> Lines:
     law = math.log2(paper_n("32", ends[1]) / paper_n("32", ends[0])) / decades
     lines = [["quantity", "doublings per decade", "above 0.5", "paper's fit"]]
     for name, loss in (("n*", 0.0), (f"n_d, {MARGINS[0]:g}", MARGINS[0])):
-        drawn = read.surface.smallest_n(loss).log2_n
+        drawn = read.surface.smallest_n(loss)
         rate = (drawn[:, last] - drawn[:, first]) / decades
         low, high = central_ends(rate, CONFIDENCE)
         share = float((rate > 0.5).mean())
@@ -422,15 +422,15 @@ def draw(reads: dict[str, Read], file: Path) -> None:
             (0.985, BLUE, "n*, 90% interval", [row.best for row in rows]),
             (1.03, GREEN, "smallest n within 0.02", [row.enough[0] for row in rows]),
         ):
-            middle = np.array([each.interval.median for each in ranges])
-            ends = np.array([[each.interval.low, each.interval.high] for each in ranges]).T
+            middle = np.array([each.median for each in ranges])
+            ends = np.array([[each.low, each.high] for each in ranges]).T
             bars = np.abs(ends - middle)
             axes.errorbar(x * shift, middle, bars, fmt="o", color=color, ms=5, lw=1.8, label=name)
             for at, each in zip(x * shift, ranges, strict=True):
                 if each.open_below:
-                    axes.plot(at, each.interval.low, "v", color=color, ms=7)
+                    axes.plot(at, each.low, "v", color=color, ms=7)
                 if each.open_above:
-                    axes.plot(at, each.interval.high, "^", color=color, ms=7)
+                    axes.plot(at, each.high, "^", color=color, ms=7)
         axes.set_xscale("log")
         axes.set_yscale("log", base=2)
         ticks = [c for c in (3e5, 5e5, 1e6, 2e6, 3e6) if x[0] / 1.2 < c < x[-1] * 1.2]

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
     from isosweep.analysis.figures.canvas import Figure
-    from isosweep.analysis.statistics.compare import Comparison
-    from isosweep.analysis.statistics.entries import Entry
+    from isosweep.analysis.statistics.compare import Comparison, Entry
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -117,7 +116,7 @@ def compare(
 
 def _entries(parts: list[Sweep]) -> "list[Entry]":
     """Return one for every variant, named by what tells it from the others."""
-    from isosweep.analysis.statistics.entries import Entry, sweep_labels
+    from isosweep.analysis.statistics.compare import Entry, sweep_labels
 
     first = {part.path: part for part in parts}
     labels = dict.fromkeys(first, "")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from isosweep.analysis.curves import SweepData
     from isosweep.analysis.recommend import Recommendation
     from isosweep.analysis.statistics.findings import Findings
-    from isosweep.analysis.statistics.optima import Range
+    from isosweep.analysis.statistics.intervals import Interval
 
 # Budgets are typed in a few digits.
 _CLOSE = 0.005
@@ -90,14 +90,14 @@ class Verdict:
         return verdict.headline(self.answer)
 
     @property
-    def n_star(self) -> "Range | None":
+    def n_star(self) -> "Interval | None":
         """n*, the best n, at the largest budget that was read; None where it is not identified."""
-        return self.answer.optima[-1].of("best") if self.answer.optima else None
+        return self.answer.optima[-1].n_star if self.answer.optima else None
 
     @property
-    def n_d(self) -> "Range | None":
+    def n_d(self) -> "Interval | None":
         """n_d, the smallest n that is good enough, at the largest budget; None likewise."""
-        return self.answer.optima[-1].enough if self.answer.optima else None
+        return self.answer.optima[-1].n_d if self.answer.optima else None
 
     def __repr__(self) -> str:
         return "\n".join([*words.lead(self.answer), f"{self.kind}: {self.sentence}"])
@@ -105,7 +105,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         unit = self.answer.budget_unit
         rows = [
-            {"budget": amount(at.budget, unit), "n*": at.words, "n_d": str(at.enough or "")}
+            {"budget": amount(at.budget, unit), "n*": str(at), "n_d": str(at.n_d or "")}
             for at in self.answer.optima
         ]
         use, facts = words.use_sentence(self.answer), words.facts(self.answer)[1:]

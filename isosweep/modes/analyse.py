@@ -28,8 +28,7 @@ from isosweep.words.plan import analysing
 
 if TYPE_CHECKING:
     from isosweep.analysis.conclude import Advice
-    from isosweep.analysis.statistics.compare import Comparison
-    from isosweep.analysis.statistics.entries import Entry
+    from isosweep.analysis.statistics.compare import Comparison, Entry
 
 # Raised when a field of a document goes or changes its meaning; fields may be added.
 VERSION: Final = 1
@@ -66,7 +65,7 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> list[JsonObject]:
     the values of `grid.axes`, the answer and the report's path of each."""
     from isosweep.analysis.conclude import Advice
     from isosweep.analysis.report import analyse
-    from isosweep.analysis.statistics.entries import Entry
+    from isosweep.analysis.statistics.compare import Entry
 
     config, plan, paths = sweep.config, sweep.plan, sweep.paths
     _say_beginning([sweep], console)
@@ -131,7 +130,7 @@ def settings_with(grid: GridConfig, n: int) -> dict[str, Any]:
 def compare_sweeps(config: SweepConfig, console: Console) -> int:
     """Compare the sweeps; returns 0. Raises SettingError where they cannot be."""
     from isosweep.analysis.load import load_view
-    from isosweep.analysis.statistics.entries import Entry, sweep_labels
+    from isosweep.analysis.statistics.compare import Entry, sweep_labels
     from isosweep.analysis.statistics.findings import find
 
     named, told = named_sweeps(config), progress_console(config, console)
@@ -199,7 +198,7 @@ def _set_side_by_side(
         if at.budget == last:
             ends = "" if at.interval is None else " ({:.3f} to {:.3f})".format(*at.interval)
             better = "" if at.better is None else f"{at.better:.0%}"
-            n_star, n_d = ("" if n is None else n.words for n in (at.n_star, at.n_d))
+            n_star, n_d = ("" if n is None else str(n) for n in (at.n_star, at.n_d))
             verdict, best = comparison.verdicts[at.entry], (str(at.best_n), str(at.best_batch))
             reward = f"{at.reward:.3f}{ends}"
             rows.append((verdict, *best, n_star, n_d, reward, better, at.entry))

@@ -15,7 +15,7 @@ from isosweep.words.recommend import recommendation
 # Raised when a field of a document goes or changes its meaning; fields may be added: of what is
 # printed, and of recommendation.json.
 VERSION: Final = 1
-_FILE_VERSION: Final = 3
+_FILE_VERSION: Final = 4
 
 
 def recommend_split(config: SweepConfig, console: Console) -> int:

@@ -186,8 +186,8 @@ def _verdict_tags(answers: "list[Answer]") -> dict[str, str]:
     columns: dict[str, list[str]] = {
         "verdict": [answer.verdict for answer in answers],
         "best_n": [str(use.num_generations) if use else "" for use in uses],
-        "n_star": [at.words if at else "" for at in optima],
-        "n_d": [at.enough.words if at and at.enough else "" for at in optima],
+        "n_star": [str(at) if at else "" for at in optima],
+        "n_d": [str(at.n_d) if at and at.n_d else "" for at in optima],
         "best_B": [str(use.problems_per_batch) if use else "" for use in uses],
     }
     return {key: ", ".join(values) for key, values in columns.items() if any(values)}

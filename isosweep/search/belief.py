@@ -21,10 +21,10 @@ from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.rungs import LEAST_STEPS
+from isosweep.analysis.statistics.collapses import with_fallen
 from isosweep.analysis.statistics.growth import COURSES, courses, end_places
-from isosweep.analysis.statistics.means import Means, gather_means
+from isosweep.analysis.statistics.noise import Means, gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface, smallest_within
-from isosweep.analysis.statistics.survival import with_fallen
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.plan.cells import Plan

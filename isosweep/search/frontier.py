@@ -16,7 +16,7 @@ import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.verdict import judge
 from isosweep.evidence import MIN_GENERATIONS
 from isosweep.plan.cells import PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief

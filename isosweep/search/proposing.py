@@ -12,8 +12,7 @@ from typing import Literal
 import numpy as np
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.verdict import OpenEnd, Verdict, behind, open_end
+from isosweep.analysis.statistics.verdict import OpenEnd, Verdict, behind, judge, open_end
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.search.belief import VERDICTS, Belief, form_belief
@@ -85,7 +84,7 @@ class Proposal:
 def first_n(data: SweepData, config: AnalysisConfig) -> int | None:
     """The n outside of the grid that comes before all else, as the report has it; None: none."""
     _, frontier, saturation = judge(data, config)
-    end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
+    end = open_end(saturation.verdict, frontier, saturation.quantity)
     return end.further if end else None
 
 
@@ -132,12 +131,12 @@ def propose(
     _, frontier, saturation = judge(own, config)
     loss = float(now.losses.max())
     # A search leaves n out on purpose.
-    lacking = () if own.searched else behind(saturation.optima, frontier, saturation.quantity)
+    lacking = () if own.searched else behind(frontier, saturation.quantity)
     if lacking:
         # What is believed rests on n that happen to be ahead.
         stop = Stop(kind="behind", n=lacking, budget=frontier.budgets[-1].budget)
         return Proposal(stop=stop, loss=loss)
-    end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
+    end = open_end(saturation.verdict, frontier, saturation.quantity)
     if end is not None and end.further is not None:
         # Whatever else is believed rests on an edge.
         steps = _of_n(end.further, own, wide, now, most, seed)

@@ -165,10 +165,10 @@ def _budget(answer: "Answer", use: "Use") -> str:
 
 def _both_n(use: "Use") -> list[str]:
     at, sentences = use.optimum, []
-    if at and at.interval:
-        sentences.append(f"n* (the best n, also between those of the grid): {at.words}.")
-    if at and at.enough:
-        sentences.append(f"n_d (the smallest n that is good enough): {at.enough}.")
+    if at and at.n_star:
+        sentences.append(f"n* (the best n, also between those of the grid): {at}.")
+    if at and at.n_d:
+        sentences.append(f"n_d (the smallest n that is good enough): {at.n_d}.")
     return sentences
 
 
@@ -364,9 +364,7 @@ def _caveat(answer: "Answer", each: "Caveat") -> str:
                 f"Set {margin} to judge it by 5% of the gain."
             )
         case "best moves":
-            first, last = (
-                f"{at.words} at {amount(at.budget, unit)}" for at in (each.first, each.last)
-            )
+            first, last = (f"{at} at {amount(at.budget, unit)}" for at in (each.first, each.last))
             judges = "analysis.quantity=best judges it"
             return f"The best n, n*, does change: from {first} to {last} ({judges})."
         case "collapsed":
@@ -400,7 +398,7 @@ def best_batches(answer: "Answer") -> list[str]:
 def _best_batch(answer: "Answer", law: "BatchLaw") -> str:
     unit, product = answer.budget_unit, law.completions_per_step
     ends = [law.optima[0], law.optima[-1]] if len(law.optima) > 1 else law.optima
-    found = " and ".join(f"{at.words} at {amount(at.budget, unit)}" for at in ends)
+    found = " and ".join(f"{at} at {amount(at.budget, unit)}" for at in ends)
     text = f"At n x B = {product} the best B is {found}"
     if law.slope is None or law.since is None:
         why = (
@@ -414,7 +412,7 @@ def _best_batch(answer: "Answer", law: "BatchLaw") -> str:
         return f"{text}. How it changes with compute is not established: {why}."
     slope, since = law.slope, amount(law.since, unit)
     does = "rises" if slope.low > 0 else "changes"
-    by = slope.words
+    by = str(slope)
     if slope.high < 0:
         does, by = "falls", interval(-slope.median, -slope.high, -slope.low)
     return f"{text}: it {does} by {by} doublings per decade from {since} on."

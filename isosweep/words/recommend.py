@@ -33,12 +33,11 @@ def recommendation(
         before = split.base_reward
         base = "" if before is None else f", {before:.3f} before training"
         lines.append(f"{scored}: {split.reward:.3f}{ends}{base}")
-    if split.best_n:
-        n = split.best_n.open_words(below=split.open_below, above=split.open_above)
-        lines.append(f"n*, the best n ({confidence:.0%}): {n}")
-    if split.enough:
-        n = split.enough.words
-        lines.append(f"n_d, the smallest n that is good enough ({confidence:.0%}): {n}")
+    if split.n_star:
+        lines.append(f"n*, the best n ({confidence:.0%}): {split.n_star}")
+    if split.n_d:
+        n_d = f"n_d, the smallest n that is good enough ({confidence:.0%}): {split.n_d}"
+        lines.append(n_d)
     budgets = listed([short(each) for each in split.basis.budgets])
     if split.missing:
         lines.append(f"not read at {budgets}: {ns(split.missing)}")

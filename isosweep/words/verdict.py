@@ -103,7 +103,7 @@ def _finding(answer: "Answer") -> str:
     if growth and answer.verdict == "steady":
         since = f" from {amount(growth.steady_from, answer.budget_unit)} on"
     if moves and answer.verdict in ("constant", "steady", "n does not matter"):
-        ends = (moves[0].first.interval, moves[0].last.interval)
+        ends = (moves[0].first.n_star, moves[0].last.n_star)
         first, last = (f"{each.median:.0f}" for each in ends if each)
         enough = f"Within {_margin(answer)} one n is enough{since}"
         return f"{enough}, but the best n goes from {first} to {last}."
@@ -120,7 +120,7 @@ def measure(answer: "Answer") -> str:
             stays = ""
             if answer.plateau and answer.settles_at:
                 budget = amount(answer.settles_at.median, unit)
-                stays = f"From about {budget} on, it stays near n = {answer.plateau.words}. "
+                stays = f"From about {budget} on, it stays near n = {answer.plateau}. "
             return (
                 f"{stays}The probability that it grew and has stopped is {chance(growth.settled)}."
             )
@@ -255,7 +255,7 @@ def _rate(growth: "Growth") -> str:
         return (
             "How fast it grows at the largest budgets is not known: other n have no records there."
         )
-    rate = f"{growth.rate.words} doublings per decade of compute"
+    rate = f"{growth.rate} doublings per decade of compute"
     return f"At the largest budgets it grows by {rate}."
 
 
@@ -283,8 +283,8 @@ def _last(answer: "Answer") -> str:
 def _at(answer: "Answer", budget: float) -> str:
     """Return the n that is judged at one budget: 16 (8 to 32) at 1e20 FLOPs."""
     found = next(each for each in answer.optima if each.budget == budget)
-    n = found.of(answer.reason.quantity) or found
-    return f"{n.words} at {amount(budget, answer.budget_unit)}"
+    n = found.judged(answer.reason.quantity) or found
+    return f"{n} at {amount(budget, answer.budget_unit)}"
 
 
 def _joined(*sentences: str) -> str:

@@ -34,11 +34,10 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.outlook import Lack
 from isosweep.analysis.recommend import recommend
+from isosweep.analysis.statistics.best_n import BudgetFrontier, Choice, fit_frontier
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.analysis.statistics.fits import FitStatus
-from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, fit_frontier
+from isosweep.analysis.statistics.learning_curve import FitStatus
 from isosweep.analysis.statistics.new_problems import NewProblems
-from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict
 from isosweep.errors import SettingError
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
@@ -82,7 +81,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
         best.cell.problems_per_batch,
     )
     assert (use.limit, use.measured, use.expected) == ("plan", best.cell.mean, best.expected)
-    assert use.optimum == full.findings.saturation.optima[-1]
+    assert use.optimum == full.findings.frontier.optima[-1]
     assert not use.one_batch
     assert answer.spent.left == 0
     assert answer.spent.budgets == full.data.plan.budgets
@@ -185,15 +184,13 @@ def open_at_the_end(
     findings = analysed.findings
     *budgets, at = findings.frontier.budgets
     place = 0 if below else -1
-    budgets.append(replace(at, best=at.choices[place], **of_budget))
+    assert at.optimum.n_star is not None
+    n = at.measured[place]
+    both = replace(at.optimum.n_star, median=float(n), open_below=below, open_above=not below)
+    optimum = replace(at.optimum, best=n, n_star=both, n_d=both)
+    budgets.append(replace(at, best=at.choices[place], optimum=optimum, **of_budget))
     frontier = replace(findings.frontier, budgets=tuple(budgets))
-    *optima, last = findings.saturation.optima
-    last = replace(last, best=at.measured[place])
-    assert last.interval is not None
-    interval = replace(last.interval, median=float(last.best))
-    enough = Range(interval=interval, open_below=below, open_above=not below)
-    optima.append(replace(last, left_censored=below, right_censored=not below, enough=enough))
-    saturation = replace(findings.saturation, verdict=verdict, optima=tuple(optima))
+    saturation = replace(findings.saturation, verdict=verdict)
     return replace(findings, frontier=frontier, saturation=saturation)
 
 
@@ -342,7 +339,7 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
     alone = [r if r.cell.run_id == first else replace(r, fallen=None) for r in late.readings]
     few = [r for r in late.readings if r.fallen is None or r.cell.num_generations == n]
     for readings in (alone, few):
-        assert fit_frontier(readings, None, None, 0.9).lost == ()
+        assert fit_frontier(readings, None, None, CONFIG).lost == ()
 
 
 def test_runs_that_never_rose_are_counted(full: Analysed) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.fits import reward_errors
+from isosweep.analysis.statistics.learning_curve import reward_errors
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.heldout import pass_at

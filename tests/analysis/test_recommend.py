@@ -42,14 +42,14 @@ def found_in(paths: SweepPaths) -> Found:
 
 def test_both_n_are_given_and_the_setting_is_that_of_the_best(sweep: Found) -> None:
     data, findings = sweep
-    last = findings.saturation.optima[-1]
+    last = findings.frontier.optima[-1]
     split = recommend(data, findings, last.budget, extrapolate=False)
-    assert (split.best_n, split.enough) == (last.interval, last.enough)
+    assert (split.n_star, split.n_d) == (last.n_star, last.n_d)
     assert split.num_generations == last.best
     ahead = recommend(data, findings, 2 * last.budget, extrapolate=True)
-    assert ahead.best_n is not None
-    assert ahead.enough is not None
-    assert ahead.enough.interval.median < ahead.best_n.median
+    assert ahead.n_star is not None
+    assert ahead.n_d is not None
+    assert ahead.n_d.median < ahead.n_star.median
 
 
 def test_the_best_n_lies_where_runs_are(sweep: Found) -> None:
@@ -61,7 +61,7 @@ def test_the_best_n_lies_where_runs_are(sweep: Found) -> None:
     supported[:, surface.log2_n > 4, 1] = False
     draws[:, ~supported] = 9.0
     changed = replace(findings, surface=replace(surface, supported=supported, draws=draws))
-    best = recommend(data, changed, 22e6, extrapolate=False).best_n
+    best = recommend(data, changed, 22e6, extrapolate=False).n_star
     assert best is not None
     assert best.high < 12
 
@@ -71,10 +71,10 @@ def test_an_end_that_is_open_says_so(tmp_path: Path) -> None:
     data = load_sweep(write_sweep(tmp_path, peaked(lambda C: 4 * C / BUDGETS[0]), plan=plan))
     findings = find(data, AnalysisConfig())
     first, last = (recommend(data, findings, at, extrapolate=False) for at in (2e6, 3.2e7))
-    assert (first.open_below, first.open_above) == (True, False)
-    assert (last.open_below, last.open_above) == (False, True)
     beyond = recommend(data, findings, 6.4e7, extrapolate=True)
-    assert (beyond.open_below, beyond.open_above) == (False, True)
+    for split, ends in ((first, (True, False)), (last, (False, True)), (beyond, (False, True))):
+        assert split.n_star is not None
+        assert (split.n_star.open_below, split.n_star.open_above) == ends
 
 
 def test_t_is_whole_generations_of_several_updates(sweep: Found) -> None:
@@ -93,16 +93,16 @@ def test_beyond_the_largest_budget_it_is_refused_unless_asked(growing: Found) ->
     asked = recommend(*growing, 6.4e7, extrapolate=True)
     # n* is 22.6 there, and 13.9 at the last budget.
     assert asked.num_generations in (16, 32)
-    assert asked.best_n is not None
-    assert 16 < asked.best_n.median < 32
-    assert asked.best_n.low < 22.6 < asked.best_n.high
+    assert asked.n_star is not None
+    assert 16 < asked.n_star.median < 32
+    assert asked.n_star.low < 22.6 < asked.n_star.high
     assert (asked.basis.kind, asked.basis.budgets) == ("growth", (BUDGETS[-1],))
     assert asked.factor == 2
     assert (asked.reward, asked.interval) == (None, None)
     # The further off, the less is known.
-    further = recommend(*growing, 1.28e8, extrapolate=True).best_n
+    further = recommend(*growing, 1.28e8, extrapolate=True).n_star
     assert further is not None
-    assert further.median > asked.best_n.median
+    assert further.median > asked.n_star.median
 
 
 def test_beyond_an_n_that_rests_it_stays(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_beyond_an_n_that_rests_it_stays(tmp_path: Path) -> None:
     findings = find(data, AnalysisConfig(quantity="best"))
     split = recommend(data, findings, 6.4e7, extrapolate=True)
     assert split.num_generations in (4, 8)
-    assert split.best_n is not None
-    assert split.best_n.low < 6 < split.best_n.high
+    assert split.n_star is not None
+    assert split.n_star.low < 6 < split.n_star.high
 
 
 def test_a_budget_below_all_measured_is_refused(sweep: Found) -> None:

@@ -50,7 +50,7 @@ def test_the_files_have_what_was_found(reported: Reported) -> None:
         assert float(row["loss_upper"]) == choice["loss_upper"]
         assert row["may_be_best"] == ("yes" if choice["indistinguishable"] else "no")
     for row, at in zip(table("optima"), document["optima"], strict=True):
-        assert row["n_d_open_above"] == ("yes" if at["enough"]["open_above"] else "no")
+        assert row["n_d_open_above"] == ("yes" if at["n_d"]["open_above"] else "no")
         assert row["candidates"] == " ".join(map(str, at["candidates"]))
     for row, fit in zip(table("fits"), findings.fits, strict=True):
         assert row["run_id"] == fit.run_id

@@ -243,16 +243,17 @@ _PROBABILITIES = (
 
 def _at(optimum: Mapping[str, Any], choices: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One budget: n* and n_d as [median, low, high, open below, open above]."""
-    best, enough = optimum["interval"], optimum["enough"]
-    ends = (optimum["left_censored"], optimum["right_censored"])
-    open_ends = enough and (enough["open_below"], enough["open_above"])
     return {
         "budget": optimum["budget"],
         "best": optimum["best"],
-        "n_star": best and [*_ends(best), *ends],
-        "n_d": enough and [*_ends(enough["interval"]), *open_ends],
+        "n_star": _open_ends(optimum["n_star"]),
+        "n_d": _open_ends(optimum["n_d"]),
         "expected": {str(each["cell"]["num_generations"]): each["expected"] for each in choices},
     }
+
+
+def _open_ends(n: Mapping[str, float] | None) -> list[float] | None:
+    return None if n is None else [*_ends(n), n["open_below"], n["open_above"]]
 
 
 def _ends(interval: Mapping[str, float]) -> list[float]:

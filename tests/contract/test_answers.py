@@ -77,7 +77,7 @@ def test_of_a_table_the_held_out_rewards_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("slope", "edge", "side", "marked"),
-    [(0.04, 32, "right", "32+"), (-0.04, 4, "left", "4 or less")],
+    [(0.04, 32, "above", "32+"), (-0.04, 4, "below", "4 or less")],
 )
 def test_no_n_at_the_edge_of_the_grid_is_called_an_optimum(
     slope: float, edge: int, side: str, marked: str, tmp_path: Path
@@ -85,7 +85,7 @@ def test_no_n_at_the_edge_of_the_grid_is_called_an_optimum(
     table = rows(lambda n, spent: 0.3 + 0.05 * spent + slope * n)
     said, answer = import_rows(tmp_path, table, quantity="best")
     assert {at["best"] for at in answer["optima"]} == {edge}
-    assert all(at[f"{side}_censored"] for at in answer["optima"])
+    assert all(at["n_star"][f"open_{side}"] for at in answer["optima"])
     assert answer["verdict"] == "not identified"
     assert (answer["reason"]["kind"], answer["reason"]["edge"]) == ("edge", edge)
     assert marked in said

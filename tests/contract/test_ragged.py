@@ -80,9 +80,9 @@ def test_n_that_were_not_trained_so_far_are_not_read_as_worse(
     assert "no run of n = 32, 64, 128 has records near" in said
     # Of what lies above n = 16 nothing is said there: both n may.
     last = answer["optima"][-1]
-    assert last["right_censored"]
-    assert last["enough"]["open_above"]
-    assert last["enough"]["interval"]["high"] == 16
+    assert last["n_star"]["open_above"]
+    assert last["n_d"]["open_above"]
+    assert last["n_d"]["high"] == 16
 
 
 def test_nothing_is_read_between_records_more_than_half_a_decade_apart(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_at_a_budget_of_the_sweep_it_is_the_report(seeds: int, three: Path, tmp_
         )
         assert split["num_generations"] == best["cell"]["num_generations"]
         assert split["num_steps"] == best["cell"]["num_steps"]
-        assert split["best_n"] == own["interval"]
-        assert split["enough"] == own["enough"]
+        assert split["n_star"] == own["n_star"]
+        assert split["n_d"] == own["n_d"]
         assert split["reward"] == (best["expected"] or best["cell"]["mean"])
         assert split["interval"] == best["interval"]
         others = {*own["candidates"]} - {split["num_generations"]}
@@ -84,7 +84,7 @@ def test_between_two_budgets_all_it_says_is_of_the_same_n(three: Path) -> None:
     assert 4 in split["missing"]
     assert split["num_generations"] != 4
     assert 4 not in split["alternatives"]
-    assert split["best_n"]["low"] >= 8
+    assert split["n_star"]["low"] >= 8
     text = isosweep("mode=recommend", "sweep=[imported]", "budget=2.4e4", cwd=three).stdout
     assert "not read at 2.83e4 and 2e4: n = 4" in text
 

@@ -36,6 +36,7 @@ from tests.conftest import make_config
 
 # What is analysed in a second, and has a verdict.
 PLAN = make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0, 1))
+ENDS, OPEN = ("median", "low", "high"), ("open_below", "open_above")
 
 
 def configured(paths: SweepPaths) -> Path:
@@ -103,11 +104,11 @@ def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_p
         cell, interval = best["cell"], best["interval"]
         assert [*row.values()] == [
             *(at["budget"], cell["num_generations"], cell["problems_per_batch"]),
-            *(cell["num_steps"], *(star["interval"][end] for end in ("median", "low", "high"))),
-            *(star["left_censored"], star["right_censored"], tuple(star["candidates"])),
+            *(cell["num_steps"], *(star["n_star"][end] for end in ENDS)),
+            *(star["n_star"][end] for end in OPEN),
+            tuple(star["candidates"]),
             *(cell["mean"], best["expected"], *interval),
-            *(star["enough"]["interval"][end] for end in ("median", "low", "high")),
-            *(star["enough"]["open_below"], star["enough"]["open_above"]),
+            *(star["n_d"][end] for end in (*ENDS, *OPEN)),
         ]
 
 

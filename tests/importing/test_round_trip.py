@@ -58,7 +58,7 @@ def imported(tmp_path: Path, source: Path) -> SweepPaths:
 
 
 def widths(found: Findings) -> list[float]:
-    known = [each.interval for each in found.saturation.optima if each.interval is not None]
+    known = [each.n_star for each in found.frontier.optima if each.n_star is not None]
     return [math.log2(interval.high / interval.low) for interval in known]
 
 
@@ -76,7 +76,7 @@ def test_of_counts_n_star_is_the_same_to_the_digit(
     rows, direct = own
     write_csv(tmp_path / "runs.csv", rows)
     again = findings(imported(tmp_path, tmp_path / "runs.csv"))
-    assert again.saturation.optima == direct.saturation.optima
+    assert again.frontier.optima == direct.frontier.optima
     assert again.saturation.verdict == direct.saturation.verdict
     frame = pandas.DataFrame(rows).rename(columns={"n": "group"})
     sweep = isosweep.from_frame(frame, tmp_path / "f", columns={"n": "group"})
@@ -91,10 +91,10 @@ def test_of_rewards_n_star_is_the_same_and_no_surer(
     write_csv(tmp_path / "a.csv", [{k: row[k] for k in row if k not in counts} for row in rows])
     again = findings(imported(tmp_path, tmp_path / "a.csv"))
     assert again.saturation.verdict == direct.saturation.verdict
-    for now, before in zip(again.saturation.optima, direct.saturation.optima, strict=True):
+    for now, before in zip(again.frontier.optima, direct.frontier.optima, strict=True):
         assert now.budget == before.budget
-        assert now.interval is not None
-        assert before.interval is not None
-        assert now.interval.median == pytest.approx(before.interval.median, rel=0.02)
+        assert now.n_star is not None
+        assert before.n_star is not None
+        assert now.n_star.median == pytest.approx(before.n_star.median, rel=0.02)
     for width, least in zip(widths(again), widths(direct), strict=True):
         assert width >= least * 0.99

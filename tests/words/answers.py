@@ -11,7 +11,6 @@ from isosweep.analysis.outlook import Lack, Outlook
 from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable, Odds
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.plan.evaluation import EvaluationPlan
 from isosweep.plan.study import CheckpointPlan
@@ -86,10 +85,8 @@ _SPLIT = Recommendation(
     num_steps=80,
     learning_rate=1e-6,
     device_hours=3.25,
-    best_n=Interval(median=20, low=16, high=64),
-    open_below=False,
-    open_above=True,
-    enough=Range(interval=Interval(median=10, low=4, high=17), open_below=True, open_above=False),
+    n_star=Interval(median=20, low=16, high=64, open_above=True),
+    n_d=Interval(median=10, low=4, high=17, open_below=True),
     missing=(64,),
     alternatives=(8,),
     reward=0.6,
@@ -103,8 +100,8 @@ RECOMMENDED = (
     replace(
         _SPLIT,
         basis=Basis(kind="means", budgets=(1e20,)),
-        best_n=None,
-        enough=None,
+        n_star=None,
+        n_d=None,
         interval=None,
     ),
     *(
@@ -113,12 +110,12 @@ RECOMMENDED = (
             factor=4.0,
             basis=basis,
             missing=(),
-            best_n=best_n,
+            n_star=n_star,
             reward=None,
             interval=None,
         )
-        for basis, best_n in (
-            (Basis(kind="growth", budgets=(1e20,)), _SPLIT.best_n),
+        for basis, n_star in (
+            (Basis(kind="growth", budgets=(1e20,)), _SPLIT.n_star),
             (Basis(kind="last n", budgets=(1e20,)), None),
         )
     ),

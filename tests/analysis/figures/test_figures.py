@@ -209,12 +209,12 @@ def test_a_saturated_sweep_shows_plateau_and_intervals(tmp_path: Path) -> None:
     (upright,) = [line for label, line in labels.items() if label.startswith("from ")]
     assert set(upright.get_xdata()) == {saturation.settles_at.median}
     for start, found in (
-        ("n*, the best n", [at.of("best") for at in saturation.optima]),
-        ("n_d, smallest", [at.enough for at in saturation.optima]),
+        ("n*, the best n", [at.n_star for at in findings.frontier.optima]),
+        ("n_d, smallest", [at.n_d for at in findings.frontier.optima]),
     ):
         bars = [line for tip, line in marks.items() if tip.startswith(start)]
         assert [tuple(bar.get_ydata()) for bar in bars] == [
-            (each.interval.low, each.interval.high) for each in found if each
+            (each.low, each.high) for each in found if each
         ]
         assert len(bars) == len(LONG)
     assert "n_d, the smallest n that is good enough" in figures["growth"].title

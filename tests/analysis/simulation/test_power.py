@@ -1,5 +1,6 @@
 """What benchmarks count of an analysis against simulated truth."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.simulation.presets import presets_of
+from isosweep.analysis.statistics.best_n import BestN
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.plan.cells import Plan
 from tests.analysis.statistics.planted import BEST
 
@@ -18,8 +19,8 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:
-    """What an analysis says of a sweep; `best`, `censored`: of n* at the last budget."""
-    known = {"plateau": None, "end_rate": None, "best": None, "censored": (False, False)}
+    """What an analysis says of a sweep; `best`: n* at the last budget."""
+    known = {"plateau": None, "growth": None, "best": None}
     return SimpleNamespace(verdict=verdict, **known | more)
 
 
@@ -28,21 +29,13 @@ def stubbed(monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, *made: Simpl
     grid = (8, 16, 512)
     cells = tuple(SimpleNamespace(num_generations=n, problems_per_batch=32) for n in grid)
     best = SimpleNamespace(cell=cells[1])
-    last = SimpleNamespace(budget=plan.budgets[-1], measured=grid, cells=cells, best=best)
     answers = iter(made)
 
     def analyse(data: object, config: object) -> tuple[None, Any, Any]:
         found = next(answers)
-        below, above = found.censored
-        optimum = BestGenerations(
-            budget=last.budget,
-            best=16,
-            candidates=(16, 512),
-            interval=found.best,
-            left_censored=below,
-            right_censored=above,
-        )
-        found.optima = (optimum,)
+        budget = plan.budgets[-1]
+        optimum = BestN(budget=budget, best=16, candidates=(16, 512), n_star=found.best, n_d=None)
+        last = SimpleNamespace(budget=budget, cells=cells, best=best, optimum=optimum)
         return None, SimpleNamespace(budgets=(last,)), found
 
     monkeypatch.syspath_prepend(BENCHMARKS)
@@ -77,7 +70,7 @@ def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
     made = [
         said(
             "growing",
-            end_rate=Interval(median=1.0, low=low, high=1.3),
+            growth=SimpleNamespace(rate=Interval(median=1.0, low=low, high=1.3)),
             best=Interval(median=900, low=800, high=high),
         )
         # 1.1 doublings per decade, n* = 955 at the last budget.
@@ -91,8 +84,8 @@ def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
     assert last.covered == pytest.approx(2 / 3)
     # An end at an edge leaves open what lies beyond.
     below, above = (Interval(median=m, low=m - 100, high=m + 100) for m in (800, 1100))
-    for interval, censored in ((below, (False, True)), (above, (True, False))):
-        made = [said("grew", best=interval, censored=cut) for cut in ((False, False), censored)]
+    for closed, end in ((below, "open_above"), (above, "open_below")):
+        made = [said("grew", best=each) for each in (closed, replace(closed, **{end: True}))]
         (last,) = stubbed(monkeypatch, nominal, "slow_tail", *made).budgets
         assert last.covered == 0.5
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from isosweep.analysis.curves import CellReading, Reading, SweepData
-from isosweep.analysis.statistics.means import Means, gather_means
+from isosweep.analysis.statistics.noise import Means, gather_means
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import replaced
 from isosweep.plan.cells import Cell, Plan

@@ -59,11 +59,11 @@ def only(findings: Findings) -> BatchLaw:
 def test_the_best_batch_is_what_the_best_n_leaves_of_the_product(tmp_path: Path) -> None:
     _, findings = analysed(tmp_path, climbing(1.5), fixed(64))
     law = only(findings)
-    for at, n in zip(law.optima, findings.saturation.optima, strict=True):
-        of_batch, of_n = known(at.interval), known(n.interval)
+    for at, n in zip(law.optima, findings.frontier.optima, strict=True):
+        of_batch, of_n = known(at.interval), known(n.n_star)
         ends = of_batch.low * of_n.high, of_batch.high * of_n.low
         assert ends == pytest.approx((64, 64))
-        assert (at.left_censored, at.right_censored) == (n.right_censored, n.left_censored)
+        assert (of_batch.open_below, of_batch.open_above) == (of_n.open_above, of_n.open_below)
     slope = known(law.slope)
     assert slope.high - 0.6 < slope.low <= -1.5 <= slope.high
 
@@ -86,7 +86,7 @@ def test_every_product_has_a_law_of_its_own(tmp_path: Path) -> None:
 def test_an_optimum_at_the_edge_gives_no_slope(tmp_path: Path) -> None:
     data, findings = analysed(tmp_path, peaked(lambda C: 256.0, fall=0.01), fixed(64))
     law = only(findings)
-    assert all(at.left_censored for at in law.optima)
+    assert all(known(at.interval).open_below for at in law.optima)
     assert law.slope is None
     assert (law.lacks, law.open_at) == ("open", 8e6)
     figure = best_batch_figure(data, findings)

@@ -8,8 +8,7 @@ from isosweep.analysis.pages.comparison import headline, summarise
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep, wide_config
-from isosweep.analysis.statistics.compare import compare
-from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
+from isosweep.analysis.statistics.compare import Entry, compare, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
 from isosweep.config.base import flattened
 from isosweep.words.numbers import short

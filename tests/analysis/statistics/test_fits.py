@@ -8,8 +8,15 @@ import pytest
 from scipy.optimize import curve_fit
 
 from isosweep.analysis.curves import Curve
-from isosweep.analysis.statistics.fits import Fit, FitStatus, fit_curves, sigmoid
-from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoid
+from isosweep.analysis.statistics.learning_curve import (
+    EXPONENTS,
+    MIDPOINT_FACTOR,
+    Fit,
+    FitStatus,
+    fit_curves,
+    fit_sigmoid,
+    sigmoid,
+)
 from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES, made_curve
 
 TRUE = {"asymptote": 0.85, "midpoint": 1e7, "exponent": 1.2}
@@ -95,12 +102,14 @@ def test_no_start_finds_a_better_fit(seed: int) -> None:
     def objective(*parameters: float) -> float:
         return float((((risen(LOGS, *parameters) - reward) / error) ** 2).sum())
 
-    assert objective(fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx(fit.objective)
+    assert objective(fit.asymptote, fit.log_midpoint, fit.log_exponent) == pytest.approx(
+        fit.objective
+    )
     for start in itertools.product((0.6,), np.quantile(LOGS, (0.1, 0.5, 0.9)), (-0.5, 0.7)):
         fitted, _ = curve_fit(
             risen, LOGS, reward, p0=start, sigma=error, bounds=(low, high), max_nfev=5000
         )
         assert fit.objective <= objective(*fitted) * (1 + 1e-6)
-    bounded = fit_sigmoid(np.exp(LOGS), reward, error, R0, least_midpoint=LOGS[-1])
-    assert bounded.midpoint >= LOGS[-1] - 1e-9
+    bounded = fit_sigmoid(np.exp(LOGS), reward, error, R0, least_log_midpoint=LOGS[-1])
+    assert bounded.log_midpoint >= LOGS[-1] - 1e-9
     assert bounded.objective >= fit.objective * (1 - 1e-9)

@@ -5,18 +5,17 @@ import pytest
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import CellReading
-from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
-from isosweep.analysis.statistics.optima import best_generations, interval_of_n
+from isosweep.analysis.statistics.best_n import BestN, fit_frontier, interval_of_n
 from isosweep.analysis.statistics.surface import PER_DOUBLING, Surface
-from tests.analysis.statistics.planted import known
+from tests.analysis.statistics.planted import CONFIG, known
 from tests.analysis.sweeps import make_plan
 
 GENERATIONS, BUDGETS = (2, 4, 8, 16), (1e6, 2e6, 4e6)
 GRID = np.log2(GENERATIONS)
 
 
-def sure_of(log2_n: FloatArray) -> tuple[Frontier, Surface]:
-    """A frontier and a surface all of whose draws have their best n at `log2_n`: (budgets,)."""
+def sure_of(log2_n: FloatArray) -> tuple[BestN, ...]:
+    """Optima of a surface all of whose draws have their best n at `log2_n`: (budgets,)."""
     plan = make_plan(GENERATIONS, budgets=BUDGETS)
     readings = [
         CellReading(cell=cell, reward=0.5, measured_compute=cell.budget, reading="exact")
@@ -32,17 +31,17 @@ def sure_of(log2_n: FloatArray) -> tuple[Frontier, Surface]:
         supported=np.ones((len(BUDGETS), len(axis), 1), dtype=bool),
         measured=np.tile(np.isin(axis, GRID), (len(BUDGETS), 1)),
     )
-    return fit_frontier(readings, None, surface, 0.9), surface
+    return fit_frontier(readings, None, surface, CONFIG).optima
 
 
 def test_draws_that_all_agree_leave_half_a_step_on_both_sides() -> None:
-    found = best_generations(*sure_of(np.array([2.0, 1.0, 4.0])), 0.02)
+    found = [known(at.n_star) for at in sure_of(np.array([2.0, 1.0, 4.0]))]
     half = 2 ** (1 / 16)
     # GRPO allows no n below 2; above the largest n nothing is known.
-    ends = [end for at in found for end in (known(at.interval).low, known(at.interval).high)]
+    ends = [end for at in found for end in (at.low, at.high)]
     assert ends == pytest.approx([4 / half, 4 * half, 2, 2 * half, 16 / half, 16])
-    assert [at.left_censored for at in found] == [False] * 3
-    assert [at.right_censored for at in found] == [False, False, True]
+    assert [at.open_below for at in found] == [False] * 3
+    assert [at.open_above for at in found] == [False, False, True]
 
 
 def test_an_interval_stays_inside_the_grid() -> None:

@@ -9,10 +9,8 @@ import pytest
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.means import Means
-from isosweep.analysis.statistics.problems import (
-    on_new_problems,
-)
+from isosweep.analysis.statistics.new_problems import covariance_of_problems
+from isosweep.analysis.statistics.noise import Means
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
@@ -76,7 +74,8 @@ def both(chances: Chances, problems: int, seed: int) -> tuple[float, float, floa
     data = sweep(chances, problems, seed)
     means = means_of(list(data.readings))
     difference, here = contrast(means)
-    return difference, here, contrast(on_new_problems(means, data))[1]
+    elsewhere = replace(means, noise=means.noise + covariance_of_problems(means, data))
+    return difference, here, contrast(elsewhere)[1]
 
 
 def test_the_error_is_that_of_other_problems_where_they_disagree_on_n() -> None:

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.statistics import judgement
-from isosweep.analysis.statistics.frontier import fit_frontier
+from isosweep.analysis.statistics.best_n import Frontier, fit_frontier
 from isosweep.analysis.statistics.growth import Growth, describe_growth
-from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
-from isosweep.analysis.statistics.verdict import OpenEnd
+from isosweep.analysis.statistics.verdict import OpenEnd, Saturation, find_saturation, judge
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.statistics.planted import BEST, CONFIG, known, lacking, means_of, read, sweep_of
 from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked
@@ -28,8 +26,12 @@ def sweep(reward: RewardAt, noise: float = 0.004, seed: int = 0, **plan: Any) ->
     return sweep_of(made, read(made, reward, 0.7 * noise, seed, luck=0.7 * noise))
 
 
+def judged(data: SweepData, config: AnalysisConfig = BEST) -> tuple[Frontier, Saturation]:
+    return judge(data, config)[1:]
+
+
 def verdict_of(data: SweepData, config: AnalysisConfig = BEST) -> Saturation:
-    return judgement.judge(data, config)[2]
+    return judged(data, config)[1]
 
 
 def steps(*best: float) -> RewardAt:
@@ -55,12 +57,12 @@ def steps(*best: float) -> RewardAt:
 def test_a_planted_course_has_its_verdict_and_what_is_not_shown_none(
     reward: RewardAt, given: dict[str, Any], verdict: str, kind: str
 ) -> None:
-    found = verdict_of(sweep(reward, **given))
+    frontier, found = judged(sweep(reward, **given))
     assert (found.verdict, found.reason.kind) == (verdict, kind)
     grid = given.get("generations", (2, 4, 8, 16, 32))
     assert found.reason.measured == grid
     if kind in ("one seed", "undecided"):
-        assert all(at.candidates == grid for at in found.optima)
+        assert all(at.candidates == grid for at in frontier.optima)
     if kind == "growing":
         # A doubling of n for every doubling of compute.
         rate = known(found.growth).rate
@@ -78,7 +80,7 @@ def test_a_planted_course_has_its_verdict_and_what_is_not_shown_none(
 
 
 def test_planted_saturation_is_detected() -> None:
-    found = verdict_of(sweep(peaked(lambda C: min(8.0, 2 * C / FIRST)), budgets=LONG))
+    frontier, found = judged(sweep(peaked(lambda C: min(8.0, 2 * C / FIRST)), budgets=LONG))
     assert found.verdict == "saturated"
     plateau, settles_at = known(found.plateau), known(found.settles_at)
     assert plateau.low < 8 < plateau.high < 12
@@ -86,7 +88,7 @@ def test_planted_saturation_is_detected() -> None:
     assert (settles_at.low, settles_at.median, settles_at.high) == (4e6, 8e6, 8e6)
     rate = known(found.growth).rate
     assert rate.low < 0 < rate.high < 0.5
-    assert [at.best for at in found.optima] == [2, 4, 8, 8, 8]
+    assert [at.best for at in frontier.optima] == [2, 4, 8, 8, 8]
 
 
 def test_growth_that_settles_at_the_edge_or_pauses_before_the_end_is_no_saturation() -> None:
@@ -108,7 +110,7 @@ def drawn(path: tuple[float, ...], spread: tuple[float, ...]) -> Saturation:
     best = np.array(path) + np.array(spread) * rng.standard_normal((1000, len(path)))
     away = np.abs(fitted.log2_n - best.clip(1, 5)[:, :, None])
     surface = replace(fitted, draws=-0.1 * away[..., None])
-    return find_saturation(fit_frontier(readings, means, surface, 0.9), surface, BEST)
+    return find_saturation(fit_frontier(readings, means, surface, BEST), surface, BEST)
 
 
 def test_a_best_n_that_rises_and_returns_is_not_constant() -> None:
@@ -134,7 +136,7 @@ def test_n_that_were_never_run_are_not_said_not_to_matter() -> None:
         (0.1, None),
     ):
         part = lacking(whole, lambda cell: cell.num_generations == 32, fallen)
-        _, frontier, found = judgement.judge(part, BEST)
+        frontier, found = judged(part, BEST)
         assert frontier.unread == (32,)
         assert found.verdict != "n does not matter"
         assert (found.reason.end, found.reason.lacking) == (end, ())
@@ -149,7 +151,7 @@ def test_n_that_lack_records_are_not_beyond_the_grid_and_those_that_fell_are() -
         part = lacking(whole, lambda c: c.num_generations == 32 and c.budget in budgets)  # noqa: B023
         assert verdict_of(part).reason.end == OpenEnd(kind="missing", edge=16, n=(32,))
     fell = lacking(whole, lambda cell: cell.num_generations == 32, 0.0, "collapsed")
-    _, frontier, found = judgement.judge(fell, BEST)
+    frontier, found = judged(fell, BEST)
     assert (frontier.unread, frontier.fell) == ((32,), (32,))
     assert found.reason.end == OpenEnd(kind="above", edge=16, n=(32,))
 
@@ -170,12 +172,12 @@ def test_n_that_are_behind_are_named_where_the_best_n_may_be_among_them(
         sweep(peaked(lambda C: 8.0), budgets=LONG),
         lambda cell: cell.num_generations in behind and cell.budget == LONG[-1],
     )
-    _, frontier, found = judgement.judge(part, BEST)
+    frontier, found = judged(part, BEST)
     assert frontier.budgets[-1].missing == behind
     assert found.verdict == ("constant" if edge is None else "not identified")
     assert found.reason.end == (edge and OpenEnd(kind="missing", edge=edge, n=behind))
-    last = found.optima[-1]
-    assert (last.left_censored, last.right_censored) == censored
+    last = known(frontier.optima[-1].n_star)
+    assert (last.open_below, last.open_above) == censored
 
 
 def near(fall: float, noise: float, seed: int = 0) -> Saturation:
@@ -202,11 +204,12 @@ def test_n_left_out_at_larger_budgets_are_not_called_harmless_there() -> None:
 def test_the_smallest_n_that_is_good_enough_is_told_from_the_best() -> None:
     # 0.03 a squared doubling: 0.02 is lost 0.82 doublings below the best.
     data = sweep(steps(4, 4, 8, 16, 16), noise=0.002, generations=WIDE)
-    of_enough, of_best = verdict_of(data, CONFIG), verdict_of(data)
+    frontier, of_best = judged(data)
+    of_enough = verdict_of(data, CONFIG)
     assert (of_enough.quantity, of_best.quantity) == ("enough", "best")
-    for at, best in zip(of_best.optima, (4, 4, 8, 16, 16), strict=True):
-        assert known(at.of("best")).holds(best)
-        assert known(at.of("enough")).interval.median == pytest.approx(best / 2**0.82, rel=0.12)
+    for at, best in zip(frontier.optima, (4, 4, 8, 16, 16), strict=True):
+        assert known(at.n_star).holds(best)
+        assert known(at.n_d).median == pytest.approx(best / 2**0.82, rel=0.12)
     assert of_enough.verdict == of_best.verdict == "growing"
 
 
@@ -214,9 +217,9 @@ def test_that_the_smallest_n_is_good_enough_everywhere_is_known_whatever_lies_be
     falls = peaked(lambda C: 4.0)
     data = sweep(falls, noise=0.002, generations=(4, 8, 16, 32, 64))
     assert verdict_of(data).verdict == "not identified"
-    found = verdict_of(data, CONFIG)
+    frontier, found = judged(data, CONFIG)
     assert found.verdict == "constant"
-    assert all(known(at.enough).words.startswith("4 (4 or less to 4") for at in found.optima)
+    assert all(str(at.n_d).startswith("4 (4 or less to 4") for at in frontier.optima)
 
 
 def test_what_has_probably_stopped_has_a_plateau(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> Non
             drawn = surface.draws[:, k, surface.column(n), :]
             assert drawn.mean(axis=0) == pytest.approx(reward(budget, n, 4), abs=0.002)
         truth = 1 + 0.75 * np.log2(budget / BUDGETS[0])
-        assert surface.best_n.log2_n[:, k].mean() == pytest.approx(truth, abs=0.15)
+        assert surface.best_n[:, k].mean() == pytest.approx(truth, abs=0.15)
 
 
 def test_nothing_is_concluded_where_no_run_was() -> None:
@@ -38,7 +38,7 @@ def test_nothing_is_concluded_where_no_run_was() -> None:
     inside = surface.log2_n <= 2
     assert np.array_equal(surface.supported[-1, :, 1], inside)
     # The best of what was run: n = 4 at B = 8, and not n = 8 at B = 8.
-    assert 2 ** np.median(surface.best_n.log2_n[:, -1]) == pytest.approx(4, rel=0.1)
+    assert 2 ** np.median(surface.best_n[:, -1]) == pytest.approx(4, rel=0.1)
 
 
 def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
@@ -53,7 +53,8 @@ def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
     # Small n at small budgets, large n at large ones; n* is 32 before, and 2 after.
     reward = peaked(lambda C: 32.0 if middle >= C else 2.0)
     surface = fit_surface(means_of(read(replace(plan, cells=cells), reward, noise=0.001)))
-    above, below = surface.best_n.above.mean(axis=0), surface.best_n.below.mean(axis=0)
+    best = surface.drawn_n(0.0)
+    above, below = best.above.mean(axis=0), best.below.mean(axis=0)
     assert above.round(1).tolist() == [1, 1, 1, 0, 0]
     assert below.round(1).tolist() == [0, 0, 0, 1, 1]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import CellReading
-from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.means import gather_means
+from isosweep.analysis.statistics.best_n import fit_frontier
+from isosweep.analysis.statistics.collapses import survivals, with_fallen
+from isosweep.analysis.statistics.noise import gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface
-from isosweep.analysis.statistics.survival import survivals, with_fallen
-from tests.analysis.statistics.planted import means_of, read
+from tests.analysis.statistics.planted import CONFIG, means_of, read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 GRID = (2, 4, 8, 16, 32, 64)
@@ -46,11 +46,11 @@ def test_where_nothing_falls_nothing_changes() -> None:
 def test_the_best_n_in_expectation_is_the_one_whose_runs_last() -> None:
     readings = readings_of({32: 4, 64: 4})
     kept, expected = surfaces(readings)
-    assert 2 ** np.median(kept.best_n.log2_n[:, -1]) == pytest.approx(32, rel=0.3)
-    assert 2 ** np.median(expected.best_n.log2_n[:, -1]) <= 18
+    assert 2 ** np.median(kept.best_n[:, -1]) == pytest.approx(32, rel=0.3)
+    assert 2 ** np.median(expected.best_n[:, -1]) <= 18
     # Before anything had fallen, the same.
     assert np.array_equal(kept.draws[:, 0], expected.draws[:, 0])
-    frontier = fit_frontier(readings, gather_means(readings), expected, 0.9)
+    frontier = fit_frontier(readings, gather_means(readings), expected, CONFIG)
     last = frontier.budgets[-1]
     assert last.best.num_generations == 16
     (large,) = (choice for choice in last.choices if choice.num_generations == 32)
@@ -78,6 +78,6 @@ def test_an_n_that_lost_all_its_runs_was_run_and_is_no_open_edge() -> None:
     assert np.exp2(kept.log2_n[kept.measured[-1]]).tolist() == [2, 4, 8, 16]
     assert np.exp2(expected.log2_n[last]).tolist() == list(GRID)
     assert expected.supported[-1].all()
-    assert kept.best_n.above[:, -1].mean() > 0.9
-    assert expected.best_n.above[:, -1].mean() == 0
-    assert 2 ** np.median(expected.best_n.log2_n[:, -1]) == pytest.approx(16, rel=0.2)
+    assert kept.drawn_n(0.0).above[:, -1].mean() > 0.9
+    assert expected.drawn_n(0.0).above[:, -1].mean() == 0
+    assert 2 ** np.median(expected.best_n[:, -1]) == pytest.approx(16, rel=0.2)
