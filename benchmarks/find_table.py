@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from power import OPEN, is_clear
+from kinds import OPEN, is_clear
 
 from isosweep.analysis.simulation.findable import COUNTS, GRID, JUDGED_BY, SAMPLES, TABLE, TRUE
 from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds

@@ -17,17 +17,19 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
-from power import OPEN, is_clear
 
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import COURSES as PLANTED
 from isosweep.analysis.simulation.presets import FORMS, presets_of
-from isosweep.analysis.simulation.records import simulate_records
+from isosweep.analysis.simulation.records import Evaluated, simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.statistics.best_n import BudgetFrontier, Frontier, fit_budgets
+from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.verdict import find_saturation
 from isosweep.config.analysis import AnalysisConfig, Quantity
 from isosweep.config.base import replaced
@@ -46,6 +48,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 COURSES = ("constant", "plateau", "logarithm", "straight", "return", "bump")
 QUANTITIES: tuple[Quantity, ...] = ("enough", "best")
+# Verdicts that leave open what n does at the end.
+OPEN = ("grew", "not identified")
+# Doublings, and doublings a decade, by which a truth is clear of the bounds of verdicts.
+_CLEAR, _CLEAR_RATE = 0.25, 0.1
+_ROUNDING = 1e-3
 Records = Mapping[str, Sequence[Record]]
 
 
@@ -63,13 +70,19 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """One sweep: of each quantity its verdict, whether that is so, and whether its intervals held
-    at every budget; whether bounds of losses beside the best n held, and the reward's interval."""
+    """One sweep. Of each quantity: its verdict and whether that is so, where the truth is clear of
+    bounds; and whether its interval at each budget off the edges of the grid held it, and how many
+    doublings wide it is. Of the rate at the end, of bounds of losses beside the best n, and of the
+    reward there: whether they held. `lost`: true reward that the chosen (n, B) loses. `truth`: of
+    the n that the config judges."""
 
     verdicts: dict[Quantity, tuple[str, bool]]
-    intervals: dict[Quantity, tuple[bool, ...]]
+    intervals: dict[Quantity, tuple[tuple[bool, float], ...]]
+    rate: bool | None
     losses: tuple[bool, ...]
     reward: bool
+    lost: float
+    truth: Truth
 
 
 def _behind(decades: float) -> Callable[[int, float, Plan], bool]:
@@ -134,7 +147,12 @@ def cases(margin: float) -> dict[str, dict[str, Case]]:
 
 
 def judged(
-    case: str, kind: str, plan: Plan, config: AnalysisConfig, number: int, problems: int
+    case: str,
+    kind: str,
+    plan: Plan,
+    config: AnalysisConfig,
+    number: int,
+    **evaluation: Unpack[Evaluated],
 ) -> Judged:
     """One simulated sweep of a case, analysed for both quantities."""
     chosen = cases(config.margin)[kind][case]
@@ -144,7 +162,7 @@ def judged(
         assert isinstance(world, PlantedWorld)
         world = chosen.world(world, whole)
     seed = (zlib.crc32(f"{kind} {case}".encode()), number)
-    records = simulate_records(world, plan, seed, num_problems=problems, samples_per_problem=8)
+    records = simulate_records(world, plan, seed, **evaluation)
     sizes = {run.run_id: run.num_generations for run in plan.runs}
     unit = plan.budget_unit
     left = {
@@ -153,7 +171,8 @@ def judged(
     }
     surface, frontier = fit_budgets(analysed_sweep(plan, left, config), config)
     verdicts: dict[Quantity, tuple[str, bool]] = {}
-    intervals: dict[Quantity, tuple[bool, ...]] = {}
+    intervals: dict[Quantity, tuple[tuple[bool, float], ...]] = {}
+    own, rate = find_truth(world, whole, config), None
     for quantity in QUANTITIES:
         asked = replaced(config, quantity=quantity)
         truth = find_truth(world, whole, asked)
@@ -162,16 +181,24 @@ def judged(
         since = found.growth.steady_from if found.growth else None
         if is_clear(truth, config.growth_bound):
             verdicts[quantity] = found.verdict, truth.bears(found.verdict, since)
+        if quantity == config.quantity and found.growth and truth.rate is not None:
+            # A true rate that is 0 but for rounding is one.
+            low, high = found.growth.rate.low - _ROUNDING, found.growth.rate.high + _ROUNDING
+            rate = low <= truth.rate <= high
     at = frontier.budgets[-1]
     n = np.array(at.measured, float)
     rewards = world.reward(np.array(at.budget), n, batches_of(whole)(n)).max(axis=0)
     best = at.choices.index(at.best)
+    taken = world.reward(np.array(at.budget), *map(float, Pair.of(at.best.cell)))
     return Judged(
         verdicts=verdicts,
         intervals=intervals,
+        rate=rate,
         losses=_losses_held(at, best, rewards.max() - rewards),
         reward=at.best.interval is not None
         and at.best.interval[0] <= float(rewards[best]) <= at.best.interval[1],
+        lost=float(rewards.max() - taken),
+        truth=own,
     )
 
 
@@ -183,7 +210,9 @@ def _losses_held(at: BudgetFrontier, best: int, lost: np.ndarray) -> tuple[bool,
     )
 
 
-def _held(frontier: Frontier, truth: Truth, quantity: Quantity, plan: Plan) -> tuple[bool, ...]:
+def _held(
+    frontier: Frontier, truth: Truth, quantity: Quantity, plan: Plan
+) -> tuple[tuple[bool, float], ...]:
     """At every budget that was read, off the edges of the grid."""
     known = dict(
         zip(truth.budgets, truth.best_n if quantity == "best" else truth.enough_n, strict=True)
@@ -193,8 +222,20 @@ def _held(frontier: Frontier, truth: Truth, quantity: Quantity, plan: Plan) -> t
     for at in frontier.optima:
         interval, n = at.judged(quantity), known.get(at.budget)
         if interval is not None and n is not None and grid[0] * 1.001 < n < grid[-1] / 1.001:
-            held.append(interval.holds(n))
+            # The truth is known to 1e-4 doublings.
+            near = interval.holds(n * (1 - 1e-4)) or interval.holds(n * (1 + 1e-4))
+            held.append((near, math.log2(interval.high / interval.low)))
     return tuple(held)
+
+
+def is_clear(truth: Truth, growth_bound: float) -> bool:
+    """Whether it lies clear of the bounds by which verdicts differ: near them half of all that is
+    said is false by a hair."""
+    if any(abs(change - LEAST_CHANGE) < _CLEAR for change in (truth.risen, truth.fallen)):
+        return False
+    if truth.verdict not in ("growing", "saturated") or truth.rate is None:
+        return True
+    return abs(abs(truth.rate) - growth_bound) >= _CLEAR_RATE
 
 
 def is_false(verdict: str, so: bool) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from coverage import CONFIG, DESIGNS, make_plan, named
 from frame import Goal, UsageError, benchmark, by_world, number, table
-from power import OPEN
+from kinds import OPEN
 from ways import SPENDING, Reached, Simulated, oracle, revealed, searched, whole
 
 from isosweep.analysis.simulation.presets import presets_of

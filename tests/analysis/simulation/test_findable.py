@@ -4,10 +4,6 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -130,30 +126,3 @@ def test_what_counts_of_a_plan() -> None:
     assert (design.runs_of_each_n, design.problems) == (6, 100)
     assert (design.below, design.headroom) == (2, 2)
     assert design.decades == pytest.approx(2.0)
-
-
-def test_the_table_counts_verdicts_by_what_is_true_of_each_world(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ended = ["saturated", "probably saturated", "grew", "growing"]
-    rising = ["growing", "grew", "not identified", "probably saturated"]
-    asked = []
-
-    def simulated(world: Any, plan: Any, config: Any, seed: Any, **size: int) -> SimpleNamespace:
-        asked.append((world.name, len(plan.runs), size["num_problems"]))
-        if world.name in ("plateau", "early"):
-            # Growth ends one doubling below the largest n, four above the smallest.
-            end = 2 ** float(world.target(1e21))
-            assert {end / run.num_generations for run in plan.runs} == {16, 8, 4, 2, 1, 0.5}
-        says = ended if world.name in ("plateau", "early", "easy") else rising
-        return SimpleNamespace(verdict=says[seed[1]])
-
-    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
-    maker = import_module("find_table")
-    monkeypatch.setattr(maker, "sweep_of", simulated)
-    monkeypatch.setattr(maker, "judge", lambda data, config: (None, None, data))
-    design = {"runs_of_each_n": 2, "problems": 128, "below": 4, "headroom": 1, "decades": 3}
-    # Of each world: sweeps, decided surely and rightly, also probably, and falsely.
-    assert maker.counted(design, sweeps=4) == {"ends": [12, 3, 6, 3], "goes_on": [12, 3, 3, 3]}
-    assert asked[0] == ("plateau", 2 * 6, 128)
-    assert len(asked) == 24
