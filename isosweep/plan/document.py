@@ -6,7 +6,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from annotated_types import Ge, MinLen
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from isosweep.errors import RecordError
 from isosweep.plan.cells import Plan
@@ -47,9 +47,23 @@ class Imported:
     """What else was done to read them."""
 
 
+def _consistent(plan: Plan) -> Plan:
+    """The plan. Raises ValueError for a cell of no run, or beyond what its run reaches."""
+    runs = {run.run_id: run for run in plan.runs}
+    for cell in plan.cells:
+        run = runs.get(cell.run_id)
+        if run is None:
+            raise ValueError(f"a cell is of run {cell.run_id}, which is not among the runs")
+        if cell.num_steps > run.num_steps or cell.budget not in run.milestones:
+            reached = f"{run.num_steps} steps and budgets {', '.join(map(str, run.milestones))}"
+            here = f"a cell of {cell.num_steps} steps at budget {cell.budget}"
+            raise ValueError(f"{here} is of run {run.run_id}, which has {reached}")
+    return plan
+
+
 @cache
 def _plan() -> TypeAdapter[Plan]:
-    return TypeAdapter(Plan)
+    return TypeAdapter(Annotated[Plan, AfterValidator(_consistent)])
 
 
 def plan_document(plan: Plan, imported: Imported | None = None) -> dict[str, Any]:
@@ -77,7 +91,8 @@ def plan_from_document(document: Mapping[str, Any]) -> Plan:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        raise RecordError(f"plan.json: {name}: {first['msg']}; {remedy}") from None
+        said = f"{name}: {first['msg']}" if name else first["msg"].removeprefix("Value error, ")
+        raise RecordError(f"plan.json: {said}; {remedy}") from None
     if plan.plan_id != document.get("plan_id", plan.plan_id):
         changed = f"plan.json says plan {document['plan_id']}, and its runs are those of"
         raise RecordError(f"{changed} {plan.plan_id}; {remedy}")

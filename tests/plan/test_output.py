@@ -75,8 +75,23 @@ def test_a_document_that_is_no_plan_is_refused_in_words(study: Study) -> None:
         document["runs"][0]["run_id"] = name
         with pytest.raises(RecordError, match=r"runs\.0\.run_id: .* is no name of a run; plan it"):
             plan_from_document(document)
-    longer = written(study)
-    longer["runs"][0]["milestones"][-1] *= 2
-    said = f"says plan {study.plan.plan_id}, and its runs are those of"
+    said = f"says plan another, and its runs are those of {study.plan.plan_id}"
     with pytest.raises(RecordError, match=said):
-        plan_from_document(longer)
+        plan_from_document(written(study) | {"plan_id": "another"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("run_id", "another", "of run another, which is not among the runs"),
+        ("num_steps", 10**9, "a cell of 1000000000 steps at budget"),
+        ("budget", 7.0, "at budget 7.0 is of run"),
+    ],
+)
+def test_cells_that_contradict_their_runs_are_refused(
+    study: Study, field: str, value: object, rule: str
+) -> None:
+    document = written(study)
+    document["cells"][0][field] = value
+    with pytest.raises(RecordError, match=rf"^plan\.json: .*{rule}"):
+        plan_from_document(document)
