@@ -126,7 +126,7 @@ def sbatch_text(
         raise SettingError("sweep", str(directory), rule, "a directory of another name")
     slurm = config.launcher.slurm
     executed = ("setup", "python", "additional")
-    require_own({f"launcher.slurm.{each}": getattr(slurm, each) for each in executed})
+    require_own(*((f"launcher.slurm.{each}", getattr(slurm, each)) for each in executed))
     # A command starts its own processes.
     tasks_per_node = config.run_hardware.node_devices if config.trainer.name == "trl" else 1
     # What comes after `%` is replaced in a pattern (sbatch(1)).

@@ -67,7 +67,7 @@ def in_process(overrides: tuple[str, ...], cwd: Path) -> "subprocess.CompletedPr
         patch.chdir(cwd)
         patch.setattr(sys, "argv", ["isosweep", *overrides])
         patch.setattr(program, "_jobs", [])
-        patch.setattr(trust, "_KNOWN", trust._Known())
+        patch.setattr(trust, "_FOREIGN", {})
         GlobalHydra.instance().clear()
         try:
             program.main()

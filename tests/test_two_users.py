@@ -37,7 +37,7 @@ SECOND_USER = "nobody"
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust, "_KNOWN", trust._Known())
+    monkeypatch.setattr(trust, "_FOREIGN", {})
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     if tracking.name != "mlflow":
         rule, remedy = "keeps no store that could be shown here", f"{analyse} tracking=mlflow"
         raise SettingError("tracking", tracking.name, rule, f"{remedy}, which makes it")
-    require_own({"tracking.uri": tracking.uri})
+    require_own(("tracking.uri", tracking.uri))
     require_packages("mlflow")
     store = MlflowBackend(tracking, sweep.paths, sweep.plan)
     try:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
-from isosweep.config.trust import executed, foreign, foreign_files
+from isosweep.config.trust import executed, require_own
 from isosweep.modes.price import confirm, require_affordable
 from isosweep.modes.run_files import require_sets
 from isosweep.modes.show_plan import described_losses, show_plan
@@ -175,8 +175,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         trust=config.trust,
         format=config.format,
     )
-    for each in foreign(executed(asked)):
-        raise each.refused(foreign_files())
+    require_own(*executed(asked))
     study = replace(sweep.study(), config=asked)
     require_affordable(study)
     preflight(study.config, study.variants)

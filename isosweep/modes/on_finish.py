@@ -19,7 +19,7 @@ def run_on_finish(
 
     Raises SettingError for a command that others may have written.
     """
-    require_own({"launcher.on_finish": command})
+    require_own(("launcher.on_finish", command))
     variables = {f"ISOSWEEP_{name.upper()}": str(value) for name, value in facts.items()}
     try:
         answer = run_command(shlex.split(command), os.environ | variables, timeout_s)

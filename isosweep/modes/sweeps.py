@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from isosweep.config import overrides
 from isosweep.config.base import close, flattened, is_place, replaced
 from isosweep.config.sweep import Mode, SweepConfig, sweep_config
-from isosweep.config.trust import hidden, read_checked, read_from, without_password
+from isosweep.config.trust import distrust, hidden, read_checked, trust_all, without_password
 from isosweep.devices import visible_devices
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
@@ -154,8 +154,20 @@ def read_sweep(root: Path) -> StoredSweep:
     sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
     stored = stored | {"sweeps_dir": str(sweeps), "sweep": [str(root)]}
     paths, config = SweepPaths(root, sweeps / RUNS), sweep_config(stored)
-    read_from(config, foreign)
+    if foreign is not None:
+        distrust(config, foreign)
     return StoredSweep(config=config, plan=plan, paths=paths, kind=kind)
+
+
+def planned_run_ids(root: Path) -> set[str]:
+    """Ids of the runs that the plan in `root` names, of any version and whatever its settings are.
+
+    Raises RecordError where they cannot be read.
+    """
+    try:
+        return {run["run_id"] for run in _document(root / "plan.json")["runs"]}
+    except (KeyError, TypeError) as error:
+        raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
 
 
 @cache
@@ -279,7 +291,10 @@ def never_launched(root: Path) -> bool:
 
 def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
     """The sweep with the password of its search's storage and the price of an hour that `command`
-    types, which change no run. Raises SettingError as `_require_settings_of`."""
+    types, which change no run; trusted, if it says so. Raises SettingError as
+    `_require_settings_of`."""
+    if command.trust:
+        trust_all()
     config, plan = sweep.config, sweep.plan
     known, storage = config.search.storage, command.search.storage
     if known is not None and storage is not None and without_password(storage) == known:

@@ -97,7 +97,7 @@ def _built(
 
     setting = f"search.{name}"
     nearest = f"{setting}=optuna.{name}s.{'TPESampler' if name == 'sampler' else 'NopPruner'}"
-    require_own({setting: path})
+    require_own((setting, path))
     module, _, attribute = str(path).rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute)

@@ -19,7 +19,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from isosweep.config.study import SearchConfig
-from isosweep.config.trust import hidden, password_remedy, require_own
+from isosweep.config.trust import hidden, require_own
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, open_to_append
 from isosweep.plan.cells import Plan, PlannedRun
@@ -224,7 +224,7 @@ def _asked(trial: "FrozenTrial") -> Asked:
 
 
 def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
-    require_own({"search.storage": config.storage})
+    require_own(("search.storage", config.storage))
     from optuna import storages
     from optuna.storages.journal import JournalFileBackend
 
@@ -260,7 +260,9 @@ def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> Se
         )
         return SettingError("search.storage", "null", rule, nearest)
     rule = f"cannot be opened ({hidden(said)})"
-    nearest = password_remedy(config.storage, said) or "search.storage=null"
+    nearest = "search.storage=null"
+    if "password" in said.lower():
+        nearest = "its password in PGPASSWORD or ~/.pgpass, or the address typed again with it"
     return SettingError("search.storage", hidden(config.storage), rule, nearest)
 
 

@@ -95,7 +95,7 @@ def _load(task: TaskConfig) -> tuple[Sequence[Problem], Any, Any]:
     config, key = task.custom, repr(task.custom)
     assert config is not None
     if key not in _returned:
-        require_own({"task.custom": config.model_dump()})
+        require_own(("task.custom", config.model_dump()))
         _returned[key] = _call(own_function(config), config.parameters or {})
     return _returned[key]
 

@@ -148,7 +148,7 @@ class MlflowBackend:
         return f"{address.rstrip('/')}/#/experiments/{self._experiment_id}/runs?{query}"
 
     def _connect(self) -> None:
-        require_own({"tracking.uri": self._config.uri})
+        require_own(("tracking.uri", self._config.uri))
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         import mlflow

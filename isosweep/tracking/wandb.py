@@ -47,7 +47,7 @@ class WandbBackend:
 
     def open(self) -> StoredRuns:
         """As `Backend`: nothing is known to be there. One process of a sweep has it open."""
-        require_own({"tracking.uri": self._config.uri})
+        require_own(("tracking.uri", self._config.uri))
         # W&B's own files would lie in the user's home.
         for variable, folder in (("CACHE", "cache"), ("DATA", "data"), ("ARTIFACT", "artifacts")):
             os.environ.setdefault(f"WANDB_{variable}_DIR", str(self._folder / folder))

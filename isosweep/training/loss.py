@@ -94,7 +94,7 @@ def load_loss(recipe: RecipeConfig, sha256: str | None) -> Loss | None:
     own = own_loss(recipe.loss_type)
     if own is None:
         return None
-    require_own({own.setting: own.path})
+    require_own((own.setting, own.path))
     if own.source_sha256() != sha256:
         rule = f"the file of {own.module} has changed since the sweep was planned"
         raise own.refused(f"{rule}; mode=run plans new runs")

@@ -11,7 +11,7 @@ from pathlib import Path
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.base import load
 from isosweep.config.study import CheckpointConfig, HealthConfig
-from isosweep.config.trust import executed_by_run, read_checked
+from isosweep.config.trust import executed_by_run, read_checked, refused
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.plan.spec import RunSpec
@@ -151,6 +151,6 @@ def spec_of(run: RunPaths, *, trust: bool = False) -> RunSpec:
             "mode=resume of its sweep writes its own spec again"
         )
     if foreign is not None and not trust:
-        for each in executed_by_run(spec):
-            raise each.refused(foreign)
+        for setting, value in executed_by_run(spec):
+            raise refused(setting, value, foreign)
     return spec

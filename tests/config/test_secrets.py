@@ -7,7 +7,6 @@ import pytest
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.trust import (
     hidden,
-    password_remedy,
     without_password,
 )
 from isosweep.errors import SettingError
@@ -71,13 +70,6 @@ def test_another_storage_than_the_stored_one_is_refused_without_its_password(
     assert "secretword" not in str(refused.value)
     with pytest.raises(SettingError, match=r"me:\*\*\*@127.* is a search's"):
         make_config(f"search.storage='{URL}'")
-
-
-def test_a_password_that_is_missing_is_asked_for() -> None:
-    said = 'connection to server at "host" failed: fe_sendauth: no password supplied'
-    assert "PGPASSWORD" in (password_remedy("postgresql://me@host/x", said) or "")
-    assert password_remedy("postgresql://me@host/x", "Connection refused") is None
-    assert password_remedy(URL, said) is None
 
 
 def test_a_multirun_and_its_refusals_write_no_password(tmp_path: Path) -> None:
