@@ -11,7 +11,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.files import names
-from isosweep.modes.sweeps import read_sweep, sweep_roots
+from isosweep.modes.sweeps import planned_run_ids, sweep_roots
 from isosweep.modes.terminal import say, show_json, warn
 from isosweep.reserved import RUNS, TRASH
 from isosweep.store.attempts import highest, read
@@ -28,12 +28,10 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     """List the runs that no plan in `sweeps_dir` names; move them to `trash/` if `confirm` is set.
 
     Returns 1 where one of them stays, since a worker may be at it or it cannot be moved, else 0.
-    Raises what `read_sweep` raises: an unreadable plan may name any of the runs.
+    Raises RecordError for a plan whose runs cannot be read: it may name any of them.
     """
     directory = Path(config.sweeps_dir).resolve()
-    needed = {
-        run.run_id for root in sweep_roots(str(directory)) for run in read_sweep(root).plan.runs
-    }
+    needed = set[str]().union(*map(planned_run_ids, sweep_roots(str(directory))))
     unnamed = [RunPaths(directory / RUNS / name) for name in names(directory / RUNS)]
     # What a link leads to is kept elsewhere.
     runs = [

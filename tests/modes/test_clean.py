@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.errors import RecordError
 from isosweep.modes import clean
 from isosweep.modes.clean import clean_sweeps
 from isosweep.modes.show_plan import described_losses
@@ -39,6 +40,19 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert cleaned(tmp_path / "sweeps")[0] == 0
     assert outside.spec.exists()
     assert (sweep.paths.runs / "mine").is_symlink()
+
+
+def test_runs_of_a_sweep_of_earlier_settings_stay(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    kept = made(sweep.paths.run(sweep.plan.runs[0].run_id))
+    free = made(RunPaths(sweep.paths.runs / "of-no-sweep"))
+    text = sweep.paths.config.read_text()
+    sweep.paths.config.write_text(text.replace('"mode"', '"no_longer"', 1))
+    assert cleaned(tmp_path)[0] == 0
+    assert (kept.spec.exists(), free.spec.exists()) == (True, False)
+    sweep.paths.plan.write_text('{"runs": [3]}')
+    with pytest.raises(RecordError, match="not a plan"):
+        cleaned(tmp_path)
 
 
 def test_a_run_that_is_taken_up_while_others_are_measured_stays(
