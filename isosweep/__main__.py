@@ -33,18 +33,11 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from isosweep.config.compose import (
-    FILE,
-    UNCOMPOSED,
-    config_directory,
-    from_hydra,
-    prepared,
-    refusal,
-    shown_config,
-)
+from isosweep.config.compose import FILE, from_hydra, prepared, shown_config
 from isosweep.config.overrides import quoted
+from isosweep.config.refusals import UNCOMPOSED, config_directory, refusal
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.trust import add_command, hidden
+from isosweep.config.trust import hidden
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
@@ -60,7 +53,6 @@ def _collect(composed: DictConfig) -> None:
     _hide_passwords()
     try:
         _jobs.append(from_hydra(composed, HydraConfig.get().overrides.task))
-        add_command(_jobs[-1])
     except IsosweepError as error:
         _leave(error)
 

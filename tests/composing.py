@@ -21,7 +21,7 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigSource
 
-from isosweep.config.compose import config_directory
+from isosweep.config.refusals import config_directory
 
 # A fork has those of the process that it comes from.
 _LISTS: dict[Any, DefaultsList] = {}

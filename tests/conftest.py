@@ -21,7 +21,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from isosweep.config.axes import combinations
-from isosweep.config.compose import config_directory, from_hydra
+from isosweep.config.compose import from_hydra
+from isosweep.config.refusals import config_directory
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan import calibration
 from isosweep.plan.candidates import Candidates

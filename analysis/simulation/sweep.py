@@ -70,7 +70,8 @@ def wide_config(*overrides: str) -> "SweepConfig":
     """Settings of a sweep to simulate, whatever it would cost."""
     from hydra import compose, initialize_config_dir
 
-    from isosweep.config.compose import config_directory, from_hydra
+    from isosweep.config.compose import from_hydra
+    from isosweep.config.refusals import config_directory
 
     wide = (
         *("model=qwen-0.5b", "grid.tolerance=0.05", "grid.max_epochs=1e6", "grid.max_steps=1e9"),

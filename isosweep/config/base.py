@@ -25,18 +25,11 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from isosweep.config.aliases import alias
 from isosweep.errors import SettingError
 from isosweep.reserved import is_beside_sweeps
 
 _V = TypeVar("_V")
-
-
-class MistypedError(ValueError):
-    """What a value breaks, and `nearest`, as it would be typed."""
-
-    def __init__(self, rule: str, nearest: str) -> None:
-        super().__init__(rule)
-        self.nearest = nearest
 
 
 def _whole(value: Any) -> Any:
@@ -48,19 +41,9 @@ def _listed(value: Any) -> Any:
 
 
 def _seeds(value: Any) -> Any:
-    if isinstance(value, list):
-        return value
-    rule = "must be a list of seeds: a number may be one seed, or how many"
-    raise MistypedError(rule, seed_lists(value))
-
-
-def seed_lists(value: object) -> str:
-    """Both lists of seeds that a number may mean."""
-    text = str(value)
-    if not text.isdigit() or not 0 < int(text) <= 20:
-        return "grid.seeds=[0,1,2]"
-    listed = ",".join(map(str, range(int(text))))
-    return f"grid.seeds=[{listed}] for {text} seeds, or grid.seeds=[{text}] for seed {text}"
+    if not isinstance(value, list):
+        raise ValueError("must be a list of seeds: a number may be one seed, or how many")
+    return value
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -95,7 +78,7 @@ def _sweep(value: str) -> str:
             f"{_LONGEST} at most"
         )
     if is_beside_sweeps(value):
-        raise MistypedError("is the name of a file of isosweep's own", f"sweep=my-{value}")
+        raise ValueError("is the name of a file of isosweep's own")
     return value
 
 
@@ -200,17 +183,10 @@ def replaced(settings: T, **values: Any) -> T:
     return load(type(settings), kept | values)
 
 
-# What other programs call our modes.
-_VERBS = {
-    **dict.fromkeys(("stop", "kill", "scancel"), "cancel"),
-    **dict.fromkeys(("show", "list", "ls", "logs", "watch"), "status"),
-    **dict.fromkeys(("plot", "report", "fit", "analyze"), "analyse"),
-    **{"train": "run", "start": "launch", "advise": "recommend", "delete": "clean"},
-}
 # Of a name at the top, where there are dozens.
 NO_SUCH = "no such setting; --help lists the groups, and --cfg job every setting"
 # What no command line has: it follows from others, or has another name there.
-_NOT_TYPED = ("given", "loss_sources", "variants")
+NOT_TYPED = ("given", "loss_sources", "variants")
 # What Python lets no field be called, by the field's name.
 _TYPED = {"importing": "import"}
 
@@ -230,6 +206,7 @@ def _refusal(kind: type[Settings], error: ValidationError) -> SettingError:
     loc, broken = first["loc"], first["type"]
     unknown = urgency.get(broken) == 0
     value, nearest = "" if broken == "missing" else first["input"], ""
+    known = list[str]()
     if unknown:
         own = settings_in(kind, loc[:-1])
         rule = f"no such setting; here are {', '.join(own)}"
@@ -253,18 +230,16 @@ def _refusal(kind: type[Settings], error: ValidationError) -> SettingError:
         raised = first.get("ctx", {}).get("error")
         subject, _, wanted = first["msg"].partition(" should ")
         rule = str(raised) if raised else f"must {wanted}" if wanted else subject
-        nearest = getattr(raised, "nearest", "")
         # Layouts of devices and evaluation sets are no axes.
         if isinstance(value, list) and loc[0] in AXIS_GROUPS[:4] and loc[1:2] != ("sets",):
             listed = ",".join(map(str, value))
             nearest = f"'grid.axes={{{'.'.join(map(str, loc))}:[{listed}]}}'"
         elif broken == "literal_error":
-            words = re.findall("'([^']*)'", first["ctx"]["expected"])
-            shown = ".".join(filter(None, (kind.group, *map(str, loc))))
-            nearest = meant(_VERBS.get(str(value), str(value)), words, f"{shown}={{}}")
+            known = re.findall("'([^']*)'", first["ctx"]["expected"])
     # A list's setting is named, not the place in the list; a number as a name is in no list.
     names = (typed_name(str(each)) for each in loc if unknown or not isinstance(each, int))
     setting = ".".join(filter(None, (kind.group, *names)))
+    nearest = nearest or alias(f"{setting}={value}") or meant(str(value), known, f"{setting}={{}}")
     return SettingError(setting, value, rule, nearest)
 
 
@@ -275,7 +250,7 @@ def settings_in(kind: type[Settings], groups: Sequence[object]) -> list[str]:
         found = [each for own, each in kind.model_fields.items() if typed_name(own) == name]
         # Of sets of settings by name, the name is any.
         kind = group_in(found[0]) or kind if found else kind
-    return [typed_name(name) for name in kind.model_fields if name not in _NOT_TYPED]
+    return [typed_name(name) for name in kind.model_fields if name not in NOT_TYPED]
 
 
 def group_in(field: FieldInfo) -> type[Settings] | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from isosweep.config.base import Settings, group_in, meanings, typed_name
-from isosweep.config.compose import choices_of, config_directory, config_of, nearest_setting
+from isosweep.config.compose import config_of
 from isosweep.config.overrides import typed
+from isosweep.config.refusals import choices_of, config_directory, nearest_setting
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
@@ -72,7 +73,7 @@ def help_of(word: str) -> str:
         lines = [f"{word}: {meaning}", *([f"choices: {word}=... {choices}"] if choices else [])]
         return "\n".join([*map(_wrapped, lines), "", *map(_line, settings)])
     found = [each for name, each in every.items() if word in (name, name.rpartition(".")[2])]
-    found = found or [every[n] for n in [nearest_setting(word, [*every])] if n in every]
+    found = found or [every[n] for n in [nearest_setting(word)] if n in every]
     if not found:
         rule = "is the name of no setting and no group; --help lists modes and groups"
         raise SettingError("--help", word, rule)

@@ -12,18 +12,16 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.base import MistypedError
 from isosweep.errors import SettingError
 
 
 def import_path(text: str) -> str:
     """`text`, where it reads package.module:function. Raises ValueError otherwise."""
     module, _, function = text.partition(":")
-    if module.endswith(".py"):
-        own = f"{module.removesuffix('.py')}:{function or 'FUNCTION'}"
-        raise MistypedError("names a module, without the .py of its file", own)
-    if not all(part.isidentifier() for part in [*module.split("."), function]):
-        raise ValueError("must read package.module:function")
+    if module.endswith(".py") or not all(
+        part.isidentifier() for part in [*module.split("."), function]
+    ):
+        raise ValueError("must read package.module:function, without the .py of a file")
     return text
 
 

@@ -12,7 +12,6 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import (
     Listed,
-    MistypedError,
     PositiveInt,
     Settings,
     SweepName,
@@ -82,41 +81,23 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     finite number above 0, and for duplicates.
     """
     spaced = _LOGSPACE.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
-    if spaced is not None:
-        return _logspace(*spaced.groups())
-    text = value if isinstance(value, str) and math.isnan(_number(value)) else ""
-    ends = re.fullmatch(r"([\d.e+]+?)(?:\.\.|-| to )([\d.e+]+)", text)
-    if ends is not None:
-        nearest = f"budget=logspace:{ends[1]}:{ends[2]}:3"
-        raise MistypedError("is no number; a range has a number of budgets", nearest)
-    if hours := re.fullmatch(r"([\d.e+]+) ?h", text):
-        nearest = f"budget={hours[1]} budget_unit=device_hours"
-        raise MistypedError("must be a number, in budget_unit", nearest)
-    values = list(value) if isinstance(value, list | tuple) else [value]
+    values = spaced.groups() if spaced else value if isinstance(value, list | tuple) else [value]
     budgets = [_number(item) for item in values]
-    if not budgets or not all(math.isfinite(number) and number > 0 for number in budgets):
+    if not budgets or not all(0 < number < math.inf for number in budgets):
         raise ValueError("must be a finite number above 0, in budget_unit, or a list of these")
-    return _ascending(budgets, "lists a value twice")
-
-
-def _ascending(budgets: list[float], rule: str) -> tuple[float, ...]:
-    """The budgets in order. Raises ValueError with `rule` where two are the same."""
+    if spaced is not None:
+        first, last, count = budgets
+        if not (first < last and count >= 2 and count.is_integer()):
+            raise ValueError(
+                "logspace takes two numbers, 0 < first < last, and how many budgets, 2 or more"
+            )
+        steps = int(count) - 1
+        # Three digits, so that a budget can be typed again; the ends stay as they were given.
+        inner = [float(f"{first * (last / first) ** (i / steps):.3g}") for i in range(1, steps)]
+        budgets = [first, *inner, last]
     if len(set(budgets)) < len(budgets):
-        raise ValueError(rule)
+        raise ValueError("has a value twice; logspace rounds to three digits")
     return tuple(sorted(budgets))
-
-
-def _logspace(low: str, high: str, count: str) -> tuple[float, ...]:
-    first, last, number = _number(low), _number(high), _number(count)
-    if not (0 < first < last < math.inf and number >= 2 and number.is_integer()):
-        raise ValueError(
-            "logspace takes two numbers, 0 < first < last, and how many budgets, 2 or more"
-        )
-    steps = int(number) - 1
-    # Three digits, so that a budget can be typed again; the ends stay as they were given.
-    inner = [float(f"{first * (last / first) ** (i / steps):.3g}") for i in range(1, steps)]
-    rule = "gives a value twice: budgets between the ends are rounded to three digits"
-    return _ascending([first, *inner, last], rule)
 
 
 def _number(value: Any) -> float:

@@ -3,7 +3,7 @@
 import textwrap
 from pathlib import Path
 
-from isosweep.config.compose import choices_of
+from isosweep.config.refusals import choices_of
 from isosweep.version import __version__
 
 _WHAT = """\

@@ -197,7 +197,7 @@ def hardware_that_works(table: Candidates, place: Place, broken: Sequence[str]) 
         return ""
     from omegaconf import OmegaConf
 
-    from isosweep.config.compose import config_directory
+    from isosweep.config.refusals import config_directory
 
     usable = min(1 - table.config.hardware.memory_reserve, MAX_VLLM_SHARE)
     needed = float(table.memory.needed[place[:2]]) / usable / 1e9

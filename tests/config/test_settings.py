@@ -3,8 +3,8 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from isosweep.config.compose import config_directory
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.refusals import config_directory
 from tests.conftest import make_config
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.compose import config_directory, config_of
+from isosweep.config.compose import config_of
+from isosweep.config.refusals import config_directory
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 
