@@ -78,7 +78,10 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("model=smollm2-360 budget=1e18", "model", {"model.name": "smollm2-360m"}),
     ("hardware=v100", "hardware", {}),
     ("evaluation.k=8", "evaluation.k", {}),
-    ("recipe=ppo", "recipe", {}),
+    ("recipe=ppo", "recipe", {"recipe.name": "grpo"}),
+    ("tracking=wb", "tracking", {"tracking.name": "wandb"}),
+    ("budget=10^11", "budget", {"budget": [1e11]}),
+    ("hardware=gh200 " + QWEN, "hardware", {"hardware.name": "h100"}),
     ("recipe=group", "recipe", {}),
     (
         "launcher=slurm launcher.slurm.container=/img/a.sqsh",
@@ -119,6 +122,9 @@ OPEN = [
     ("model=Qwen/Qwen9-7B budget=1e18", "model", "the same after: hf download Qwen/Qwen9-7B"),
     ("model=gpt2", "model", "model=local model.path=DIRECTORY"),
     ("gpus=8", "gpus", "hardware.devices_per_run=8"),
+    ("launcher=pbs", "launcher", "launcher=local, in a job of that scheduler"),
+    ("total=2000h", "total", "budget=HOURS budget_unit=device_hours"),
+    ("budget_unit=gpu_hours", "budget_unit", "budget_unit=device_hours"),
 ]
 ADVICE = "Nearest choice that works: "
 
