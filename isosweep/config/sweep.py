@@ -302,7 +302,7 @@ def _has_positions(c: SweepConfig) -> bool:
 _TAKES = "and a run takes {c.hardware.nodes} nodes x {c.hardware.node_devices} devices"
 _ONE_NODE = "{c.hardware.one_node}"
 _IN_TURN = "generation.overlap=false"
-_TENSOR = "generation.tensor_parallel"
+_HOTTEST = f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}"
 # In the order in which they are told: a rule that makes no sense once another is broken is below.
 _RULES = (
     Rule(
@@ -336,14 +336,8 @@ _RULES = (
     ),
     Rule(
         "launcher",
-        lambda c: _several_nodes(c) and c.launcher.name in ("local", "inline"),
-        f"runs on this machine alone, {_TAKES}",
-        f"launcher=slurm, or {_ONE_NODE}",
-    ),
-    Rule(
-        "launcher",
-        lambda c: _several_nodes(c) and c.launcher.name == "ray",
-        f"gives a job one node, {_TAKES}",
+        lambda c: _several_nodes(c) and c.launcher.name != "slurm",
+        f"gives a run one node, {_TAKES}",
         f"launcher=slurm, or {_ONE_NODE}",
     ),
     Rule(
@@ -360,12 +354,12 @@ _RULES = (
     Rule(
         "recipe.temperature",
         lambda c: _vllm(c) and c.recipe.temperature > VLLM_MAX_TEMPERATURE,
-        f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}",
+        _HOTTEST,
     ),
     Rule(
         "evaluation.temperature",
         lambda c: _vllm(c) and c.evaluation.temperature > VLLM_MAX_TEMPERATURE,
-        f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}",
+        _HOTTEST,
     ),
     Rule(
         "generation",
@@ -374,31 +368,23 @@ _RULES = (
         "read of them, whatever is trained; generation=transformers does not",
     ),
     Rule(
-        _TENSOR,
-        lambda c: _several_nodes(c) and c.sampling_devices % c.generation.tensor_parallel,
-        "must divide the {c.sampling_devices} devices that a run has on each of its "
-        "{c.hardware.nodes} nodes: an engine takes one node",
-        f"{_TENSOR}={{c.largest_engine}}",
-    ),
-    Rule(
-        _TENSOR,
-        lambda c: c.sampling_devices % c.generation.tensor_parallel,
-        "must divide hardware.devices_per_run={c.sampling_devices}",
-        f"{_TENSOR}={{c.largest_engine}}",
-    ),
-    Rule(
-        _TENSOR,
-        lambda c: not splits(c.model.architecture, c.generation.tensor_parallel),
-        "must divide the model {c.model.name}: its {c.model.architecture.num_heads} heads, its "
-        "{c.model.architecture.num_kv_heads} heads of keys and values (or be a multiple), the "
-        "widths of its MLPs, its vocabulary",
-        f"{_TENSOR}={{c.largest_engine}}",
+        "generation.tensor_parallel",
+        lambda c: c.generation.tensor_parallel != c.largest_engine,
+        "must divide the {c.sampling_devices} devices of a node "
+        "(hardware.devices_per_run={c.hardware.devices_per_run}) and the model {c.model.name}: its "
+        "{c.model.architecture.num_heads} heads, its {c.model.architecture.num_kv_heads} heads of "
+        "keys and values (or be a multiple), the widths of its MLPs, its vocabulary",
+        "generation.tensor_parallel={c.largest_engine}",
     ),
     Rule(
         "recipe.interruption",
-        lambda c: c.recipe.interruption is not None and c.generation.tensor_parallel > 1,
-        "continues some answers only, for which the devices of one engine cannot wait for each "
-        "other (generation.tensor_parallel={c.generation.tensor_parallel})",
+        lambda c: (
+            c.recipe.interruption is not None
+            and (c.generation.tensor_parallel > 1 or c.hardware.sharding != "ddp")
+        ),
+        "continues some answers only, which neither the devices of one engine "
+        "(generation.tensor_parallel={c.generation.tensor_parallel}) nor sharded weights "
+        "(hardware.sharding={c.hardware.sharding}) can wait for",
     ),
     Rule(
         "task.max_completion_tokens",
@@ -408,34 +394,22 @@ _RULES = (
     ),
     Rule(
         "generation.overlap",
-        lambda c: _overlaps(c) and c.recipe.rollout_lag == 0,
-        "needs rollouts that wait: recipe.rollout_lag is 0, and must be 1 or more",
-        f"recipe.rollout_lag=1, or {_IN_TURN}",
+        lambda c: (
+            _overlaps(c) and (c.recipe.rollout_lag == 0 or c.recipe.updates_per_generation > 1)
+        ),
+        "needs recipe.rollout_lag of 1 or more, here {c.recipe.rollout_lag}, and one update a "
+        "generation, here {c.recipe.updates_per_generation}",
+        f"recipe.rollout_lag=1 recipe.mini_batches=1 recipe.num_iterations=1, or {_IN_TURN}",
     ),
     Rule(
         "generation.overlap",
-        lambda c: _overlaps(c) and c.recipe.updates_per_generation > 1,
-        "needs one update a generation, and recipe.mini_batches={c.recipe.mini_batches} x "
-        "recipe.num_iterations={c.recipe.num_iterations} make {c.recipe.updates_per_generation}",
-        f"recipe.mini_batches=1 recipe.num_iterations=1, or {_IN_TURN}",
-    ),
-    Rule(
-        "generation.overlap",
-        lambda c: _overlaps(c) and c.trainer.name == "command",
-        "is isosweep's own trainer's, and trainer.name=command trains otherwise",
-        f"trainer=trl, or {_IN_TURN}",
-    ),
-    Rule(
-        "generation.overlap",
-        lambda c: _overlaps(c) and _several_nodes(c),
-        "takes one node, and a run takes hardware.nodes={c.hardware.nodes}",
-        f"{_ONE_NODE} hardware.sharding=ddp, or {_IN_TURN}",
-    ),
-    Rule(
-        "generation.overlap",
-        lambda c: _overlaps(c) and c.hardware.sharding != "ddp",
-        "needs the whole model on each device, and hardware.sharding={c.hardware.sharding}",
-        f"hardware.sharding=ddp, or {_IN_TURN}",
+        lambda c: (
+            _overlaps(c)
+            and (c.trainer.name == "command" or _several_nodes(c) or c.hardware.sharding != "ddp")
+        ),
+        "needs trainer=trl, one node, and the whole model on each device (hardware.sharding=ddp), "
+        f"{_TAKES}",
+        f"trainer=trl {_ONE_NODE} hardware.sharding=ddp, or {_IN_TURN}",
     ),
     Rule(
         "hardware.devices_per_run",
@@ -450,12 +424,6 @@ _RULES = (
             and c.recipe.interruption_tokens >= c.task.completion_limit
         ),
         "leaves nothing to interrupt of task.max_completion_tokens={c.task.completion_limit}",
-    ),
-    Rule(
-        "recipe.interruption",
-        lambda c: c.recipe.interruption is not None and c.hardware.sharding != "ddp",
-        "continues some answers only, which sharded weights cannot wait for "
-        "(hardware.sharding={c.hardware.sharding})",
     ),
     Rule(
         "recipe.cast_lm_head_to_fp32",

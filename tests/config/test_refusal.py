@@ -106,18 +106,18 @@ REFUSED = [
     ),
     # Engines.
     ("generation.overlap=true", "generation.overlap", "recipe.rollout_lag is 0"),
-    (OVERLAP + "recipe.mini_batches=2", "generation.overlap", "needs one update a generation"),
-    (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "trainer.name=command trains"),
+    (OVERLAP + "recipe.mini_batches=2", "generation.overlap", "and one update a generation"),
+    (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "needs trainer=trl, one node"),
     (
         SIXTEEN + "generation.tensor_parallel=16",
         "generation.tensor_parallel",
-        "must divide the 8 devices that a run has on each of its 2 nodes",
+        "must divide the 8 devices of a node",
     ),
     # Several nodes.
     (SIXTEEN + COMMANDED + "{n} {B} {T}'\"", "trainer", "starts your command on one node"),
     (SIXTEEN + "hardware.nodes_per_run=3", "hardware.nodes_per_run", "divide hardware.devices_per"),
     (SIXTEEN + "hardware.nodes_per_run=1", "hardware.nodes_per_run", "has 8 devices a node"),
-    (SIXTEEN + "launcher=ray", "launcher", "gives a job one node"),
+    (SIXTEEN + "launcher=ray", "launcher", "gives a run one node"),
     # 14 heads, 2 of keys and values.
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     # Launchers.
