@@ -33,7 +33,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from isosweep.config.compose import FILE, from_hydra, prepared, shown_config
+from isosweep.config.compose import FILE, composed_config, from_hydra, prepared, shown_config
 from isosweep.config.overrides import quoted
 from isosweep.config.refusals import UNCOMPOSED, config_directory, refusal
 from isosweep.config.sweep import SweepConfig
@@ -83,8 +83,11 @@ def _compose() -> None:
     if {"--cfg=job", "-c=job"} & {*options} and not any("-p" in each for each in options):
         print(shown_config(typed), end="")
         sys.exit(0)
-    # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
     asked = os.environ.get("HYDRA_FULL_ERROR")
+    if not options and asked is None and not any("hydra" in word for word in typed):
+        # Hydra's own main composes twice, to learn first whether it is a multirun.
+        return _jobs.append(composed_config(typed))
+    # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     said = io.StringIO()
     try:

@@ -166,10 +166,14 @@ def config_of(words: Sequence[str]) -> SweepConfig:
 
     Raises SettingError as `from_hydra` does, and for what Hydra refuses.
     """
-    overrides = prepared(words)
+    return composed_config(prepared(words))
+
+
+def composed_config(overrides: Sequence[str]) -> SweepConfig:
+    """The same of overrides that are `prepared`."""
     try:
         with packaged():
-            return from_hydra(compose("config", overrides=overrides), overrides)
+            return from_hydra(compose("config", overrides=list(overrides)), overrides)
     except UNCOMPOSED as error:
         raise refusal(error, overrides) from None
 
