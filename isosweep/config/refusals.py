@@ -122,8 +122,8 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         mark = error.problem_mark
         return SettingError("file", mark.name, f"is no YAML: {error.problem}, line {mark.line + 1}")
     if isinstance(error, OverrideParseException):
-        name, given, value = error.override.partition("=")
-        if given:
+        name, equals, value = error.override.partition("=")
+        if equals:
             rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
             return SettingError(name, value, rule)
         rule = "is not SETTING=VALUE; a value with spaces has quotes"

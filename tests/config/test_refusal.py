@@ -105,7 +105,7 @@ REFUSED = [
         "vLLM packs a mixture's experts on hardware.device=cpu",
     ),
     # Engines.
-    ("generation.overlap=true", "generation.overlap", "recipe.rollout_lag is 0"),
+    ("generation.overlap=true", "generation.overlap", "recipe.rollout_lag of 1 or more, here 0"),
     (OVERLAP + "recipe.mini_batches=2", "generation.overlap", "and one update a generation"),
     (COMMANDED + "'\" " + OVERLAP, "generation.overlap", "needs trainer=trl, one node"),
     (
