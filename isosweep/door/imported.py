@@ -9,7 +9,7 @@ from isosweep.config.compose import config_of
 from isosweep.config.overrides import as_typed
 from isosweep.config.study import QUANTITIES
 from isosweep.door.sweep import Sweep
-from isosweep.importing.shapes import with_metric_columns
+from isosweep.importing.tables import with_metric_columns
 from isosweep.modes.importing import store_frame
 from isosweep.words.importing import notes
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from isosweep.compute import BudgetUnit
 from isosweep.config.base import close
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What readers call the file or directory that a row is from.
 FILE = "file"
-# Columns that a refusal lists, and letters of a name that tells something at another's end.
+# Columns that a refusal lists, and letters of a name that means something at another's end.
 _LISTED, _TELLING = 12, 6
 
 # By quantity, what trainers and trackers call it, the surest first. A name also fits as the end of
@@ -46,12 +46,29 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "samples": ("samples", "samples_per_problem"),
     "successes": ("successes",),
 }
+# What updates on one batch of rollouts follow from, by trainers' names: verl takes
+# B / ppo_mini_batch_size x ppo_epochs, TRL num_iterations x steps_per_generation /
+# gradient_accumulation_steps.
+UPDATES: Mapping[str, tuple[str, ...]] = {
+    "mini_batch": ("ppo_mini_batch_size",),
+    "epochs": ("ppo_epochs",),
+    "iterations": ("num_iterations",),
+    "parts": ("steps_per_generation",),
+    "accumulated": ("gradient_accumulation_steps",),
+}
 # Compute so far, by unit: those of which a reward is most often a function first.
 USUAL_COMPUTE: Mapping[BudgetUnit, tuple[str, ...]] = {
     "flops": ("flops", "compute/flops", "total_flops"),
     "tokens": ("tokens", "compute/tokens", "num_tokens", "total_tokens"),
     "device_hours": ("device_hours", "gpu_hours"),
     "rollouts": ("rollouts", "compute/rollouts", "episode", "episodes"),
+}
+# Of quantities, any of which a table needs: what they are in words.
+_NEEDED: Mapping[tuple[str, ...], str] = {
+    ("n",): "rollouts per problem",
+    ("B", "completions"): "problems per batch",
+    ("step", "compute"): "optimiser steps",
+    ("reward", "successes"): "the held-out reward",
 }
 # Held-out rewards whose names have the data set and the number of samples in them: verl's, on its
 # console and in its files, and OpenRLHF's.
@@ -70,56 +87,74 @@ _TIME = re.compile(
 class Columns:
     """What is read: of each quantity its column, or a number that all rows share, or nothing.
 
-    `guessed`: the quantities whose columns nobody named; `unit`: of `compute`.
+    `guessed`: the quantities whose columns nobody named; `unit`: of `compute`; `updates`: columns
+    by the keys of `UPDATES`.
     """
 
     found: Mapping[str, str | float]
     guessed: tuple[str, ...]
     unit: BudgetUnit
+    updates: Mapping[str, str]
 
     def has(self, quantity: str) -> bool:
         """Whether the table has that."""
         return quantity in self.found
 
+    def refuse(self, quantity: str, rule: str, nearest: str = "") -> NoReturn:
+        """Raise SettingError about the quantity's column."""
+        given = self.found.get(quantity, "null")
+        raise SettingError(f"import.columns.{quantity}", given, rule, nearest)
+
 
 def find_columns(
     frame: "pandas.DataFrame", config: ImportConfig, unit: BudgetUnit | None
 ) -> Columns:
-    """The table's columns. `unit`: of the budgets, where it was asked for.
+    """The table's columns. `unit`: of the budgets, where the user gave one.
 
-    Raises SettingError for a column that there is not, and where what is needed is not found.
+    Raises SettingError for a column that does not exist, and where a quantity is missing.
     """
     names = [str(name) for name in frame.columns]
     found: dict[str, str | float] = {}
     guessed: list[str] = []
-    for quantity, asked in columns_of(config).items():
-        if asked is not None:
-            found[quantity] = _named(quantity, asked, names)
+    for quantity, given in columns_of(config).items():
+        if given is not None:
+            found[quantity] = _named(quantity, given, names)
         elif (name := guess_column(quantity, names)) is not None:
             found[quantity] = name
             guessed.append(quantity)
-    own = _unit(names, found, unit)
+    own = unit or _unit(names, found)
     if "compute" not in found and (name := first_of(USUAL_COMPUTE[own], names)) is not None:
         found["compute"] = name
         guessed.append("compute")
     for name in (config.sets or {}).values():
         _named("", name, names)
-    _require(found, names)
+    for any_of, what in _NEEDED.items():
+        if found.keys().isdisjoint(any_of):
+            rule = f"no column has a usual name of {what}; there are {first_names(names, _LISTED)}"
+            number = ", or a number that all share" if any_of[0] in ("n", "B") else ""
+            nearest = f"import.columns={{{any_of[0]}:COLUMN}}{number}"
+            raise SettingError(f"import.columns.{any_of[0]}", "null", rule, nearest)
     _require_no_times(found)
-    return Columns(found=found, guessed=tuple(guessed), unit=own)
+    updates = {key: first_of(usual, names) for key, usual in UPDATES.items()}
+    return Columns(
+        found=found,
+        guessed=tuple(guessed),
+        unit=own,
+        updates={key: name for key, name in updates.items() if name is not None},
+    )
 
 
-def _named(quantity: str, asked: Column, names: Sequence[str]) -> str | float:
+def _named(quantity: str, given: Column, names: Sequence[str]) -> str | float:
     """The column, or the number. Raises SettingError for a name that no column has."""
-    if isinstance(asked, str) and asked not in names:
+    if isinstance(given, str) and given not in names:
         rule = f"no column is called so; there are {first_names(names, _LISTED)}"
-        likest = close(asked, names, 1)[0]
+        likest = close(given, names, 1)[0]
         nearest = columns_typed(quantity, likest) if quantity else likest
         setting = f"import.columns.{quantity}" if quantity else "import.sets"
-        raise SettingError(setting, asked, rule, nearest)
-    assert asked is not None
+        raise SettingError(setting, given, rule, nearest)
+    assert given is not None
     # Numbers that all rows share are whole ones where they can be: B = 64.
-    return int(asked) if isinstance(asked, float) and asked.is_integer() else asked
+    return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
 def guess_column(quantity: str, names: Sequence[str]) -> str | None:
@@ -129,7 +164,7 @@ def guess_column(quantity: str, names: Sequence[str]) -> str | None:
         names = [name for name in names if not _TRAINING.search(name)]
     found = first_of(USUAL.get(quantity, ()), names)
     if quantity == "reward" and (found is None or found == "reward"):
-        # One column of this kind is the reward; several are asked about.
+        # One column of this kind is the reward; of several none is guessed.
         likely = [name for name in names if _REWARDS.fullmatch(name)]
         return likely[0] if len(likely) == 1 else None if likely else found
     return found
@@ -141,12 +176,8 @@ def first_of(usual: Sequence[str], names: Sequence[str]) -> str | None:
         if each in names:
             return each
         # One letter, or a word like "step", ends the names of much else.
-        ends = [
-            name
-            for name in names
-            if len(each) >= _TELLING and re.search(rf"[./]{re.escape(each)}$", name)
-        ]
-        if len(ends) == 1:
+        ends = [name for name in names if re.search(rf"[./]{re.escape(each)}$", name)]
+        if len(each) >= _TELLING and len(ends) == 1:
             return ends[0]
     return None
 
@@ -156,40 +187,21 @@ def is_run_name(column: str, config: ImportConfig) -> bool:
     return column == columns_of(config)["run"] or first_of(USUAL["run"], [column]) is not None
 
 
-def _unit(
-    names: Sequence[str], found: Mapping[str, str | float], asked: BudgetUnit | None
-) -> BudgetUnit:
-    if asked is not None:
-        return asked
-    if "compute" in found:
-        known = [
-            u for u, usual in USUAL_COMPUTE.items() if first_of(usual, [str(found["compute"])])
-        ]
-        if not known:
-            rule = "does not say in which unit, so that the budgets' unit has to be given"
-            nearest = "budget_unit=flops, tokens, rollouts or device_hours"
-            raise SettingError("import.columns.compute", found["compute"], rule, nearest)
-        return known[0]
-    return next((u for u, usual in USUAL_COMPUTE.items() if first_of(usual, names)), "rollouts")
+def name_text(value: Any) -> Any:
+    """The name that a number stands for, without the .0 that a column with gaps gives it."""
+    if isinstance(value, float):
+        return value if value != value else f"{value:.0f}" if value.is_integer() else repr(value)
+    return str(value) if isinstance(value, int) else value
 
 
-def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:
-    needs: tuple[tuple[tuple[str, ...], str], ...] = (
-        (("n",), "rollouts per problem"),
-        (("B", "completions"), "problems per batch"),
-        (("step", "compute"), "optimiser steps"),
-        (("reward", "successes"), "the held-out reward"),
-    )
-    for any_of, what in needs:
-        if not any(name in found for name in any_of):
-            rule = f"no column has a usual name of {what}; there are {first_names(names, _LISTED)}"
-            number = ", or a number that all share" if any_of[0] in ("n", "B") else ""
-            raise SettingError(
-                f"import.columns.{any_of[0]}",
-                "null",
-                rule,
-                f"import.columns={{{any_of[0]}:COLUMN}}{number}",
-            )
+def _unit(names: Sequence[str], found: Mapping[str, str | float]) -> BudgetUnit:
+    known = [str(found["compute"])] if "compute" in found else names
+    unit = next((u for u, usual in USUAL_COMPUTE.items() if first_of(usual, known)), None)
+    if unit is None and "compute" in found:
+        rule = "does not say in which unit, so that the budgets' unit has to be given"
+        nearest = "budget_unit=flops, tokens, rollouts or device_hours"
+        raise SettingError("import.columns.compute", found["compute"], rule, nearest)
+    return unit or "rollouts"
 
 
 def _require_no_times(found: Mapping[str, str | float]) -> None:

@@ -35,7 +35,8 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
     Raises SettingError where no two n can be read at the same compute.
     """
     first, last = [], []
-    for _, own in groupby(runs, key=lambda run: run.num_generations):
+    by_n = sorted(runs, key=lambda run: run.num_generations)
+    for _, own in groupby(by_n, key=lambda run: run.num_generations):
         alike = list(own)
         first.append(min(float(run.compute[run.compute > 0][0]) for run in alike))
         last.append(max(float(run.compute[-1]) for run in alike))
@@ -193,6 +194,7 @@ def _planned(run: ForeignRun, budgets: Sequence[float]) -> tuple[PlannedRun, lis
         num_generations=run.num_generations,
         problems_per_batch=run.problems_per_batch,
         seed=run.seed,
+        axes=run.axes,
         milestones=reached,
         num_steps=last.num_steps,
     )
@@ -214,6 +216,7 @@ def _cell(run: ForeignRun, name: str, budget: float) -> Cell:
         problems_per_batch=run.problems_per_batch,
         num_steps=at,
         seed=run.seed,
+        axes=run.axes,
         budget=budget,
         planned_compute=spent,
         run_id=name,
@@ -223,27 +226,30 @@ def _cell(run: ForeignRun, name: str, budget: float) -> Cell:
 def further_plan(plan: Plan, generations: Iterable[int], seeds: int) -> Plan:
     """The plan with all its runs to its last budget, `seeds` further seeds, and further n.
 
-    What a rollout costs is the median of the plan's own runs.
+    What a rollout costs is the median of the runs with the same axes.
     """
-    costs = [c.cost_of_step / (c.num_generations * c.problems_per_batch) for c in plan.cells]
-    cost = float(np.median(costs))
-    own = {(r.num_generations, r.problems_per_batch, r.seed): r.run_id for r in plan.runs}
-    grid, batches, known = (sorted(set(each)) for each in zip(*own, strict=True))
-    every = [*known, *range(known[-1] + 1, known[-1] + 1 + seeds)]
     cells, runs = [], []
-    for n, B, seed in product(sorted({*grid, *generations}), batches, every):
-        name = own.get((n, B, seed), f"new-n{n}-b{B}-s{seed}")
-        shared: dict[str, Any] = {
-            "num_generations": n,
-            "problems_per_batch": B,
-            "seed": seed,
-            "run_id": name,
-        }
-        of_step = cost * n * B
-        steps = [steps_for(budget, of_step, 1) for budget in plan.budgets]
-        cells += [
-            Cell(**shared, num_steps=at, budget=budget, planned_compute=at * of_step)
-            for budget, at in zip(plan.budgets, steps, strict=True)
-        ]
-        runs.append(PlannedRun(**shared, milestones=plan.budgets, num_steps=steps[-1]))
+    for number, axes in enumerate(plan.axes):
+        part = plan.of_axes(axes)
+        cost = np.median(
+            [c.cost_of_step / (c.num_generations * c.problems_per_batch) for c in part.cells]
+        )
+        own = {(r.num_generations, r.problems_per_batch, r.seed): r.run_id for r in part.runs}
+        grid, batches, known = (sorted(set(each)) for each in zip(*own, strict=True))
+        every = [*known, *range(known[-1] + 1, known[-1] + 1 + seeds)]
+        for n, B, seed in product(sorted({*grid, *generations}), batches, every):
+            shared: dict[str, Any] = {
+                "num_generations": n,
+                "problems_per_batch": B,
+                "seed": seed,
+                "axes": axes,
+                "run_id": own.get((n, B, seed), f"new{number or ''}-n{n}-b{B}-s{seed}"),
+            }
+            of_step = float(cost * n * B)
+            steps = [steps_for(budget, of_step, 1) for budget in plan.budgets]
+            cells += [
+                Cell(**shared, num_steps=at, budget=budget, planned_compute=at * of_step)
+                for budget, at in zip(plan.budgets, steps, strict=True)
+            ]
+            runs.append(PlannedRun(**shared, milestones=plan.budgets, num_steps=steps[-1]))
     return replace(plan, cells=tuple(cells), runs=tuple(runs))

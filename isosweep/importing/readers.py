@@ -1,51 +1,35 @@
-"""Readers of other people's logs: each makes one table of what is in a file or a store.
+"""Which reader makes a table of which logs, and the table of all sources together.
 
-Libraries that read their own formats are imported when they are needed, and asked for in words.
+Libraries that read their own formats are imported when they are needed.
 """
 
-import json
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from isosweep.config.study import ImportConfig, columns_of
 from isosweep.errors import SettingError
-from isosweep.importing.columns import FILE, USUAL, first_names
-from isosweep.importing.shapes import with_metric_columns
-from isosweep.importing.stores import (
-    foreign_database,
-    is_database,
-    is_store,
-    read_store,
-    rows_in_time,
-    table_names,
-)
-from isosweep.importing.text import (
+from isosweep.importing.columns import FILE, USUAL, first_names, name_text
+from isosweep.importing.stores import is_database, is_store, read_store, refuse_database
+from isosweep.importing.tables import (
     is_json_rows,
-    name_text,
-    read_json_rows,
-    read_separated,
-    with_name_texts,
+    is_verl,
+    read_csv,
+    read_events,
+    read_json,
+    read_parquet,
+    read_trainer_state,
+    read_verl,
+    with_metric_columns,
 )
 from isosweep.plan.document import Note
 
 if TYPE_CHECKING:
     import pandas
 
-# Lines of a console's log in which its kind has to show.
-_LOOKED_AT = 20_000
-# verl prints each step as `step:3 - key:value - ...` (verl/utils/logger/aggregate_logger.py), Ray
-# with the worker's name before it.
-_VERL = re.compile(r"\bstep:(\d+) - (.*)")
-# A number as Python, or NumPy since 2.0, prints it.
-_DIGITS = r"(-?[\d.]+(?:e[+-]?\d+)?|nan|-?inf)"
-_NUMBER = re.compile(rf"{_DIGITS}|np\.\w+\({_DIGITS}\)")
 # Files of other kinds that a note names, by reader.
 _NAMED = 3
 
@@ -72,100 +56,10 @@ def _ends(*endings: str) -> Callable[[str], bool]:
     return lambda path: path.lower().endswith(endings) and Path(path).is_file()
 
 
-def _parquet(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    import pandas
-
-    return with_name_texts(pandas.read_parquet(paths[0]), config)
-
-
-def _trainer_state(
-    paths: Sequence[str], config: ImportConfig, notes: list[Note]
-) -> "pandas.DataFrame":
-    """What transformers' Trainer, and TRL's, has logged: a row for each line of `log_history`.
-
-    Of several states of a run the one with the most steps counts.
-    """
-    import pandas
-
-    states: list[tuple[float, int, list[dict[str, Any]]]] = []
-    broken = []
-    for path in paths:
-        try:
-            state = json.loads(Path(path).read_bytes())
-            history = state["log_history"]
-            states.append((float(state.get("global_step") or 0), len(history), history))
-        except (ValueError, TypeError, KeyError) as error:
-            broken.append(path)
-            if len(broken) == len(paths):
-                said = f"{type(error).__name__}: {error}"
-                rule = f"is no state of a trainer that was written whole ({said})"
-                raise SettingError(
-                    "import.files", path, rule, "the directory without that file"
-                ) from None
-    if broken:
-        notes.append(Note(kind="unreadable", count=len(broken), example=broken[0]))
-    return pandas.json_normalize(max(states, key=lambda state: state[:2])[2])
-
-
 def _run_of_checkpoint(path: str) -> str:
     """The run's directory: above its `checkpoint-N`, if the file lies in one."""
     parent = Path(path).parent
     return str(parent.parent if parent.name.startswith("checkpoint-") else parent)
-
-
-def _is_verl(path: str) -> bool:
-    if not _ends(".log", ".out", ".txt")(path):
-        return False
-    with Path(path).open(encoding="utf-8", errors="replace") as lines:
-        return any(map(_VERL.search, islice(lines, _LOOKED_AT)))
-
-
-def _verl(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    import pandas
-
-    lines = Path(paths[0]).read_text(encoding="utf-8", errors="replace").split("\n")
-    found = [match for line in lines if (match := _VERL.search(line))]
-    rows = [[part.rpartition(":") for part in each[2].strip().split(" - ")] for each in found]
-    if rows and _VERL.search(lines[-1]):
-        # The console ends within this line.
-        key, _, value = rows[-1][-1]
-        others = [last for row in rows[:-1] for name, _, last in row if name == key]
-        # `0.4` or `0.` of `0.4821` is a number, too.
-        shortest = min(map(len, others), default=0)
-        if not _NUMBER.fullmatch(value.strip()) or len(value) < shortest:
-            notes.append(Note(kind="torn", count=1, example=paths[0]))
-            del rows[-1], found[-1]
-    return pandas.DataFrame(
-        [
-            {"step": float(each[1])}
-            | {
-                key.strip(): float(number[1] or number[2])
-                for key, _, value in row
-                if (number := _NUMBER.fullmatch(value.strip()))
-            }
-            for each, row in zip(found, rows, strict=True)
-        ]
-    )
-
-
-def _events(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    """Scalars of TensorBoard's event files of one run: a row for each step."""
-    import pandas
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.util import tensor_util
-
-    points: list[tuple[float, int, str, float]] = []
-    for path in sorted(paths):
-        events = EventAccumulator(path, size_guidance={"scalars": 0, "tensors": 0})
-        events.Reload()
-        for tag in events.Tags()["scalars"]:
-            points += [(each.wall_time, each.step, tag, each.value) for each in events.Scalars(tag)]
-        for tag in events.Tags()["tensors"]:
-            for event in events.Tensors(tag):
-                value = tensor_util.make_ndarray(event.tensor_proto)
-                if value.ndim == 0 and value.dtype.kind == "f":
-                    points.append((event.wall_time, event.step, tag, float(value)))
-    return pandas.DataFrame(rows_in_time(points))
 
 
 READERS: tuple[Reader, ...] = (
@@ -173,26 +67,27 @@ READERS: tuple[Reader, ...] = (
     Reader(
         name="trainer_state",
         fits=lambda path: Path(path).name == "trainer_state.json",
-        read=_trainer_state,
+        read=read_trainer_state,
         run=_run_of_checkpoint,
     ),
     Reader(
         name="tensorboard",
         fits=lambda path: "tfevents" in Path(path).name,
-        read=_events,
+        read=read_events,
         needs="tensorboard",
         run=lambda path: str(Path(path).parent),
     ),
-    Reader(name="csv", fits=_ends(".csv", ".csv.gz"), read=partial(read_separated, ",")),
-    Reader(name="tsv", fits=_ends(".tsv"), read=partial(read_separated, "\t")),
+    Reader(name="csv", fits=_ends(".csv", ".csv.gz"), read=read_csv),
+    Reader(name="tsv", fits=_ends(".tsv"), read=read_csv),
     Reader(
         name="jsonl",
         fits=lambda path: _ends(".jsonl", ".ndjson")(path) or is_json_rows(path),
-        read=read_json_rows,
+        read=read_json,
     ),
-    Reader(name="parquet", fits=_ends(".parquet"), read=_parquet, needs="pyarrow"),
-    Reader(name="verl", fits=_is_verl, read=_verl),
+    Reader(name="parquet", fits=_ends(".parquet"), read=read_parquet, needs="pyarrow"),
+    Reader(name="verl", fits=is_verl, read=read_verl),
 )
+_BY_NAME = {reader.name: reader for reader in READERS}
 
 
 def read_sources(
@@ -205,27 +100,30 @@ def read_sources(
     """
     import pandas
 
+    # By reader and place of the run: files of one directory that are given one by one are of one.
     found: dict[tuple[str, str], tuple[Reader, str, str, list[str]]] = {}
-    read = set() if config.runs is None else {Path(config.runs).resolve()}
+    # The table of the runs may lie among their logs, and is none.
+    taken = set() if config.runs is None else {Path(config.runs).resolve()}
     for source in sources:
         reader, runs = _reader_of(source, config, notes)
-        _require(reader)
+        _require_package(reader)
         for run, paths in runs.items():
             # A file that lies in two of the sources is read once.
             places = {each: Path(each).resolve() for each in paths}
-            if left := [each for each in paths if places[each] not in read]:
-                # Files of one directory that are given one by one are of one run.
-                where = str(Path(reader.run(left[0])).resolve())
-                place = f"{source} {run}" if reader.names_runs else where
-                found.setdefault((reader.name, place), (reader, source, run, []))[-1].extend(left)
-            read.update(places.values())
-    pieces = []
+            if left := [each for each in paths if places[each] not in taken]:
+                place = str(Path(reader.run(left[0])).resolve())
+                key = reader.name, f"{source} {run}" if reader.names_runs else place
+                found.setdefault(key, (reader, source, run, []))[-1].extend(left)
+            taken.update(places.values())
+    pieces, empty = [], []
     for reader, source, run, paths in found.values():
-        frame = _read(reader, paths, config, notes)
-        if frame.empty:
-            notes.append(Note(kind="empty", count=1, example=paths[0]))
-        else:
+        full = [path for path in paths if not Path(path).is_file() or Path(path).stat().st_size]
+        frame = _read(reader, full, config, notes) if full else pandas.DataFrame()
+        empty += [path for path in paths if frame.empty or path not in full]
+        if not frame.empty:
             pieces.append((reader, source, run, frame))
+    if empty:
+        notes.append(Note(kind="empty", count=len(empty), example=empty[0]))
     if not pieces:
         raise SettingError("import.files", ", ".join(sources), "has no rows")
     frames = []
@@ -233,23 +131,19 @@ def read_sources(
         alike = [name for _, _, name, _ in pieces if name == run]
         several = (len(found) > 1 or reader.run is not str) and not reader.names_runs
         if FILE not in frame and (several or len(alike) > 1):
-            name = _told_apart(run, source, sources) if len(alike) > 1 else run
-            frame = frame.assign(**{FILE: _as_text(name)})
+            # The name of a run that another source has a run of, too, begins with its source.
+            above = Path(os.path.commonpath([Path(each).absolute() for each in sources]))
+            whole = Path(source).absolute().relative_to(above) / run if len(alike) > 1 else run
+            frame = frame.assign(**{FILE: _as_text(str(whole))})
         frames.append(frame)
-    whole = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    table = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
     notes[:] = [replace(note, example=_as_text(note.example)) for note in notes]
-    return whole if config.runs is None else _with_runs(whole, config)
+    return table if config.runs is None else _with_runs(table, config)
 
 
 def _as_text(name: str) -> str:
     """The name of a file, whose bytes need not be text."""
     return os.fsencode(name).decode(errors="replace")
-
-
-def _told_apart(run: str, source: str, sources: Sequence[str]) -> str:
-    """The name of a run that another source has a run of, too: with that of its source."""
-    above = Path(os.path.commonpath([Path(each).absolute() for each in sources]))
-    return str(Path(source).absolute().relative_to(above) / run)
 
 
 def _read(
@@ -263,9 +157,8 @@ def _read(
         # Whatever a library makes of a file that is none of its own.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         rule = f"cannot be read as {reader.name} ({said})"
-        raise SettingError(
-            "import.files", paths[0], rule, "import.reader=NAME of another kind"
-        ) from None
+        nearest = "import.reader=NAME of another kind"
+        raise SettingError("import.files", paths[0], rule, nearest) from None
 
 
 def _reader_of(
@@ -273,10 +166,9 @@ def _reader_of(
 ) -> tuple[Reader, dict[str, list[str]]]:
     """The reader of a source, and what it reads there, by the run's name: the source itself, or
     files in it."""
-    known = {reader.name: reader for reader in READERS}
-    if config.reader is not None and config.reader not in known:
-        raise SettingError("import.reader", config.reader, f"is none of {', '.join(known)}")
-    tried = (known[config.reader],) if config.reader else READERS
+    if config.reader is not None and config.reader not in _BY_NAME:
+        raise SettingError("import.reader", config.reader, f"is none of {', '.join(_BY_NAME)}")
+    tried = (_BY_NAME[config.reader],) if config.reader else READERS
     path = Path(source)
     if "://" in source:
         return READERS[0], {source: [source]}
@@ -288,41 +180,38 @@ def _reader_of(
     if reader is not None:
         return reader, {reader.run(source): [source]}
     if is_database(source):
-        raise foreign_database(source, table_names(source))
-    by_reader = _files_within(path, tried, config)
-    if not by_reader:
+        refuse_database(source)
+    by_reader = _files_within(path, config)
+    if not by_reader or (config.reader or next(iter(by_reader))) not in by_reader:
         has = sorted(_below(str(each), path) for each in path.rglob("*") if each.is_file())
         rule = f"is read by none of {', '.join(reader.name for reader in tried)}"
         rule += f"; it has {first_names(has, _NAMED)}" if has else ""
-        raise SettingError(
-            "import.files", source, rule, "a CSV file with a row for each evaluation"
-        )
-    (name, paths), *others = by_reader.items()
-    if others:
+        nearest = "a CSV file with a row for each evaluation"
+        raise SettingError("import.files", source, rule, nearest)
+    chosen = config.reader or next(iter(by_reader))
+    paths = by_reader.pop(chosen)
+    if by_reader:
         listed = "; ".join(
             f"{other}: {first_names([_below(each, path) for each in left], _NAMED)}"
-            for other, left in others
+            for other, left in by_reader.items()
         )
-        number = sum(len(left) for _, left in others)
-        example = f"read as {name}, not {listed}"
+        number = sum(map(len, by_reader.values()))
+        example = f"read as {chosen}, not {listed}"
         notes.append(Note(kind="other kinds", count=number, example=example))
     runs: dict[str, list[str]] = {}
     for each in paths:
-        runs.setdefault(_below(known[name].run(each), path), []).append(each)
-    return known[name], runs
+        runs.setdefault(_below(_BY_NAME[chosen].run(each), path), []).append(each)
+    return _BY_NAME[chosen], runs
 
 
-def _files_within(
-    root: Path, tried: Sequence[Reader], config: ImportConfig
-) -> dict[str, list[str]]:
+def _files_within(root: Path, config: ImportConfig) -> dict[str, list[str]]:
     """Files and directories below `root` by the reader that fits them, in the readers' order."""
     # A link to a file, such as `latest.csv`, comes after the file itself.
     within = sorted(root.rglob("*"), key=lambda each: (each.is_symlink(), str(each)))
     places = [(str(each), each.resolve()) for each in within]
-    # The table of the runs may lie among their logs, and is none.
     taken = set() if config.runs is None else {Path(config.runs).resolve()}
     found: dict[str, list[str]] = {}
-    for reader in tried:
+    for reader in READERS:
         for path, place in places:
             # What lies in a store that was taken is part of it.
             if taken.isdisjoint((place, *place.parents)) and reader.fits(path):
@@ -336,14 +225,13 @@ def _below(run: str, root: Path) -> str:
     return str(Path(run).relative_to(root)) if inside else run
 
 
-def _require(reader: Reader) -> None:
+def _require_package(reader: Reader) -> None:
     try:
         import_module(reader.needs)
     except ImportError:
         rule = f"is read by the package {reader.needs}, which is not installed here"
-        raise SettingError(
-            "import.reader", reader.name, rule, f"pip install {reader.needs}"
-        ) from None
+        nearest = f"pip install {reader.needs}"
+        raise SettingError("import.reader", reader.name, rule, nearest) from None
 
 
 def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataFrame":
@@ -353,17 +241,13 @@ def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataF
     own = columns_of(config)["run"] or next((name for name in USUAL["run"] if name in frame), None)
     if "run" not in more or not isinstance(own, str) or own not in frame:
         rule = "has a column run, whose values are the names of the runs"
-        raise SettingError(
-            "import.runs", config.runs, rule, "import.columns={run:COLUMN} of the logs"
-        )
+        nearest = "import.columns={run:COLUMN} of the logs"
+        raise SettingError("import.runs", config.runs, rule, nearest)
     called = frame[own].map(name_text).astype(str)
-    names = set(called)
-    lacking = sorted(names - set(more["run"].astype(str)))
-    if lacking:
-        rule = f"has no row for {len(lacking)} of {len(names)} runs, {lacking[0]} among them"
+    told = more.astype({"run": str}).drop_duplicates().set_index("run")
+    if lacking := sorted({*called} - {*told.index}):
+        rule = f"has no row for {len(lacking)} of {called.nunique()} runs, {lacking[0]} among them"
         raise SettingError("import.runs", config.runs, rule)
-    told = more.astype({"run": str}).drop_duplicates()
-    for name in told["run"][told["run"].duplicated()][:1]:
+    for name in told.index[told.index.duplicated()][:1]:
         raise SettingError("import.runs", config.runs, f"has two rows of run {name}, which differ")
-    told = told.set_index("run")
     return frame.assign(**{str(name): called.map(told[name]) for name in told.columns})

@@ -43,8 +43,13 @@ def import_runs(config: SweepConfig, console: Console) -> int:
         rule = "not given: which logs are read"
         raise SettingError("import.files", "null", rule, "import.files=FILE or =DIRECTORY")
     notes: list[Note] = []
-    frame = read_sources(files, config.importing, notes)
-    sweep, imported, before = store_frame(config, frame, files, notes)
+    try:
+        frame = read_sources(files, config.importing, notes)
+        sweep, imported, before = store_frame(config, frame, files, notes)
+    except SettingError:
+        # What was left out may be why.
+        warn(told, *words.notes(notes, config.budget_unit))
+        raise
     say(told, *words.read(imported, sweep.plan))
     warn(told, *words.notes(imported.notes, sweep.plan.budget_unit))
     if before is not None and before["plan_id"] != sweep.plan.plan_id:

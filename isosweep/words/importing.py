@@ -25,7 +25,7 @@ _NOTES = {
     "no number": "{runs} with evaluations that have no number as reward ({example}): left out. "
     "Runs whose rewards end so may have diverged",
     "torn": "the last line of {example} was not written whole: left out",
-    "empty": "{example} has no rows",
+    "empty": "{files} without rows left out ({example})",
     "unreadable": "{run_files} left out: broken or not written whole ({example})",
     "other kinds": "{files} of other kinds left out ({example}). import.reader={reader} reads them "
     "alone; import.files=[FILE,FILE] reads files of several kinds",
@@ -41,6 +41,10 @@ _NOTES = {
     "behind": "{example}: no records at the last budget of {compute}",
     "further": "{example}: no records beyond the last budget, while other runs go on to {compute}. "
     "budget=[...] with numbers up to there reads these, too",
+    "several updates": "{runs} with several updates on each batch of rollouts ({example}: "
+    "{value:g}): rollouts are n x B x step / updates",
+    "updates differ": "{runs} differ in updates on each batch of rollouts ({example}): "
+    "read as variants, each with its own answer",
     "training reward": 'the column "reward" may be the reward on training problems. Choose a '
     "held-out column with import.columns={{reward:NAME}}",
     "settings differ": "runs of one n and B differ in {example}, and count as seeds of one "
@@ -58,6 +62,7 @@ def notes(found: "Iterable[Note]", unit: BudgetUnit) -> list[str]:
             files=plural(each.count, "file"),
             run_files=plural(each.count, "run file"),
             example=each.example,
+            value=each.value or 0.0,
             reader=each.example.partition(", not ")[2].partition(":")[0],
             compute="" if each.value is None else amount(each.value, unit),
         )

@@ -8,7 +8,7 @@ import pytest
 from isosweep.config.compose import config_of
 from isosweep.errors import SettingError
 from isosweep.importing.columns import find_columns
-from isosweep.importing.plan import imported_plan
+from isosweep.importing.plan import further_plan, imported_plan
 from isosweep.importing.runs import ForeignRun, read_runs
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import Note
@@ -202,6 +202,42 @@ def test_an_odd_table_is_read_with_a_note(kind: str) -> None:
     assert note in {each.kind for each in notes}
     assert runs
     assert plan.cells
+
+
+def two_mini_batches() -> pandas.DataFrame:
+    """The table twice: with one update on each batch of rollouts, and with four."""
+    parts = [table(run=table()["run"] + f"m{m}", ppo_mini_batch_size=m) for m in (8, 2)]
+    return pandas.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_runs_that_differ_in_updates_on_a_batch_are_variants(named: bool) -> None:
+    frame = two_mini_batches()
+    runs, notes, plan = read(frame if named else frame.drop(columns="run"))
+    assert [axes["import.updates_per_batch"] for axes in plan.axes] == [1, 4]
+    assert len(runs) == 8
+    assert {run.seed for run in runs} == {0, 1}
+    kinds = {note.kind for note in notes}
+    assert "updates differ" in kinds
+    assert "same seed" not in kinds
+    further = further_plan(plan, [8], 1)
+    assert further.axes == plan.axes
+    assert len({run.run_id for run in further.runs}) == len(further.runs) == 2 * 3 * 3
+
+
+def test_mini_batches_that_grow_with_the_batch_are_one_setting() -> None:
+    sizes = [8] * 10 + [16] * 10
+    _, notes, plan = read(table(**{"actor.ppo_mini_batch_size": sizes, "B": sizes}))
+    assert plan.axes == [{}]
+    assert not {"updates differ", "several updates"} & {note.kind for note in notes}
+
+
+def test_steps_that_share_a_batch_of_rollouts_count_it_once() -> None:
+    runs, notes, _ = read(table(num_iterations=2, steps_per_generation=4))
+    assert runs[0].compute.tolist() == [step * 2 * 8 / 2 for step in STEPS]
+    more = table(num_iterations=2, steps_per_generation=4, gradient_accumulation_steps=2)
+    assert read(more)[0][0].compute.tolist() == [step * 2 * 8 / 4 for step in STEPS]
+    assert "several updates" in {note.kind for note in notes}
 
 
 def test_the_last_of_repeated_evaluations_counts() -> None:
