@@ -197,6 +197,22 @@ def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
     assert logs.steps_of(records) == ALL
 
 
+def test_empty_files_among_others_are_left_out_and_counted(tmp_path: Path) -> None:
+    logs.write_csv_logs(tmp_path / "logs")
+    (tmp_path / "logs" / "n4_s2.csv").write_text("")
+    (tmp_path / "logs" / "n8_s2.csv").write_text("step,n,B,seed,eval_reward\n")
+    printed, records = logs.imported(tmp_path, "import.files=logs")
+    assert logs.steps_of(records) == ALL
+    assert "2 files without rows left out (logs/n4_s2.csv)" in printed
+
+
+def test_a_refusal_says_which_logs_were_not_read(tmp_path: Path) -> None:
+    logs.write_json_lines(tmp_path / "logs")
+    write_csv(tmp_path / "logs" / "notes.csv", [{"who": "a", "what": "b"}])
+    said = refused("mode=import", "import.files=logs", cwd=tmp_path)
+    assert "6 files of other kinds left out (read as csv, not jsonl: n16_s0.jsonl" in said
+
+
 def test_runs_in_two_directories_of_event_files_are_named(tmp_path: Path) -> None:
     for n, seed in logs.RUNS:
         where = tmp_path / "logs" / f"n{n}_s{seed}"
