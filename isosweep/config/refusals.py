@@ -90,13 +90,17 @@ def setting_names(kind: type[Settings] = SweepConfig, group: str = "") -> Iterat
 
 def require_choices(overrides: Sequence[str]) -> None:
     """Raise SettingError for a choice that only other files are built on (`model=_llm`), for a list
-    of choices, of which Hydra composes all and the last one counts, and for a choice that is typed
-    as its label (`recipe.name=dapo`)."""
+    of choices, of which Hydra composes all and the last one counts, for a choice that is typed as
+    its label (`recipe.name=dapo`), and for several `sweeps_dir`."""
     for text in overrides:
         match, override = TYPED.fullmatch(text), parsed(text)
         if match is None or override is None:
             continue
         group, choice = match["name"], match["value"]
+        if group == "sweeps_dir" and override.is_sweep_override():
+            # Hydra's own file of a multirun would lie in none.
+            rule = "is one directory, which holds all sweeps of a multirun"
+            raise SettingError(group, choice, rule, alias(f"{group}={choice}"))
         labelled = group.removesuffix(".name")
         known, chosen = choices_of(config_directory(), labelled), f"{labelled}={choice}"
         if labelled != group and choice in known and chosen not in overrides:

@@ -34,6 +34,7 @@ REFUSED = [
     ("model=_llm", "model", "is only a part of other choices: llama-1b, "),
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
+    ("sweeps_dir=a,b", "sweeps_dir", "is one directory, which holds all sweeps"),
     # Values of another type.
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),
