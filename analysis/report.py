@@ -16,7 +16,7 @@ from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.load import load_view, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.analysis.tables import all_tables
+from isosweep.analysis.tables import all_tables, to_csv
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import flattened, stored_settings
 from isosweep.files import write_json, write_text
@@ -64,8 +64,8 @@ def analyse(
     if not going_on:
         drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
         write_json(paths.answer, answer.document())
-        for table in tables:
-            write_text(paths.table(table.name), table.to_csv())
+        for name, table in tables.items():
+            write_text(paths.table(name), to_csv(table))
     about = About(settings=_settings(data, config), answer=answer, going_on=going_on)
     write_text(paths.report, render_report(data, findings, figures, tables, about))
     return Analysis(answer=answer, figures=drawn, report=paths.report, data=data, findings=findings)

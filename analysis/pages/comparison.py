@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
-from isosweep.analysis.columns import MISSING, PageTable, page_table, span
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.output import write_figures
 from isosweep.analysis.pages.render import render
+from isosweep.analysis.pages.tables import MISSING, PageTable, page_table, span
 from isosweep.analysis.statistics.compare import AtBudget, Comparison, Entry
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text

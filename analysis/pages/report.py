@@ -1,27 +1,31 @@
 """What the report's page shows: values for its template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.columns import PageTable, page_table
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.canvas import Figure, Section
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import (
+    PageTable,
     missing_runs,
+    page_table,
+    page_tables,
     set_table,
 )
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.tables import Table
 from isosweep.config.changes import changed_settings
 from isosweep.plan.cells import variant_label
 from isosweep.plan.tally import Standing
 from isosweep.words.numbers import UNITS, setting, short
+
+if TYPE_CHECKING:
+    import pandas
 
 # The page of a sweep that goes on looks for a newer one after so many seconds.
 _RELOAD_S = 60
@@ -41,10 +45,11 @@ def render_report(
     data: SweepData,
     findings: Findings,
     figures: Figures,
-    tables: Sequence[Table],
+    tables: "Mapping[str, pandas.DataFrame]",
     about: About,
 ) -> str:
     """The whole page. `tables`: those of its files."""
+    unit = UNITS[data.plan.budget_unit]
     drawn = {section: figures.of(section) for section in get_args(Section)}
     return render(
         "report.html",
@@ -57,8 +62,8 @@ def render_report(
         first=_first_numbers(drawn),
         left_out=_by_reason(figures.left_out),
         frontier=findings.frontier,
-        tables={table.name: table.page for table in tables},
-        unit=UNITS[data.plan.budget_unit],
+        tables=page_tables(tables, unit, f"{findings.frontier.confidence:.0%}"),
+        unit=unit,
         sets=set_table(data),
         essentials=_essentials(data, about),
         missing=missing_runs(data),

@@ -2,11 +2,10 @@
 
 import html
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.columns import Row
 from isosweep.compute import BudgetUnit
 from isosweep.errors import PreflightError
 from isosweep.files import JsonObject
@@ -21,6 +20,9 @@ from isosweep.store.records import Record, read_records
 
 if TYPE_CHECKING:
     import pandas
+
+# Values by column.
+Row = Mapping[str, Any]
 
 
 def frame(

@@ -7,7 +7,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.columns import Row
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import one_of, replaced
 from isosweep.door.frames import (
@@ -245,25 +244,25 @@ class Sweep:
     @property
     def cells(self) -> "pandas.DataFrame":
         """A frame of every run's reward at every budget, smaller budgets than planned included."""
-        from isosweep.analysis.tables import CELLS, cell_row
+        from isosweep.analysis.tables import cells
 
-        return self._analysed(CELLS, lambda one: map(cell_row, one.data.readings))
+        return self._analysed(lambda one: cells(one.data))
 
     @property
     def choices(self) -> "pandas.DataFrame":
         """A frame of every n at every budget, with its best B, its reward to expect, and the
         probability that it is the best n."""
-        from isosweep.analysis.tables import CHOICES, choice_rows
+        from isosweep.analysis.tables import choices
 
-        return self._analysed(CHOICES, lambda one: choice_rows(one.findings))
+        return self._analysed(lambda one: choices(one.findings))
 
     @property
     def frontier(self) -> "pandas.DataFrame":
         """A frame of the best n at every budget: n* and n_d with intervals, and the reward to
         expect."""
-        from isosweep.analysis.tables import FRONTIER, frontier_rows
+        from isosweep.analysis.tables import optima
 
-        return self._analysed(FRONTIER, lambda one: frontier_rows(one.findings))
+        return self._analysed(lambda one: optima(one.findings))
 
     @property
     def verdict(self) -> Verdict:
@@ -344,14 +343,12 @@ class Sweep:
 
         return find(self.data, self.analysis)
 
-    def _analysed(
-        self, names: Iterable[str], rows_of: Callable[["Sweep"], Iterable[Row]]
-    ) -> "pandas.DataFrame":
-        """Return a frame over all variants, whose compute is in `analysis.compute_axis`."""
+    def _analysed(self, table_of: "Callable[[Sweep], pandas.DataFrame]") -> "pandas.DataFrame":
+        """Return a table over all variants, whose compute is in `analysis.compute_axis`."""
         unit = self.analysis.compute_axis or self.part.budget_unit
-        ones = self.variants.values()
-        rows = (with_axes(row, one.part.axes[0]) for one in ones for row in rows_of(one))
-        return frame(rows, unit, names)
+        tables = [(table_of(one), one.part.axes[0]) for one in self.variants.values()]
+        rows = (with_axes(row, axes) for own, axes in tables for row in own.to_dict("records"))
+        return frame(rows, unit, tables[0][0].columns)
 
 
 # What `select` chooses by, and the field of a cell.

@@ -1,16 +1,14 @@
 """A table's file and its part of the page show the same rows."""
 
 import csv
-import html
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
-from isosweep.analysis.columns import MISSING
 from isosweep.analysis.load import load_sweep
+from isosweep.analysis.pages.tables import MISSING, page_tables
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.tables import all_tables, cell_table, choice_table
+from isosweep.analysis.tables import all_tables, to_csv
 from tests.analysis.conftest import CONFIG, Analysed, Reported
 from tests.analysis.sweeps import REWARD, make_plan, write_sweep
 
@@ -59,15 +57,25 @@ def test_the_files_have_what_was_found(reported: Reported) -> None:
 
 
 def test_the_page_has_a_cell_for_every_heading_and_the_rows_of_the_file(full: Analysed) -> None:
-    for table in all_tables(full.data, full.findings):
-        page = table.page
-        # No run of this sweep fell.
-        assert (len(table.rows) > 0) != (table.name == "survival")
+    tables = all_tables(full.data, full.findings)
+    pages = page_tables(tables, "FLOPs", "90%")
+    # No run of this sweep fell.
+    assert [name for name in tables if tables[name].empty] == ["survival"]
+    # Every cell is in its file alone.
+    assert {*pages} == {*tables} - {"frontier"}
+    for name, page in pages.items():
         assert all(page.head)
         assert {len(row) for row in page.rows} <= {len(page.head)}
-        if table.name != "frontier":
-            place = page.head.index("n")
-            assert [f"{row['n']}" for row in table.rows] == [row[place] for row in page.rows]
+        place = page.head.index("n")
+        assert [str(n) for n in tables[name]["n"]] == [row[place] for row in page.rows]
+
+
+def test_the_page_shows_n_with_their_intervals_and_open_ends(reported: Reported) -> None:
+    analysis = reported.analysis
+    tables = all_tables(analysis.data, analysis.findings)
+    page = page_tables(tables, "FLOPs", "90%")["optima"]
+    found = [(at.words, str(at.enough)) for at in analysis.answer.optima]
+    assert [(row[4], row[-1]) for row in page.rows] == found
 
 
 def test_the_only_n_that_was_read_at_a_budget_has_no_chance_to_be_the_best(tmp_path: Path) -> None:
@@ -78,24 +86,8 @@ def test_the_only_n_that_was_read_at_a_budget_has_no_chance_to_be_the_best(tmp_p
     findings = find(data, CONFIG)
     assert findings.frontier.budgets[-1].best.expected is not None
     assert findings.frontier.budgets[-1].best.probability_best is None
-    table = choice_table(data, findings)
-    *_, row = csv.DictReader(table.to_csv().splitlines())
+    tables = all_tables(data, findings)
+    *_, row = csv.DictReader(to_csv(tables["choices"]).splitlines())
     assert (float(row["budget"]), row["n"], row["probability_best"]) == (last, "4", "")
-    page = table.page
+    page = page_tables(tables, "FLOPs", "90%")["choices"]
     assert page.rows[-1][page.head.index("P(best)")] == MISSING
-
-
-def test_seeds_of_a_cell_share_a_row_of_the_page(reported: Reported) -> None:
-    data = load_sweep(reported.paths)
-    page = cell_table(data).page
-    assert page.head[:5] == ("budget", "n", "B", "T", "planned")
-    assert page.head[5:] == tuple(
-        f"{what}, seed {seed}" for what in ("measured", "reward") for seed in (0, 1, 2)
-    )
-    assert len(page.rows) * 3 == len(data.readings)
-    first = [r for r in data.readings if r.cell.budget == data.plan.budgets[0]]
-    at = [r for r in first if (r.cell.num_generations, r.cell.problems_per_batch) == (2, 4)]
-    assert page.rows[0][-3:] == tuple(f"{reading.reward:.4f}" for reading in at)
-    text = html.unescape(reported.analysis.report.read_text())
-    for cell in page.rows[0]:
-        assert re.search(rf"<td[^>]*>{re.escape(cell)}</td>", text)

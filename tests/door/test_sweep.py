@@ -13,7 +13,7 @@ import isosweep
 from isosweep.analysis.answer import read_answer
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
-from isosweep.analysis.tables import FRONTIER
+from isosweep.analysis.tables import optima
 from isosweep.door.sweep import Sweep, Verdict
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
@@ -154,7 +154,7 @@ def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> Non
     assert sweep.cells.reward.isna().all()
     assert sweep.records.empty
     assert sweep.frontier.empty
-    assert list(sweep.frontier.columns) == [*FRONTIER]
+    assert list(sweep.frontier.columns) == list(optima(sweep.findings).columns)
     assert sweep.verdict.kind == "not identified"
     assert sweep.verdict.n_star is None
     assert "no run has reached a budget" in sweep.verdict._repr_html_()
