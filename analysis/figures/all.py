@@ -14,6 +14,7 @@ from isosweep.analysis.figures import (
     health,
     reward,
     search,
+    sharpening,
     slices,
 )
 from isosweep.analysis.figures.canvas import Figure, LeftOut, ReportFigure, Section
@@ -21,7 +22,7 @@ from isosweep.analysis.statistics.findings import Findings
 
 REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
     figure
-    for topic in (best_n, slices, batch, reward, curves, search, health)
+    for topic in (best_n, slices, batch, reward, sharpening, curves, search, health)
     for figure in topic.FIGURES
 )
 

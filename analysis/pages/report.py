@@ -27,6 +27,9 @@ from isosweep.words.numbers import UNITS, setting, short
 if TYPE_CHECKING:
     import pandas
 
+# Sections of the page in its order: a new one is a line here, and a template of this name in
+# `isosweep/words/report/`.
+SECTIONS = ("answer", "best_n", "reward", "curves", "search", "training", "runs", "settings")
 # The page of a sweep that goes on looks for a newer one after so many seconds.
 _RELOAD_S = 60
 
@@ -54,6 +57,7 @@ def render_report(
     return render(
         "report.html",
         _title(data),
+        sections=SECTIONS,
         made=_made(data, about),
         reload_s=_RELOAD_S if about.going_on else None,
         progress=_progress(about.answer) if about.going_on else "",

@@ -74,7 +74,7 @@ def test_the_page_shows_n_with_their_intervals_and_open_ends(reported: Reported)
     analysis = reported.analysis
     tables = all_tables(analysis.data, analysis.findings)
     page = page_tables(tables, "FLOPs", "90%")["optima"]
-    found = [(at.words, str(at.enough)) for at in analysis.answer.optima]
+    found = [(str(at), str(at.n_d)) for at in analysis.answer.optima]
     assert [(row[4], row[-1]) for row in page.rows] == found
 
 

@@ -1,5 +1,6 @@
 """Figures show what the findings say, whatever they say, on white and on black."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -91,7 +92,7 @@ def sweep_of(**of_plan: Any) -> Callable[[Path], SweepPaths]:
     return lambda root: write_sweep(root, REWARD, plan=make_plan(**of_plan))
 
 
-ALWAYS = {"reward", "best_n"}
+ALWAYS = {"reward", "best_n", "sharpening"}
 OF_B = ALWAYS | {"heat_map", "slices"}
 
 
@@ -153,6 +154,21 @@ def test_files_are_the_same_each_time_and_dark_ones_are_dark(
     light, black = (matplotlib.image.imread(paths[i]) for i in (0, 3))
     assert light[0, 0, :3].mean() == 1.0
     assert black[0, 0, :3].mean() < 0.15
+
+
+def test_runs_end_where_their_last_records_have_right_answers_and_solved_problems(
+    full: Analysed,
+) -> None:
+    _, marks = shown(of_sweep(full, "sharpening"))
+    (dots,) = [mark for tip, mark in marked(marks, "o").items() if tip.startswith("n = 8, seed 1")]
+    lost = {}
+    for batch in (2, 4, 8):
+        lines = records_file(full.paths, f"run-n8-B{batch}-s1").read_text().splitlines()
+        read = [json.loads(line).get("successes") for line in lines]
+        first, last = (np.array(each) for each in (next(x for x in read if x), read[-1]))
+        lost[last.mean() / 8, (last > 0).mean()] = (last[first > 0] == 0).mean()
+    (tip,) = [tip for tip, mark in marks.items() if mark is dots]
+    assert tip.endswith(f"lost {lost[place(dots)]:.0%} of the problems solved before")
 
 
 def test_in_the_page_colours_follow_its_own_and_names_stay_text() -> None:
