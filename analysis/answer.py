@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Lack
 from isosweep.analysis.pairs import NamedCell
@@ -30,9 +29,9 @@ ANSWER_VERSION: Final = 2
 class Loss:
     """What choosing another n than the best costs."""
 
-    num_generations: AtLeastOne
+    num_generations: int
     """Rollouts per problem, n."""
-    loss_upper: NotNegative
+    loss_upper: float
     """Upper bound of the reward lost, at the confidence."""
 
 
@@ -40,45 +39,45 @@ class Loss:
 class Use:
     """The setting to use at one budget, and how sure that is."""
 
-    num_generations: AtLeastOne
+    num_generations: int
     """Rollouts per problem, n."""
-    problems_per_batch: AtLeastOne
+    problems_per_batch: int
     """Problems per batch, B."""
-    num_steps: Count
+    num_steps: int
     """Update steps, T."""
-    budget: Positive
+    budget: float
     """The budget it is for, in budget_unit."""
     limit: Literal["plan", "reached", "behind", "lost"]
     """Why that budget: plan: the plan's largest; reached: the largest that a run has reached;
     behind: the largest that runs of all n that may be best have reached; lost: the largest at which
     a run still has what it gained."""
-    measured: Share
+    measured: float
     """Reward, mean over the seeds that keep their gain."""
     expected: float | None
     """Reward to expect of a new run; null without a spread between seeds."""
     interval: tuple[float, float] | None
     """Ends of its interval."""
-    num_seeds: AtLeastOne
+    num_seeds: int
     """Seeds in measured."""
-    num_fallen: Count
+    num_fallen: int
     """Further seeds, which had collapsed or diverged by then."""
-    seed_sd: NotNegative | None
+    seed_sd: float | None
     """Standard deviation between seeds. Reward; null with one seed."""
-    probability_best: Share | None
+    probability_best: float | None
     """That no other n measured at this budget is better; null where no other was."""
     optimum: BestN | None
     """n* at this budget, which may lie between the n that were run."""
-    compared: tuple[AtLeastOne, ...]
+    compared: tuple[int, ...]
     """Every n measured at this budget, ascending."""
-    as_good: tuple[AtLeastOne, ...]
+    as_good: tuple[int, ...]
     """The other n that cannot be distinguished from it, ascending."""
     neighbours: tuple[Loss, ...]
     """The n measured next to it, where their cost is known."""
-    behind: tuple[AtLeastOne, ...]
+    behind: tuple[int, ...]
     """The n that may be the best and whose runs have not reached the largest budget, ascending."""
-    missing: tuple[AtLeastOne, ...]
+    missing: tuple[int, ...]
     """The n of the plan that were not read at this budget, ascending."""
-    fell: tuple[AtLeastOne, ...]
+    fell: tuple[int, ...]
     """The n of which all runs had fallen by this budget, ascending."""
     one_batch: bool
     """Whether no other B was tried."""
@@ -88,11 +87,11 @@ class Use:
 class Earlier:
     """The best n at a budget smaller by a factor of two or more."""
 
-    budget: Positive
+    budget: float
     """In budget_unit."""
-    factor: Positive
+    factor: float
     """The answer's budget over this one."""
-    num_generations: AtLeastOne
+    num_generations: int
     """The best n there."""
     reward: float
     """Its reward."""
@@ -106,13 +105,13 @@ class Earlier:
 class Coverage:
     """best@k at the best (n, B): training may narrow what a model can solve."""
 
-    k: AtLeastOne
+    k: int
     """Samples per problem."""
-    now: Share
+    now: float
     """At the largest budget."""
-    before: Share
+    before: float
     """Before training."""
-    num_fallen: Count
+    num_fallen: int
     """Runs left out, which had fallen."""
 
 
@@ -124,7 +123,7 @@ class Rise:
     """At the budget of the answer."""
     expected: bool
     """Whether that is the reward to expect of a new run; else it is measured."""
-    before: Share | None
+    before: float | None
     """Mean over runs before training; null without such records."""
     earlier: Earlier | None
     """The same at a smaller budget; null with none smaller by a factor of two."""
@@ -136,23 +135,23 @@ class Rise:
 class Spent:
     """Compute of training, in budget_unit, and device time."""
 
-    compute: NotNegative
+    compute: float
     """By all runs together."""
-    device_hours: Positive | None
+    device_hours: float | None
     """Device time of training, as far as records have it."""
-    planned: NotNegative
+    planned: float
     """By the plan, if every run goes to its last budget."""
-    budgets: tuple[Positive, ...]
+    budgets: tuple[float, ...]
     """Budgets of a run, ascending."""
-    left: NotNegative
+    left: float
     """Still to be trained by runs that may go on."""
-    left_in_failed: NotNegative
+    left_in_failed: float
     """Of that, in runs that failed."""
-    left_in_cancelled: NotNegative
+    left_in_cancelled: float
     """Of that, in runs that were cancelled."""
     search: Literal["on", "over"] | None
     """Whether a search that chooses runs goes on; null without one."""
-    evaluation_hours: Positive | None = None
+    evaluation_hours: float | None = None
     """Device time of held-out evaluation, which compute and device_hours leave out, as far as
     records have it; absent in answers of earlier versions."""
 
@@ -161,11 +160,11 @@ class Spent:
 class Fallen:
     """Runs of one n that lost for good what they had gained."""
 
-    num_generations: AtLeastOne
+    num_generations: int
     """Rollouts per problem, n."""
-    collapsed: AtLeastOne
+    collapsed: int
     """How many."""
-    runs: AtLeastOne
+    runs: int
     """Of how many."""
     left_with: float | None
     """Their mean reward at the last budget; null where they were not read there."""
@@ -175,9 +174,9 @@ class Fallen:
 class NamedRun:
     """A run by what sets it apart."""
 
-    num_generations: AtLeastOne
+    num_generations: int
     """Rollouts per problem, n."""
-    problems_per_batch: AtLeastOne
+    problems_per_batch: int
     """Problems per batch, B."""
     seed: int
     """Its seed."""
@@ -189,7 +188,7 @@ class Warned:
 
     rule: str
     """Name of the rule."""
-    runs: AtLeastOne
+    runs: int
     """How many runs broke it."""
     named: tuple[NamedRun, ...]
     """Which; empty where they are many."""
@@ -199,33 +198,33 @@ class Warned:
 class Runs:
     """How runs ended."""
 
-    total: Count
+    total: int
     """Runs of the plan."""
-    standings: dict[str, Count]
+    standings: dict[str, int]
     """How many stand how, by standing."""
-    collapsed: Count
+    collapsed: int
     """Of those done, how many lost for good what they had gained."""
     fallen: tuple[Fallen, ...]
     """By n, ascending; without the n that lost none."""
-    fitted: Count
+    fitted: int
     """Runs with records enough for a fit."""
-    flat: Count
+    flat: int
     """Of those, how many show no rise above noise."""
-    trained: Count
+    trained: int
     """Runs with a record."""
     warned: tuple[Warned, ...]
     """By rule, the commonest first."""
-    too_short: Count
+    too_short: int
     """Runs of fewer steps than rules of health need."""
-    window: Count
+    window: int
     """Those steps."""
-    without_metrics: Count = 0
+    without_metrics: int = 0
     """Runs with records and no metrics of their steps, whose health nothing shows."""
-    generations: tuple[AtLeastOne, ...]
+    generations: tuple[int, ...]
     """Every n of the plan, ascending."""
-    batches: tuple[AtLeastOne, ...]
+    batches: tuple[int, ...]
     """Every B of the plan, ascending."""
-    seeds: Count
+    seeds: int
     """How many seeds."""
 
 
@@ -237,19 +236,17 @@ class AtEdge:
     end: OpenEnd
     """Where."""
     kind: Literal["edge"] = "edge"
-    """edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Behind:
     """Runs of n that may be the best have not come as far as others."""
 
-    n: tuple[AtLeastOne, ...]
+    n: tuple[int, ...]
     """Those n, ascending."""
-    budget: Positive
+    budget: float
     """The budget that they have not reached, in budget_unit."""
     kind: Literal["behind"] = "behind"
-    """behind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,19 +256,17 @@ class Unread:
     gap: Gap
     """Where, and whether any record lies there."""
     kind: Literal["unread"] = "unread"
-    """unread."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoarseMargin:
     """The margin is a large part of what training gained."""
 
-    margin: Positive
+    margin: float
     """Reward difference too small to matter."""
-    gain: Positive
+    gain: float
     """Reward at the answer's budget above that before training, or at the first budget read."""
     kind: Literal["coarse margin"] = "coarse margin"
-    """coarse margin."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +278,6 @@ class BestMoves:
     last: BestN
     """Both n at the last budget."""
     kind: Literal["best moves"] = "best moves"
-    """best moves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +287,6 @@ class Collapsed:
     fallen: tuple[Fallen, ...]
     """By n, ascending."""
     kind: Literal["collapsed"] = "collapsed"
-    """collapsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,7 +295,7 @@ class BrokenRecord:
 
     run: NamedRun
     """Its run."""
-    step: AtLeastOne
+    step: int
     """Its step."""
 
 
@@ -313,7 +306,6 @@ class BrokenRecords:
     records: tuple[BrokenRecord, ...]
     """In the plan's order of runs, by step."""
     kind: Literal["broken records"] = "broken records"
-    """broken records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,36 +314,33 @@ class NotForNewProblems:
 
     verdict: Verdict
     """That verdict."""
-    num_problems: AtLeastOne
+    num_problems: int
     """Held-out problems that the answer's own verdict is of."""
     kind: Literal["new problems"] = "new problems"
-    """new problems."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoGain:
     """The last factor of compute brought nothing."""
 
-    factor: Positive
+    factor: float
     """The answer's budget over the earlier one."""
     gain: float
     """Change of the reward, 0 or less."""
     kind: Literal["no gain"] = "no gain"
-    """no gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
     """A search chose what was trained: its verdicts have been simulated less often."""
 
-    begun: Count
+    begun: int
     """Runs that were trained."""
-    runs: AtLeastOne
+    runs: int
     """Runs of the grid."""
-    share: Share
+    share: float
     """Of the grid's compute, spent."""
     kind: Literal["searched"] = "searched"
-    """searched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,15 +348,14 @@ class RewardsOnly:
     """Records have rewards and no successes of single problems, so that chance in the choice of
     problems and in their samples shows only as far as runs differ."""
 
-    runs: AtLeastOne
+    runs: int
     """How many runs that is so of."""
-    without_errors: Count
+    without_errors: int
     """Of them, those without standard errors: what is known of their evaluation's noise is how far
     records lie from the line between their neighbours, which are correlated."""
-    single: Count
+    single: int
     """(n, B) of which one seed alone was trained, so that nothing shows how runs differ."""
     kind: Literal["rewards only"] = "rewards only"
-    """rewards only."""
 
 
 Caveat = (
@@ -390,33 +378,30 @@ class NewRecipe:
     """Train with a recipe whose runs last: all of this one's have fallen."""
 
     kind: Literal["recipe"] = "recipe"
-    """recipe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoOn:
     """Train runs of the plan further."""
 
-    n: tuple[AtLeastOne, ...]
+    n: tuple[int, ...]
     """Runs of these n."""
-    budget: Positive
+    budget: float
     """Up to this budget, in budget_unit."""
     kind: Literal["go on"] = "go on"
-    """go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddN:
     """Add an n beside those of the grid."""
 
-    n: AtLeastOne
+    n: int
     """The n."""
     settings: dict[str, list[int]]
     """Settings of `grid` with it, by name; empty where the grid's rules keep it out."""
     end: OpenEnd | None = None
     """Where the n that is judged may lie, which it would show."""
     kind: Literal["add n"] = "add n"
-    """add n."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,24 +411,22 @@ class Enlarge:
     lacks: tuple[Lack, ...]
     """What the plan has too few of."""
     kind: Literal["enlarge"] = "enlarge"
-    """enlarge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoreProblems:
     """Evaluate on more held-out problems, so that the verdict holds for new ones of their kind."""
 
-    problems: AtLeastOne
+    problems: int
     """Held-out problems at which their choice adds at most a quarter of the seeds' variance to
     differences between n, rounded up to two digits."""
     setting: str | None
     """The setting that asks for them, as it is typed; null where the task has not as many."""
-    num_problems: AtLeastOne
+    num_problems: int
     """Held-out problems now."""
-    added: Positive
+    added: float
     """What their choice adds now, over the seeds' variance."""
     kind: Literal["more problems"] = "more problems"
-    """more problems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -453,7 +436,6 @@ class SingleRuns:
     sweep: str
     """The sweep, as the setting `sweep` names it."""
     kind: Literal["single runs"] = "single runs"
-    """single runs."""
 
 
 NextStep = NewRecipe | GoOn | AddN | MoreProblems | Enlarge | SingleRuns
@@ -463,7 +445,7 @@ NextStep = NewRecipe | GoOn | AddN | MoreProblems | Enlarge | SingleRuns
 class Choices:
     """Every n at one budget."""
 
-    budget: Positive
+    budget: float
     """In budget_unit."""
     choices: tuple[Choice, ...]
     """One per n, ascending, at its best B."""
@@ -482,8 +464,8 @@ class Answer:
     """Hash of the plan that was analysed; null where the plan has none."""
     budget_unit: BudgetUnit
     """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
-    confidence: Confidence
-    """Confidence of all intervals. A share."""
+    confidence: float
+    """float of all intervals. A share."""
     metric: MetricName
     """Score of a problem's samples, @k."""
     evaluation_set: str | None
@@ -503,7 +485,7 @@ class Answer:
     """n at which it settled; null unless (probably) saturated."""
     settles_at: Interval | None
     """Compute from which on it has, in budget_unit; null unless (probably) saturated."""
-    harmless: tuple[AtLeastOne, ...]
+    harmless: tuple[int, ...]
     """The n that cost no more than the margin at any budget."""
     optima: tuple[BestN, ...]
     """n* and the smallest n that is good enough, at every budget that was read, ascending."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative
 from isosweep.analysis.simulation.findable import (
     JUDGED_BY,
     SAMPLES,
@@ -34,9 +33,9 @@ class Lack:
 
     what: Literal["n", "budgets", "seeds"]
     """n: rollouts per problem; budgets: those at which enough n are read; seeds."""
-    least: AtLeastOne
+    least: int
     """How many any verdict takes."""
-    here: Count
+    here: int
     """How many the plan has."""
     mended_by: str | None
     """A setting that has enough, as it is typed; null where none is obvious."""
@@ -57,11 +56,11 @@ class Outlook:
     """Shares of simulated sweeps, where growth ends two doublings below the plan's largest n."""
     nearer: Findable | None = None
     """The same where it ends one doubling below."""
-    sweeps: Count = 0
+    sweeps: int = 0
     """Simulated sweeps that each share was counted in."""
     below: tuple[str, ...] = ()
     """What the plan has less of than all that was simulated: the shares are upper bounds then."""
-    nearest: dict[str, NotNegative]
+    nearest: dict[str, float]
     """Doublings of n and decades of compute of the nearest sweeps that were simulated, where the
     plan's differ clearly."""
     judged_by: dict[str, float | str]
