@@ -75,6 +75,10 @@ def test_what_a_known_path_of_the_best_n_does_has_one_name(
 def test_the_end_is_a_third_of_the_decades_and_one_at_most(step: float, number: int) -> None:
     budgets = tuple(10.0 ** (18 + step * k) for k in range(9))
     assert end_places(budgets).tolist() == [False] * (9 - number) + [True] * number
+    # None before the first budget past a gap.
+    assert end_places(budgets, 6).tolist() == [False] * (9 - min(number, 3)) + [True] * min(
+        number, 3
+    )
 
 
 def test_budgets_that_lie_close_count_as_one_place_to_start_from() -> None:
@@ -94,6 +98,8 @@ def test_growth_has_settled_where_it_has_ended_inside_the_grid() -> None:
     assert said.rising < 0.05
     assert said.end.low < 2**8 < said.end.high
     assert said.since < 2e19
+    assert [at.budget for at in said.history] == list(BUDGETS[1:])
+    assert said.history[-1].rate == said.rate
     twice_the_bound = growth(4 + 1.0 * T)
     assert twice_the_bound.settled < 0.02
     assert twice_the_bound.rate.low < 1.0 < twice_the_bound.rate.high

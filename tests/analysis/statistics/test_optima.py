@@ -1,11 +1,14 @@
 """Intervals of n* allow for the step of the axis that draws lie on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.best_n import BestN, fit_frontier, interval_of_n
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.surface import PER_DOUBLING, Surface
 from tests.analysis.statistics.planted import CONFIG, known
 from tests.analysis.sweeps import make_plan
@@ -47,3 +50,11 @@ def test_draws_that_all_agree_leave_half_a_step_on_both_sides() -> None:
 def test_an_interval_stays_inside_the_grid() -> None:
     found = interval_of_n(np.array([1.0, 4.0] * 50), GRID, 0.9)
     assert (found.low, found.high) == (2, 16)
+
+
+def test_an_interval_has_as_much_of_the_draws_as_its_confidence() -> None:
+    found = Interval.central(np.arange(101.0), 0.9)
+    assert (found.median, found.low, found.high) == pytest.approx((50, 5, 95))
+    assert [found.holds(value) for value in (4, 5, 95, 96)] == [False, True, True, False]
+    assert replace(found, open_above=True).holds(1e9)
+    assert str(replace(found, open_below=True)) == "50 (5 or less to 95)"
