@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep.config.trust import hidden
+from isosweep.commands import run_command
+from isosweep.config.trust import hidden, require_own
 from isosweep.errors import StorageError
 from isosweep.launchers.launcher import QueueItem
 from isosweep.launchers.make import make_launcher
@@ -18,7 +20,6 @@ from isosweep.launchers.queue import RunQueue
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.display_search import described_step
 from isosweep.modes.live_report import LiveReport
-from isosweep.modes.on_finish import run_on_finish
 from isosweep.modes.progress import Progress
 from isosweep.modes.run_files import store_runs
 from isosweep.modes.signals import INTERRUPTED, Signals
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from isosweep.search.steps import Step
     from isosweep.tracking.points import RunStatus
 
+# Seconds of `launcher.on_finish`: a message takes one or two, and nobody waits for the sweep's end.
+_ON_FINISH_S = 60.0
 # After a second Ctrl-C: what a killed process takes to go.
 _KILLED_S = 10.0
 # Pauses after an error of a file system: the first, doubled up to the last.
@@ -331,4 +334,17 @@ def _notify(sweep: DrivenSweep, status: int, failed: int, console: Console) -> N
         "failed": failed,
     }
     if (problem := run_on_finish(command, facts)) is not None:
-        warn(console, problem)
+        warn(console, f"launcher.on_finish: {problem}")
+
+
+def run_on_finish(
+    command: str, facts: Mapping[str, object], timeout_s: float = _ON_FINISH_S
+) -> str | None:
+    """Run the command with each fact as a variable (`ISOSWEEP_STATUS`) of its environment; return
+    what went wrong, or None. Raises SettingError for a command that others may have written."""
+    require_own(("launcher.on_finish", command))
+    variables = {f"ISOSWEEP_{name.upper()}": str(value) for name, value in facts.items()}
+    try:
+        return run_command(shlex.split(command), os.environ | variables, timeout_s).failure
+    except (OSError, ValueError) as error:
+        return str(error)

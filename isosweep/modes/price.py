@@ -23,10 +23,6 @@ from isosweep.store.attempts import newest
 from isosweep.words import plan as words
 
 
-class NotConfirmedError(IsosweepError):
-    """The user was asked, and does not want it launched."""
-
-
 def require_affordable(*studies: Study) -> None:
     """Raise SettingError where what is left of all exceeds `launcher.max_device_hours`."""
     hours = hours_left(*studies)
@@ -65,7 +61,7 @@ def hours_left(*studies: Study) -> float:
 def confirm(studies: Sequence[Study], console: Console) -> int:
     """0 if they may be launched, INTERRUPTED after Ctrl-C; asks on a terminal.
 
-    Raises NotConfirmedError for a no.
+    Raises IsosweepError for a no.
     """
     question = _question(studies)
     if question is None:
@@ -82,7 +78,7 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     except EOFError:
         pass
     rule = "nothing was launched. A smaller budget takes less; confirm=true does not ask"
-    raise NotConfirmedError(rule)
+    raise IsosweepError(rule)
 
 
 def _question(studies: Sequence[Study]) -> str | None:

@@ -123,7 +123,7 @@ def _show_table(plan: Plan, console: Console) -> None:
 
 def _plan_rows(plan: Plan) -> list[list[str]]:
     """A row for each n, below their head: its B, and at each budget T and device time over all B
-    that are planned; nothing where all candidates are rejected."""
+    that are planned; - where all candidates are rejected."""
     cells = defaultdict[tuple[int, float], list[Cell]](list)
     for cell in plan.cells:
         cells[cell.num_generations, cell.budget].append(cell)
@@ -138,12 +138,12 @@ def _plan_rows(plan: Plan) -> list[list[str]]:
 def _steps_and_time(cells: Sequence[Cell]) -> str:
     hours = [predicted(cell.device_hours) for cell in cells]
     steps = _span([cell.num_steps for cell in cells], "{:,}".format)
-    return f"{steps}  {_span(hours, in_hours, ' to ')}" if cells else ""
+    return f"{steps}  {_span(hours, in_hours, ' to ')}" if cells else "-"
 
 
 def _span(values: Sequence[Any], shown: Callable[[Any], str], to: str = "-") -> str:
     """The least and the largest of the values, once where they look alike."""
-    return to.join(dict.fromkeys(map(shown, (min(values), max(values))))) if values else ""
+    return to.join(dict.fromkeys(map(shown, (min(values), max(values))))) if values else "-"
 
 
 def describe_runs(config: SweepConfig, console: Console) -> int:

@@ -20,8 +20,8 @@ from isosweep.config.trust import (
     require_unpickled,
 )
 from isosweep.errors import SettingError
+from isosweep.modes.follow import run_on_finish
 from isosweep.modes.launch import resume_sweep
-from isosweep.modes.on_finish import run_on_finish
 from isosweep.modes.sweeps import read_sweep, stored_sweep
 from isosweep.tasks import problem_sets
 from tests.conftest import make_config

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isosweep.modes.on_finish import run_on_finish
+from isosweep.modes.follow import run_on_finish
 
 
 def test_a_command_has_the_facts_in_its_environment(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_a_command_has_the_facts_in_its_environment(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_or_hangs_is_reported_and_ended() -> None:
     said = run_on_finish("sh -c \"echo 'no such channel' >&2; exit 3\"", {})
-    assert said == "launcher.on_finish: no such channel"
+    assert said == "no such channel"
     hangs = run_on_finish("sleep 30", {}, timeout_s=0.3)
-    assert hangs == "launcher.on_finish: sleep gave no answer in 0.3 s"
+    assert hangs == "sleep gave no answer in 0.3 s"
     assert "No such file" in (run_on_finish("/no/command", {}) or "")

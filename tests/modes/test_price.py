@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.errors import SettingError
+from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import Planned, prepare_all
-from isosweep.modes.price import NotConfirmedError, confirm, hours_left, require_affordable
+from isosweep.modes.price import confirm, hours_left, require_affordable
 from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
@@ -55,7 +55,7 @@ def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(shown, "input", lambda *_, **__: "y")
     assert confirm([study(*DEAR)], shown) == 0
     monkeypatch.setattr(shown, "input", lambda *_, **__: "n")
-    with pytest.raises(NotConfirmedError, match="nothing was launched"):
+    with pytest.raises(IsosweepError, match="nothing was launched"):
         confirm([study(*DEAR)], shown)
 
 
