@@ -36,7 +36,7 @@ from isosweep.words.status import driver
 
 if TYPE_CHECKING:
     from isosweep.search.asking import Search
-    from isosweep.search.steps import Step
+    from isosweep.search.candidates import Step
     from isosweep.tracking.points import RunStatus
 
 # Seconds of `launcher.on_finish`: a message takes one or two, and nobody waits for the sweep's end.
@@ -118,9 +118,8 @@ class DrivenSweep:
         try:
             yield
         except (OptunaError, SQLAlchemyError) as error:
-            from isosweep.search.study import shown_storage
-
-            where = shown_storage(self.paths, self.study.config.search)
+            storage = self.study.config.search.storage
+            where = str(self.paths.search) if storage is None else hidden(storage)
             fault = hidden(" ".join(str(error).split())[:300])
             raise StorageError(where, fault, self.resume_command) from error
 

@@ -1,4 +1,4 @@
-"""What could be trained next: how far every run of a plan has come, and the steps that are left."""
+"""What a search is asked and answers: how far runs have come, and the steps that are left."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -14,8 +14,43 @@ from isosweep.plan.cells import Plan, PlannedRun
 START = 0.1
 # Seeds of every (n, B) that a search starts with: without two no noise is known.
 _START_SEEDS = 2
+# Steps listed for mode=status.
+LISTED = 5
 # Statuses of runs that nothing more is asked of.
 _CLOSED = ("diverged", "failed", "cancelled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Train `run_id` up to `milestone`, which adds `compute`; both in the plan's budget unit.
+
+    `value`: what that is worth, in reward; `loss`: the part of it that a better choice of n is
+    expected to save, summed over budgets; the rest is for naming the verdict rightly. `why`: one
+    clause in plain English.
+    """
+
+    run_id: str
+    milestone: float
+    compute: float
+    value: float
+    why: str
+    loss: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What to train next, best value per compute first; none of `steps`: the search stops.
+
+    `considered`: the best few that were considered; `stop`: the reason, in words, without steps.
+    `chances` of each verdict, and the `loss` of reward expected at the worst budget, are those
+    believed when it was decided; None where nothing was believed yet.
+    """
+
+    steps: tuple[Step, ...] = ()
+    considered: tuple[Step, ...] = ()
+    stop: str | None = None
+    chances: dict[str, float] | None = None
+    loss: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +58,8 @@ class Standings:
     """How far runs have come, by run id; 0.0: not begun.
 
     `reached`: last milestone that was read; `asked`: the same, or the milestone asked for; `spent`:
-    compute of all records, in budget_unit; `closed`: runs that collapsed, diverged or failed.
+    compute of all records, in budget_unit; `closed`: runs that collapsed, diverged, failed or were
+    given up.
     """
 
     reached: dict[str, float]
@@ -65,9 +101,24 @@ class Question:
         most = self.config.max_compute
         return math.inf if most is None else most - self.at.committed
 
+    def pay_for(self, steps: Iterable[Step]) -> list[Step]:
+        """Return the first `count` steps that the affordable compute pays for together."""
+        left, kept = self.affordable, list[Step]()
+        for step in steps:
+            if len(kept) < self.count and step.compute <= left:
+                kept.append(step)
+                left -= step.compute
+        return kept
 
-def standings(plan: Plan, data: SweepData, pending: Mapping[str, float]) -> Standings:
-    """How far the runs of `plan` have come, by `data`, and what was asked of them besides."""
+
+def standings(
+    plan: Plan,
+    data: SweepData,
+    pending: Mapping[str, float],
+    gave_up: Collection[str] = (),
+) -> Standings:
+    """How far the runs of `plan` have come, by `data`, what was asked of them besides, and which of
+    them were given up."""
     reached = {run.run_id: 0.0 for run in plan.runs}
     fallen = set()
     planned = {(cell.run_id, cell.budget) for cell in plan.cells}
@@ -85,7 +136,7 @@ def standings(plan: Plan, data: SweepData, pending: Mapping[str, float]) -> Stan
         reached=reached,
         asked=asked,
         spent=spent,
-        closed=frozenset((fallen | ended) - {name for name in pending if name not in fallen}),
+        closed=frozenset(fallen | (ended - pending.keys()) | (reached.keys() & {*gave_up})),
     )
 
 

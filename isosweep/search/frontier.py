@@ -20,12 +20,17 @@ from isosweep.analysis.statistics.verdict import judge
 from isosweep.evidence import MIN_GENERATIONS
 from isosweep.plan.cells import PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
-from isosweep.search.candidates import Question, Standings, open_runs, start
-from isosweep.search.steps import Decision, Step
-from isosweep.search.value import VERDICT, Offer, after, best_offers, outcomes, worth_of_all
+from isosweep.search.candidates import (
+    LISTED,
+    Decision,
+    Question,
+    Standings,
+    Step,
+    open_runs,
+    start,
+)
+from isosweep.search.value import VERDICT, after, best_offers, outcomes, worth_of_all
 
-# Steps listed for mode=status.
-_LISTED = 5
 # A search ends where the whole grid's compute, spent at the best rate left, would be worth less
 # than so many margins; once it has spent more than this share of the grid, the more the more it
 # has: what is not decided with that a whole grid may leave open, too.
@@ -48,20 +53,15 @@ def decide(asked: Question) -> Decision:
     """The next steps, or why there is none. A second or two, more with many (n, B)."""
     first = _start_steps(asked)
     if first:
-        return _affordable(asked, first)
+        return _paid_for(asked, first)
     if not open_runs(asked.plan, asked.at):
-        if asked.at.pending:
-            return Decision(steps=(), considered=(), stop=None)
-        if not any(asked.at.reached.values()):
-            return _ended("no run that could be trained is left, and no reward is known of any")
-        return _ended(_all_over(asked))
-    # The smaller budgets that runs are read at as well say little where there are many.
+        return Decision(stop=None if asked.at.pending else _all_over(asked))
     own = asked.plan.budgets
     few = len(own) < _ENOUGH_BUDGETS
     readings = [each for each in asked.data.readings if few or each.cell.budget in own]
     belief = form_belief(asked.plan, readings, asked.analysis, asked.seed)
     if belief is None:
-        return _affordable(asked, _in_order(asked))
+        return _paid_for(asked, _in_order(asked))
     chances = dict(zip(VERDICTS, belief.chances.tolist(), strict=True))
     return replace(_next(asked, belief), chances=chances, loss=float(belief.losses.max()))
 
@@ -69,6 +69,8 @@ def decide(asked: Question) -> Decision:
 def _all_over(asked: Question) -> str:
     """Why no run is left."""
     at, runs = asked.at, asked.plan.runs
+    if not any(at.reached.values()):
+        return "no run that could be trained is left, and no reward is known of any"
     short = sum(r.run_id in at.closed and at.reached[r.run_id] < r.milestones[-1] for r in runs)
     if not short:
         return "every run of the plan has been trained as far as it goes"
@@ -78,18 +80,12 @@ def _all_over(asked: Question) -> str:
     )
 
 
-def _ended(reason: str, considered: tuple[Step, ...] = ()) -> Decision:
-    """Return the decision to stop, for `reason`."""
-    return Decision(steps=(), considered=considered, stop=reason)
-
-
 def _start_steps(asked: Question) -> list[Step]:
     """What is left of where every search starts."""
     runs = {run.run_id: run for run in asked.plan.runs}
-    wanted = start(asked.plan)
     return [
-        _step_to(asked, runs[name], to, 0.0, "where every search starts")
-        for name, to in wanted.items()
+        _step_to(asked, runs[name], to, "where every search starts")
+        for name, to in start(asked.plan).items()
         if asked.at.asked[name] < to and name not in asked.at.closed
     ]
 
@@ -97,29 +93,25 @@ def _start_steps(asked: Question) -> list[Step]:
 def _in_order(asked: Question) -> list[Step]:
     """Without a spread between seeds no value is known: the runs that are left, cheapest first."""
     why = "no spread between seeds is known yet, so that runs are trained in order"
-    steps = []
-    for run in open_runs(asked.plan, asked.at):
-        at = asked.at.reached[run.run_id]
-        to = next(milestone for milestone in run.milestones if milestone > at)
-        steps.append(_step_to(asked, run, to, 0.0, why))
+    steps = [
+        _step_to(asked, run, min(to for to in run.milestones if to > at), why)
+        for run in open_runs(asked.plan, asked.at)
+        for at in [asked.at.reached[run.run_id]]
+    ]
     return sorted(steps, key=lambda step: step.compute)
 
 
-def _step_to(asked: Question, run: PlannedRun, to: float, value: float, why: str) -> Step:
-    """Train `run` up to `to`."""
+def _step_to(asked: Question, run: PlannedRun, to: float, why: str) -> Step:
+    """Train `run` up to `to`, whatever that is worth."""
     added = to - asked.at.asked[run.run_id]
-    return Step(run_id=run.run_id, milestone=to, compute=added, value=value, why=why)
+    return Step(run_id=run.run_id, milestone=to, compute=added, value=0.0, why=why)
 
 
-def _affordable(asked: Question, steps: list[Step]) -> Decision:
+def _paid_for(asked: Question, steps: list[Step]) -> Decision:
     """The first of them that search.max_compute pays for."""
-    kept, left = [], asked.affordable
-    for step in steps[: asked.count]:
-        if step.compute <= left:
-            kept.append(step)
-            left -= step.compute
+    kept = asked.pay_for(steps[: asked.count])
     stop = None if kept or not steps else _spent(asked)
-    return Decision(steps=tuple(kept), considered=tuple(steps[:_LISTED]), stop=stop)
+    return Decision(steps=tuple(kept), considered=tuple(steps[:LISTED]), stop=stop)
 
 
 def _spent(asked: Question) -> str:
@@ -134,7 +126,7 @@ def _next(asked: Question, belief: Belief) -> Decision:
     sure = belief.sure and belief.losses.max() <= asked.analysis.margin
     reason = _settled(asked, belief) if sure else None
     if reason is not None:
-        return _ended(reason)
+        return Decision(stop=reason)
     likely = _likely(belief)
     missing = _lacking(asked, likely) if sure else []
     if not missing:
@@ -145,7 +137,7 @@ def _next(asked: Question, belief: Belief) -> Decision:
         missing = [] if sure else _lacking(asked, likely[:MIN_GENERATIONS])
         if not missing:
             return decision
-    return _affordable(asked, missing[:_AT_ONCE])
+    return _paid_for(asked, missing[:_AT_ONCE])
 
 
 def _best_steps(asked: Question, belief: Belief) -> Decision:
@@ -159,30 +151,15 @@ def _best_steps(asked: Question, belief: Belief) -> Decision:
     considered: tuple[Step, ...] = ()
     chosen: list[Step] = []
     for now, surer, offers in islice(turns, asked.count):
-        considered = considered or tuple(_offered(each, margin) for each in offers[:_LISTED])
+        considered = considered or tuple(offers[:LISTED])
         reason = _too_little(asked, now, surer, drawn, offers)
         if reason is not None:
             if chosen or at.pending:
                 break
-            return _ended(reason, considered)
-        chosen.append(_offered(offers[0], margin))
+            return Decision(considered=considered, stop=reason)
+        chosen.append(offers[0])
     stop = None if chosen or at.pending else _spent(asked)
     return Decision(steps=tuple(chosen), considered=considered, stop=stop)
-
-
-def _offered(offer: Offer, margin: float) -> Step:
-    why = (
-        f"may change which n is best, n = {offer.run.num_generations} among them"
-        if offer.loss > offer.named(margin)
-        else "tells most about whether n* grows"
-    )
-    return Step(
-        run_id=offer.run.run_id,
-        milestone=offer.milestone,
-        compute=offer.compute,
-        value=offer.value(margin),
-        why=why,
-    )
 
 
 def _settled(asked: Question, belief: Belief) -> str | None:
@@ -234,12 +211,12 @@ def _lacking(asked: Question, generations: list[int]) -> list[Step]:
             and asked.at.asked[run.run_id] < last
         ]
         runs.sort(key=lambda run: (-asked.at.asked[run.run_id], run.seed))
-        steps += [_step_to(asked, run, last, 0.0, why) for run in runs[: max(0, _SEEDS - done[n])]]
+        steps += [_step_to(asked, run, last, why) for run in runs[: max(0, _SEEDS - done[n])]]
     return steps
 
 
 def _too_little(
-    asked: Question, at: Standings, belief: Belief, drawn: FloatArray, offers: Sequence[Offer]
+    asked: Question, at: Standings, belief: Belief, drawn: FloatArray, offers: Sequence[Step]
 ) -> str | None:
     """Why nothing that is left is worth its compute, or None.
 
@@ -250,7 +227,7 @@ def _too_little(
     whole = sum(run.milestones[-1] for run in asked.plan.runs)
     wanted = _WORTH * max(1.0, at.committed / whole / _SHARE)
     least = wanted * margin / whole
-    if any(o.named(margin) + lost * o.loss >= least * o.compute for o in offers):
+    if any(o.value - (not lost) * o.loss >= least * o.compute for o in offers):
         return None
     # Where noise is large one run may say nothing, and all of them together something.
     left = [
@@ -258,9 +235,9 @@ def _too_little(
         for run in asked.plan.runs
         if run.run_id not in at.closed and at.asked[run.run_id] < run.milestones[-1]
     ]
-    found = worth_of_all(belief, left, drawn)
-    loss, verdict = float(found.loss[-1]), VERDICT * margin * float(found.verdict[-1])
-    if verdict + lost * loss >= least * sum(last - reached for _, reached, last in left):
+    loss, verdict = worth_of_all(belief, left, drawn)
+    compute = sum(last - reached for _, reached, last in left)
+    if VERDICT * margin * verdict + lost * loss >= least * compute:
         return None
     return (
         "for the whole grid's compute, what is left would be worth less than "

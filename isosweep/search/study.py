@@ -12,7 +12,8 @@ was given up.
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
@@ -23,7 +24,7 @@ from isosweep.config.trust import hidden, require_own
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, open_to_append
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.steps import Decision, Step
+from isosweep.search.candidates import Decision, Step
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
 
-# How a trial is told.
-Told = Literal["COMPLETE", "PRUNED", "FAIL"]
+# How a trial ends.
+Outcome = Literal["COMPLETE", "PRUNED", "FAIL"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What has been asked of a run: the trial's number, how it was told (None: it is open), and
-    the furthest milestone, in the plan's budget unit; None of a run that was trained before."""
+    """What has been asked of a run: the trial's number, its state in Optuna's words, and the
+    furthest milestone, in the plan's budget unit; None of a run that was trained before."""
 
     number: int
     run_id: str
-    told: str | None
+    state: str
     milestone: float | None
 
 
@@ -61,23 +62,17 @@ class SearchStudy:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._name = study_name(plan, paths, config)
         self._distributions = _distributions(plan)
-        try:
+        with _opening(paths, config):
             if config.storage is None:
                 _mend(paths.search)
             self._storage = _storage(paths, config)
             self._study: Study = optuna.create_study(
-                study_name=self._name,
+                study_name=study_name(plan, paths, config),
                 storage=self._storage,
                 direction="maximize",
                 load_if_exists=True,
             )
-        except SettingError:
-            raise
-        except Exception as error:
-            # What a database's driver raises is its own.
-            raise _not_opened(paths, config, error) from error
 
     @property
     def asked(self) -> dict[str, Asked]:
@@ -95,32 +90,47 @@ class SearchStudy:
             entry = asdict(step) | {"unix_time": time.time(), "known": known}
             del entry["run_id"]
             before = asked.get(step.run_id)
-            if before is not None and before.told is None:
-                trial = self._trial(before.number)
+            if before is not None and before.state == "RUNNING":
+                trial = self._trial(before)
                 trial.set_user_attr("steps", [*trial.user_attrs["steps"], entry])
             else:
-                self._begin(runs[step.run_id], [entry], before)
+                self.begin(runs[step.run_id], [entry], before)
 
-    def ask_known(self, run: PlannedRun) -> None:
-        """A trial for a run that was trained before the search began."""
-        self._begin(run, [], None)
+    def begin(
+        self, run: PlannedRun, steps: Sequence[JsonObject] = (), before: Asked | None = None
+    ) -> None:
+        """Add an open trial of a run; without `steps` it was trained before the search began.
 
-    def saw(self, asked: Asked, rewards: Mapping[int, float], compute: float) -> None:
+        In one write: a trial that Optuna is asked for gets its parameters one by one, and of a
+        driver killed between them some only.
+        """
+        from optuna.trial import TrialState, create_trial
+
+        continues = {} if before is None else {"continues": before.number}
+        trial = create_trial(
+            state=TrialState.RUNNING,
+            params=_parameters(run, self._distributions),
+            distributions=self._distributions,
+            user_attrs={"run_id": run.run_id, "steps": list(steps)} | continues,
+        )
+        self._study.add_trial(trial)
+
+    def report(self, asked: Asked, rewards: Mapping[int, float], compute: float) -> None:
         """Write down the rewards of an open trial, by the milestone's place, and the compute that
         its run has spent, in the plan's budget unit."""
-        trial, known = self._trial(asked.number), self._values(asked.number)
+        trial, known = self._trial(asked), self._values(asked)
         for place, reward in rewards.items():
             if place not in known:
                 trial.report(reward, place)
         if trial.user_attrs.get("compute") != compute:
             trial.set_user_attr("compute", compute)
 
-    def tell(self, asked: Asked, how: Told, why: str) -> None:
+    def tell(self, asked: Asked, how: Outcome, why: str) -> None:
         """Close an open trial. Without any reward none is COMPLETE: it is told PRUNED."""
         from optuna.trial import TrialState
 
-        self._trial(asked.number).set_user_attr("ended", why)
-        values = self._values(asked.number)
+        self._trial(asked).set_user_attr("ended", why)
+        values = self._values(asked)
         if how == "COMPLETE" and values:
             self._study.tell(asked.number, values[max(values)])
         else:
@@ -132,34 +142,18 @@ class SearchStudy:
         document = asdict(decision) | {"unix_time": time.time(), "known": known}
         self._study.set_user_attr("decision", document)
 
-    def _trial(self, number: int) -> "Trial":
+    def _trial(self, asked: Asked) -> "Trial":
         from optuna import Trial
 
-        return Trial(self._study, self._id(number))
+        return Trial(self._study, self._id(asked))
 
-    def _values(self, number: int) -> dict[int, float]:
-        return self._storage.get_trial(self._id(number)).intermediate_values
+    def _values(self, asked: Asked) -> dict[int, float]:
+        return self._storage.get_trial(self._id(asked)).intermediate_values
 
-    def _id(self, number: int) -> int:
+    def _id(self, asked: Asked) -> int:
         """What the storage calls a trial."""
-        study = self._storage.get_study_id_from_name(self._name)
-        return self._storage.get_trial_id_from_study_id_trial_number(study, number)
-
-    def _begin(self, run: PlannedRun, steps: list[JsonObject], before: Asked | None) -> None:
-        """A new trial in one write: one that is asked for gets its parameters one by one, and of a
-        driver killed between them some only."""
-        from optuna.trial import TrialState, create_trial
-
-        attributes: JsonObject = {"run_id": run.run_id, "steps": steps}
-        if before is not None:
-            attributes["continues"] = before.number
-        trial = create_trial(
-            state=TrialState.RUNNING,
-            params=_parameters(run, self._distributions),
-            distributions=self._distributions,
-            user_attrs=attributes,
-        )
-        self._study.add_trial(trial)
+        study = self._storage.get_study_id_from_name(self._study.study_name)
+        return self._storage.get_trial_id_from_study_id_trial_number(study, asked.number)
 
 
 def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
@@ -171,55 +165,46 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     `state` and why it `ended` (None: it has not) by its newest trial, and the `steps` of all, as
     `SearchStudy.ask` has them.
     """
-    try:
-        return _read(plan, paths, config)
-    except KeyError:
-        # No study of this name.
-        return None
-    except SettingError:
-        raise
-    except Exception as error:
-        raise _not_opened(paths, config, error) from error
-
-
-def _read(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
     import optuna
 
     if config.storage is None and not paths.search.exists():
         return None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = _storage(paths, config)
-    study = optuna.load_study(study_name=study_name(plan, paths, config), storage=storage)
-    found = study.get_trials(deepcopy=False)
+    try:
+        with _opening(paths, config):
+            storage, name = _storage(paths, config), study_name(plan, paths, config)
+            study = optuna.load_study(study_name=name, storage=storage)
+            found = study.get_trials(deepcopy=False)
+            decision = study.user_attrs.get("decision")
+    except SettingError as error:
+        # No study of this name.
+        if isinstance(error.__cause__, KeyError):
+            return None
+        raise
+    trials: JsonObject = {}
+    for trial in found:
+        known = trial.user_attrs
+        before = trials.get(known["run_id"], {"steps": []})
+        trials[known["run_id"]] = {
+            "state": trial.state.name,
+            "ended": known.get("ended"),
+            "steps": [*before["steps"], *known["steps"]],
+        }
     asked = [_asked(trial) for trial in found]
     return {
         "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
-        "open": [a.run_id for a in asked if a.told is None],
-        "decision": study.user_attrs.get("decision"),
-        "trials": _trials_document(found),
+        "open": [a.run_id for a in asked if a.state == "RUNNING"],
+        "decision": decision,
+        "trials": trials,
     }
 
 
-def _trials_document(trials: "Sequence[FrozenTrial]") -> JsonObject:
-    documents: JsonObject = {}
-    for trial in trials:
-        run_id = trial.user_attrs["run_id"]
-        before = documents.get(run_id, {"steps": []})
-        documents[run_id] = {
-            "state": trial.state.name,
-            "ended": trial.user_attrs.get("ended"),
-            "steps": [*before["steps"], *trial.user_attrs["steps"]],
-        }
-    return documents
-
-
 def _asked(trial: "FrozenTrial") -> Asked:
-    steps = trial.user_attrs["steps"]
     return Asked(
         number=trial.number,
         run_id=trial.user_attrs["run_id"],
-        told=trial.state.name if trial.state.is_finished() else None,
-        milestone=max((step["milestone"] for step in steps), default=None),
+        state=trial.state.name,
+        milestone=max((step["milestone"] for step in trial.user_attrs["steps"]), default=None),
     )
 
 
@@ -248,27 +233,29 @@ def _mend(journal: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> SettingError:
-    # Without the statement and the link that SQLAlchemy adds.
-    said = " ".join(str(error).partition("\n[SQL")[0].partition("\n(Background")[0].split())[:300]
-    said = said or repr(error)
-    if config.storage is None:
-        rule = f"{paths.search} cannot be opened ({said})"
-        nearest = (
-            f"mv {quote(str(paths.search))} {quote(f'{paths.search}.old')}, and the same command: "
-            "the search begins anew, from all that was trained"
-        )
-        return SettingError("search.storage", "null", rule, nearest)
-    rule = f"cannot be opened ({hidden(said)})"
-    nearest = "search.storage=null"
-    if "password" in said.lower():
-        nearest = "its password in PGPASSWORD or ~/.pgpass, or the address typed again with it"
-    return SettingError("search.storage", hidden(config.storage), rule, nearest)
-
-
-def shown_storage(paths: SweepPaths, config: SearchConfig) -> str:
-    """Where the search is written down, without a password."""
-    return str(paths.search) if config.storage is None else hidden(config.storage)
+@contextmanager
+def _opening(paths: SweepPaths, config: SearchConfig) -> Iterator[None]:
+    """Raise whatever a storage's driver raises as a SettingError."""
+    try:
+        yield
+    except SettingError:
+        raise
+    except Exception as error:
+        # Without the statement and the link that SQLAlchemy adds.
+        text = str(error).partition("\n[SQL")[0].partition("\n(Background")[0]
+        fault = " ".join(text.split())[:300] or repr(error)
+        if config.storage is None:
+            rule = f"{paths.search} cannot be opened ({fault})"
+            nearest = (
+                f"mv {quote(str(paths.search))} {quote(f'{paths.search}.old')}, and the same "
+                "command: the search begins anew, from all that was trained"
+            )
+            raise SettingError("search.storage", "null", rule, nearest) from error
+        rule = f"cannot be opened ({hidden(fault)})"
+        nearest = "search.storage=null"
+        if "password" in fault.lower():
+            nearest = "its password in PGPASSWORD or ~/.pgpass, or the address typed again with it"
+        raise SettingError("search.storage", hidden(config.storage), rule, nearest) from error
 
 
 def require_storage(url: str) -> None:
@@ -276,14 +263,16 @@ def require_storage(url: str) -> None:
     file has no directory; nothing is connected to."""
     from sqlalchemy import create_engine
 
+    rule = None
     try:
         engine = create_engine(url)
     except Exception as error:
         rule = f"cannot be opened ({hidden(str(error))})"
-        raise SettingError("search.storage", hidden(url), rule, "search.storage=null") from error
-    file = engine.url.database
-    if engine.dialect.name == "sqlite" and file and not Path(file).absolute().parent.is_dir():
-        rule = f"{Path(file).parent} is no directory"
+    else:
+        file = engine.url.database
+        if engine.dialect.name == "sqlite" and file and not Path(file).absolute().parent.is_dir():
+            rule = f"{Path(file).parent} is no directory"
+    if rule is not None:
         raise SettingError("search.storage", hidden(url), rule, "search.storage=null")
 
 

@@ -22,7 +22,7 @@ from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.pairs import Pair
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import Belief
-from isosweep.search.candidates import Standings, open_runs
+from isosweep.search.candidates import Standings, Step, open_runs
 
 # Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
 VERDICT = 5.0
@@ -45,91 +45,53 @@ class Worth:
     verdict: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    """A run to train from `reached` to `milestone`, which adds `compute`; in the plan's unit.
-
-    `loss`: reward that it is expected to save, summed over budgets; `verdict`: expected rise of the
-    chance that two draws of the verdict agree. `pair`: the (n, B) that it is valued by; the nearest
-    that something is believed of, where its own lies beyond all.
-    """
-
-    run: PlannedRun
-    reached: float
-    milestone: float
-    compute: float
-    loss: float
-    verdict: float
-    pair: Pair
-
-    def named(self, margin: float) -> float:
-        """What naming the verdict rightly is worth, in reward."""
-        return VERDICT * margin * self.verdict
-
-    def value(self, margin: float) -> float:
-        """What it is worth in all, in reward."""
-        return self.loss + self.named(margin)
-
-    @property
-    def like(self) -> int | None:
-        """The n that it is valued by; None where that is its own."""
-        n = self.pair.num_generations
-        return None if n == self.run.num_generations else n
-
-
-def offers(belief: Belief, run: PlannedRun, reached: float, drawn: FloatArray) -> list[Offer]:
-    """The run to each of its milestones beyond `reached`."""
-    pair, weight = Pair.of(run), 1.0
-    if pair not in belief.pairs:
-        alike = [p for p in belief.pairs if p.problems_per_batch == pair.problems_per_batch]
-        n = pair.num_generations
-        pair = min(alike or belief.pairs, key=lambda p: abs(p.num_generations - n))
-        if pair.num_generations != n:
-            # An n beyond the grid matters as far as the best one may lie there.
-            weight = belief.ends.get(pair.num_generations, 0.0)
-    found = worth(belief, pair, reached, run.milestones[-1], drawn)
-    return [
-        Offer(
-            run=run,
-            reached=reached,
-            milestone=to,
-            compute=to - reached,
-            loss=weight * float(found.loss[k]),
-            verdict=weight * float(found.verdict[k]),
-            pair=pair,
+def offers(
+    belief: Belief, run: PlannedRun, reached: float, margin: float, drawn: FloatArray
+) -> list[Step]:
+    """Return the steps of a run to each of its milestones beyond `reached`."""
+    found, steps = worth(belief, Pair.of(run), reached, run.milestones[-1], drawn), []
+    for k, to in enumerate(belief.budgets[place] for place in found.reached):
+        loss, named = float(found.loss[k]), VERDICT * margin * float(found.verdict[k])
+        why = (
+            f"may change which n is best, n = {run.num_generations} among them"
+            if loss > named
+            else "tells most about whether n* grows"
         )
-        for k, to in enumerate(belief.budgets[place] for place in found.reached)
-        if to in run.milestones
-    ]
+        if to in run.milestones:
+            step = Step(
+                run_id=run.run_id,
+                milestone=to,
+                compute=to - reached,
+                value=loss + named,
+                why=why,
+                loss=loss,
+            )
+            steps.append(step)
+    return steps
 
 
 def best_offers(
-    plan: Plan,
-    at: Standings,
-    belief: Belief,
-    margin: float,
-    most: float,
-    drawn: FloatArray,
-    least: float = 0.0,
-) -> Iterator[tuple[Standings, Belief, list[Offer]]]:
-    """What `most` compute pays for and is worth `least`, by value per compute, with what starting
-    costs; the first offer is taken before the next are made."""
+    plan: Plan, at: Standings, belief: Belief, margin: float, most: float, drawn: FloatArray
+) -> Iterator[tuple[Standings, Belief, list[Step]]]:
+    """Yield the steps that `most` compute pays for, best value per compute first, with what
+    starting costs; the first is taken before the next are valued."""
+    runs = {run.run_id: run for run in plan.runs}
     dearest = max(run.milestones[-1] for run in plan.runs)
     while True:
         fitting = [
-            offer
+            step
             for run in open_runs(plan, at)
-            for offer in offers(belief, run, at.reached[run.run_id], drawn)
-            if offer.compute <= most and offer.value(margin) >= least
+            for step in offers(belief, run, at.reached[run.run_id], margin, drawn)
+            if step.compute <= most
         ]
         if not fitting:
             return
-        fitting.sort(key=lambda o: -o.value(margin) / (o.compute + STEP_COST * dearest))
+        fitting.sort(key=lambda step: -step.value / (step.compute + STEP_COST * dearest))
         yield at, belief, fitting
         best = fitting[0]
         most -= best.compute
-        belief = after(belief, best.pair, best.reached, best.milestone)
-        at = replace(at, asked={**at.asked, best.run.run_id: best.milestone})
+        belief = after(belief, Pair.of(runs[best.run_id]), at.reached[best.run_id], best.milestone)
+        at = replace(at, asked={**at.asked, best.run_id: best.milestone})
 
 
 def outcomes(belief: Belief, rng: np.random.Generator) -> FloatArray:
@@ -163,34 +125,23 @@ def after(belief: Belief, pair: Pair, reached: float, last: float) -> Belief:
 
 def worth_of_all(
     belief: Belief, left: Sequence[tuple[Pair, float, float]], drawn: FloatArray
-) -> Worth:
-    """Worth of all runs together, each a pair, where it stands and its last budget: what a search
-    could still gain by all that is left."""
-    budgets = np.array(belief.budgets)
+) -> tuple[float, float]:
+    """Return `Worth.loss` and `Worth.verdict` of all runs together, each a pair, where it stands
+    and its last budget: what a search could still gain by all that is left."""
     surer = belief
     for pair, reached, last in left:
         surer = after(surer, pair, reached, last)
-    places = belief.mean.size
+    places, budgets = belief.mean.size, len(belief.budgets)
     gone = belief.covariance - surer.covariance
-    root = _root(gone[:places, :places])
-    rng = np.random.default_rng(0)
-    half = rng.standard_normal((len(drawn), root.shape[1])) @ root.T
-    shift = np.concatenate([half, -half]).reshape(2 * len(drawn), len(budgets), -1)
-    mean = np.where(belief.offered, belief.mean.reshape(len(budgets), -1), -np.inf)
-    kept = belief.offered.any(axis=1)
-    gain = (mean + shift)[:, kept].max(axis=2).sum(axis=1).mean() - mean[kept].max(axis=1).sum()
-    verdict = float(np.trace(gone[places:, places:]))
-    return Worth(
-        reached=np.array([len(budgets) - 1]),
-        loss=np.maximum([float(gain)], 0.0),
-        verdict=np.array([verdict]),
-    )
-
-
-def _root(covariance: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = np.linalg.eigh(gone[:places, :places])
     kept = values > 1e-8 * values[-1]
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    half = np.random.default_rng(0).standard_normal((len(drawn), root.shape[1])) @ root.T
+    shift = np.concatenate([half, -half]).reshape(2 * len(drawn), budgets, -1)
+    mean = np.where(belief.offered, belief.mean.reshape(budgets, -1), -np.inf)
+    some = belief.offered.any(axis=1)
+    gain = (mean + shift)[:, some].max(axis=2).sum(axis=1).mean() - mean[some].max(axis=1).sum()
+    return max(0.0, float(gain)), float(np.trace(gone[places:, places:]))
 
 
 def _movement(

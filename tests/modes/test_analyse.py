@@ -46,7 +46,7 @@ def test_a_document_is_all_that_standard_output_has(tmp_path: Path) -> None:
         "mode=import import.files=a.csv sweep=two": {"sweep", "plan_id", "imported"},
         "mode=analyse sweep=one": {"sweep", "variants"},
         "mode=compare sweep=[one,two]": {"sweeps", "report", "comparison"},
-        "mode=next sweep=one": {"spent", "command", "variants"},
+        "mode=next sweep=one": {"spent", "command", "steps"},
     }.items():
         done = in_process((*command.split(), *quick), tmp_path)
         assert done.returncode == 0, done.stderr

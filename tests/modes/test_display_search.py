@@ -13,7 +13,7 @@ from isosweep.modes.sweeps import StoredSweep, read_sweep, store_plan, sweep_pat
 from isosweep.modes.tracking import sweep_overview
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
-from isosweep.search.steps import Decision, Step
+from isosweep.search.candidates import Decision, Step
 from isosweep.search.study import SearchStudy
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import ended, printed, terminal

@@ -14,7 +14,7 @@ from isosweep.modes.follow import DrivenSweep
 from isosweep.modes.progress import Progress
 from isosweep.modes.signals import Signals
 from isosweep.plan.cells import PlannedRun
-from isosweep.search.steps import Step
+from isosweep.search.candidates import Step
 from tests.modes.looked_after import printed, sweep_in, terminal
 
 

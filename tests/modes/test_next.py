@@ -1,6 +1,7 @@
-"""What `mode=next` proposes is planned as it would be; one n more is offered, or kept out."""
+"""What `mode=next` prices is what a search would ask next, and is planned so."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ import pytest
 
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
-from isosweep.modes.analyse import analyse_sweep, settings_with
+from isosweep.modes.analyse import settings_with
 from isosweep.modes.next import propose_next
 from isosweep.modes.sweeps import read_sweep, store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
+from isosweep.search.asking import Search
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import printed, terminal
 from tests.modes.sweeps import recorded
@@ -64,30 +66,43 @@ def proposed(tmp_path: Path, *overrides: str) -> dict[str, Any]:
     return document
 
 
-def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path) -> None:
+def test_what_is_proposed_is_the_search_that_its_command_begins(tmp_path: Path) -> None:
     name = planned(tmp_path)
     train(tmp_path, name)
-    document = proposed(tmp_path, f"sweep=[{name}]", "search.max_compute=1e11")
-    (variant,) = document["variants"]
+    document = proposed(tmp_path, f"sweep=[{name}]")
     found = read_sweep(Path(document["command"].rpartition("sweep=")[2]))
-    ids = {run.run_id for run in found.plan.runs}
     own = {run.run_id for run in read_sweep(tmp_path / "sweeps" / name).plan.runs}
-    assert own <= ids
+    assert own <= {run.run_id for run in found.plan.runs}
     # A larger budget would ask another question.
     assert found.plan.budgets == (6.4e9, 1.28e10)
-    assert {step["run_id"] for step in variant["steps"]} <= ids
+    assert sorted({run.seed for run in found.plan.runs}) == [0, 1, 2, 3]
     # The plan that is trained is the one that was valued.
     assert found.study().plan.plan_id == found.plan.plan_id
-    added = sum(step["compute"] for step in variant["steps"])
-    limit = (found.config.search.max_compute or 0.0) / (document["spent"] + added)
+    steps = document["steps"]
+    limit = (found.config.search.max_compute or 0.0) / (
+        document["spent"] + sum(step["compute"] for step in steps)
+    )
     assert 1 <= limit <= 1.01
     begun = {path.name for path in (tmp_path / "sweeps" / "runs").iterdir()}
     assert begun == own
+    search = Search(found.plan, found.paths, found.config, places=8)
+    search.open()
+    asked = [step.run_id for step in search.next({})]
+    assert asked == [step["run_id"] for step in steps]
     # Once it is launched it keeps its limit: what is proposed then has a directory of its own.
-    again = (f"sweep=[{name}]", "search.max_compute=1e11")
-    assert proposed(tmp_path, *again)["command"] == document["command"]
     found.paths.drivers.mkdir()
-    assert proposed(tmp_path, *again)["command"] == f"{document['command']}-2"
+    assert proposed(tmp_path, f"sweep=[{name}]")["command"] == f"{document['command']}-2"
+
+
+def test_proposals_keep_to_the_limit_and_are_priced_in_words(tmp_path: Path) -> None:
+    name = planned(tmp_path)
+    train(tmp_path, name, to=2)
+    little = proposed(tmp_path, f"sweep=[{name}]", "search.max_compute=1e9")
+    assert (little["steps"], little["command"]) == ([], None)
+    assert "search.max_compute=1e+09 flops is spent" in little["stop"]
+    whole = said(tmp_path, f"sweep=[{name}]")
+    assert re.search(r"n = \d, B = 4, seed \d to \S+ \(\S+ FLOPs more.*\): ", whole), whole
+    assert f"mode=resume sweep={tmp_path}" in "".join(whole.split("\n"))
 
 
 def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:
@@ -96,18 +111,6 @@ def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None
         proposed(tmp_path, f"sweep=[{name}]")
     with pytest.raises(SettingError, match=r"^sweep=.*mode=next takes one sweep"):
         proposed(tmp_path, f"sweep=[{name},{name}]")
-
-
-def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> None:
-    name = planned(tmp_path, "grid.num_generations=[4,8,16]", "budget=[2e10,4e10,8e10]")
-    train(tmp_path, name, to=3, gain=lambda run: run.num_generations // 4)
-    sweep = read_sweep(tmp_path / "sweeps" / name)
-    analyse_sweep(sweep, terminal())
-    step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
-    of = (f"sweep=[{name}]", "search.max_compute=1e12")
-    assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
-    (variant,) = proposed(tmp_path, *of)["variants"]
-    assert {step["num_generations"] for step in variant["steps"]} == {32}
 
 
 def test_what_is_offered_brings_its_batch_where_n_x_b_is_fixed() -> None:

@@ -15,7 +15,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.launch import plan_sweep
 from isosweep.plan.study import resolve
 from isosweep.search.by_optuna import decide, load
-from isosweep.search.steps import Decision
+from isosweep.search.candidates import Decision
 from tests.conftest import SMALL, make_config
 from tests.search.sweeps import BUDGETS, GENERATIONS, PLAN, question, run_id, trained
 

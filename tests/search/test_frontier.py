@@ -8,9 +8,8 @@ import pytest
 from isosweep.analysis.curves import read_cells
 from isosweep.config.base import replaced
 from isosweep.search.belief import form_belief
-from isosweep.search.candidates import START, open_runs, standings, start
+from isosweep.search.candidates import START, Decision, Step, open_runs, standings, start
 from isosweep.search.frontier import decide
-from isosweep.search.steps import Decision, Step
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import (
     ANALYSIS,

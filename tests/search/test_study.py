@@ -12,7 +12,7 @@ from isosweep.config.base import replaced
 from isosweep.config.study import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.steps import Decision, Step
+from isosweep.search.candidates import Decision, Step
 from isosweep.search.study import SearchStudy, read_search, study_name
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config, plan_of
@@ -62,7 +62,7 @@ def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
     study.tell(study.asked[run.run_id], "PRUNED", "the search stopped")
     study.ask({run.run_id: run}, [step(plan, 0, 1.28e10)], {})
     assert study.asked[run.run_id].number == 2
-    assert study.asked[run.run_id].told is None
+    assert study.asked[run.run_id].state == "RUNNING"
     told, _, again = trials(plan, paths)
     assert told.user_attrs["ended"] == "the search stopped"
     assert again.user_attrs["continues"] == 0

@@ -15,7 +15,6 @@ from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Ve
 from isosweep.plan.evaluation import EvaluationPlan
 from isosweep.plan.study import CheckpointPlan
 from isosweep.pricing import Pricing
-from isosweep.search.proposing import Stop
 
 
 def _stored() -> Answer:
@@ -120,16 +119,25 @@ RECOMMENDED = (
         )
     ),
 )
-STOPS = (
-    Stop(kind="no spread"),
-    Stop(kind="behind", n=(8, 16), budget=1e20),
-    Stop(kind="out of reach", n=(128,), end=END),
-    Stop(kind="decided", verdict="saturated", chance=0.93, margin=0.02),
-    Stop(kind="not worth"),
+_STEP = {
+    "num_generations": 128,
+    "problems_per_batch": 8,
+    "seed": 2,
+    "axes": {"recipe.learning_rate": 1e-6},
+    "variant": "learning_rate=1e-06",
+    "milestone": 3e20,
+    "compute": 1e20,
+    "device_hours": 1.5,
+    "why": "tells most about whether n* grows",
+}
+_NEXT = {"sweep": "mine", "budget_unit": "flops", "spent": 5e20, "command": None}
+# The documents of `mode=next` with steps, and without.
+NEXT = (
+    _NEXT
+    | {"chances": {"saturated": 0.7, "growing": 0.3}, "stop": None, "steps": [_STEP] * 2}
+    | {"command": "python -m isosweep mode=resume sweep=mine-next"},
+    _NEXT | {"chances": None, "stop": "every run has been trained", "steps": []},
 )
-_STEP = {"num_generations": 128, "valued_as_n": 64, "compute": 1e20, "device_hours": 1.5}
-# What `mode=next` proposes of a variant.
-STEPS_PROPOSED = {"agree": 0.52, "steps": [_STEP] * 2}
 # Of any time zone the same local time.
 _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
 # The document of `mode=status` of one sweep, without runs.

@@ -13,7 +13,6 @@ import pytest
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.statistics.verdict import ReasonKind, Verdict
 from isosweep.pricing import Pricing
-from isosweep.search.proposing import Proposal, StopKind
 from isosweep.words import answer, next, numbers, plan, recommend, status, tracking, verdict  # noqa: A004
 from tests.words.answers import (
     ANSWER,
@@ -21,14 +20,13 @@ from tests.words.answers import (
     CHECKPOINTS,
     ENDS,
     EVALUATION,
+    NEXT,
     OUTLOOKS,
     PRICING,
     REASONS,
     RECOMMENDED,
     STATUS,
     STEPS,
-    STEPS_PROPOSED,
-    STOPS,
     of_best,
 )
 
@@ -63,10 +61,7 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             for split in RECOMMENDED
             for line in recommend.recommendation(split, "flops", None, 0.9, pricing)
         ],
-        "next": [
-            *(next.belief(Proposal(stop=stop), "")[0] for stop in STOPS),
-            *next.steps(STEPS_PROPOSED, "lr=1e-06", "flops", pricing),
-        ],
+        "next": [line for each in NEXT for line in next.lines(each, pricing)],
         "status": [
             *status.summary(STATUS | {"pricing": asdict(pricing)}),
             status.unanswered(STATUS),
@@ -111,7 +106,6 @@ def test_every_kind_is_worded_and_no_two_read_alike() -> None:
             map(type, STEPS),
             [answer.next_steps(replace(ANSWER, next_steps=(each,)))[0] for each in STEPS],
         ),
-        (StopKind, (each.kind for each in STOPS), [next.stop(each) for each in STOPS]),
     ):
         assert {*shown} == {*get_args(every)}
         assert all(said)
