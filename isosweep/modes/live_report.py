@@ -1,6 +1,6 @@
 """The report of a sweep that goes on, written anew every few minutes by a process of its own.
 
-`python -m isosweep.modes.live_report SWEEP_DIR` writes it once, at the lowest priority.
+`python -m isosweep.modes.live_report SWEEP_DIR` writes it once, at a low priority.
 """
 
 import os
@@ -74,5 +74,6 @@ def write_report(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(19)
+    # At 19 it would wait for ten minutes beside runs that take every core.
+    os.nice(10)
     write_report(Path(sys.argv[1]))
