@@ -48,13 +48,17 @@ class Imported:
 
 
 def _consistent(plan: Plan) -> Plan:
-    """The plan. Raises ValueError for a cell of no run, or beyond what its run reaches."""
+    """The plan. Raises ValueError for a cell of no run, or beyond what its run reaches.
+
+    A run that was trained elsewhere may have ended before a budget of its cells.
+    """
     runs = {run.run_id: run for run in plan.runs}
     for cell in plan.cells:
         run = runs.get(cell.run_id)
         if run is None:
             raise ValueError(f"a cell is of run {cell.run_id}, which is not among the runs")
-        if cell.num_steps > run.num_steps or cell.budget not in run.milestones:
+        planned = cell.planned_flops is not None
+        if planned and (cell.num_steps > run.num_steps or cell.budget not in run.milestones):
             reached = f"{run.num_steps} steps and budgets {', '.join(map(str, run.milestones))}"
             here = f"a cell of {cell.num_steps} steps at budget {cell.budget}"
             raise ValueError(f"{here} is of run {run.run_id}, which has {reached}")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas
 import pytest
 
 from isosweep.analysis.load import load_sweep
@@ -16,9 +17,16 @@ from tests.modes.looked_after import terminal
 FRAME = table(tokens=TOKENS, hard=lambda rows: 0.1 + rows["step"] / 1000)
 
 
-def stored(tmp_path: Path, *overrides: str) -> StoredSweep:
+def stored(tmp_path: Path, *overrides: str, frame: pandas.DataFrame = FRAME) -> StoredSweep:
     asked = ("mode=import", f"sweeps_dir={tmp_path}", "sweep=a", *overrides)
-    return store_frame(config_of(asked), FRAME, ["postgresql://me:secret@host/db"])[0]
+    return store_frame(config_of(asked), frame, ["postgresql://me:secret@host/db"])[0]
+
+
+def test_a_run_that_ended_before_a_budget_is_stored_and_read_again(tmp_path: Path) -> None:
+    short = FRAME[~((FRAME["run"] == "n2s1") & (FRAME["step"] > 40))]
+    sweep = stored(tmp_path, "budget=[320,640,1280]", "budget_unit=rollouts", frame=short)
+    assert [len(run.milestones) for run in sweep.plan.runs] == [3, 2, 3, 3]
+    assert len(sweep.plan.cells) == 12
 
 
 def test_a_further_set_is_read_like_any_other(tmp_path: Path) -> None:
