@@ -9,7 +9,7 @@ import pytest
 
 import isosweep as library
 from tests.contract import logs
-from tests.contract.surface import refused, write_csv
+from tests.contract.surface import isosweep, refused, write_csv
 
 ALL = {key: list(logs.STEPS) for key in logs.RUNS}
 
@@ -209,7 +209,9 @@ def test_empty_files_among_others_are_left_out_and_counted(tmp_path: Path) -> No
 def test_a_refusal_says_which_logs_were_not_read(tmp_path: Path) -> None:
     logs.write_json_lines(tmp_path / "logs")
     write_csv(tmp_path / "logs" / "notes.csv", [{"who": "a", "what": "b"}])
-    said = refused("mode=import", "import.files=logs", cwd=tmp_path)
+    done = isosweep("mode=import", "import.files=logs", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    said = " ".join((done.stdout + done.stderr).split())
     assert "6 files of other kinds left out (read as csv, not jsonl: n16_s0.jsonl" in said
 
 
