@@ -36,23 +36,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Granite": {"logits_scaling": 4.0},
     "Mistral": {"sliding_window": None},
 }
-# Settings that are off by default in some of them.
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Llama with biases": ("Llama", {"attention_bias": True, "mlp_bias": True}),
-    "Qwen3 with biases": ("Qwen3", {"attention_bias": True}),
-    "Granite with biases": ("Granite", {"attention_bias": True, "mlp_bias": True}),
-    "Gemma untied": ("Gemma", {"tie_word_embeddings": False}),
-    "Qwen2Moe without biases": ("Qwen2Moe", {"qkv_bias": False}),
-}
-
 
 def configuration(family: str, **more: Any) -> Any:
-    """transformers' configuration of a tiny model of `family`, or of one of VARIANTS."""
+    """transformers' configuration of a tiny model of `family`."""
     import transformers
 
-    name, settings = VARIANTS.get(family, (family, {}))
-    kind = getattr(transformers, f"{name}Config")
-    return kind(**{**SIZES, **FAMILIES[name], **settings, **more})
+    kind = getattr(transformers, f"{family}Config")
+    return kind(**{**SIZES, **FAMILIES[family], **more})
 
 
 def language_model(config: Any) -> Any:

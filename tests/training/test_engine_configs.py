@@ -51,7 +51,7 @@ def _vllm() -> Iterator[None]:
 
 def on_disk(arch: Architecture, directory: Path) -> Path:
     """A directory with the `config.json` of a model of this architecture."""
-    kind = "Qwen2" if arch.qkv_bias else "Qwen3" if arch.qk_norm else "Llama"
+    kind = "Qwen3" if arch.qk_norm else "Qwen2"
     document = {
         "architectures": [f"{kind}ForCausalLM"],
         "model_type": kind.lower(),
