@@ -149,6 +149,12 @@ def make_config(*overrides: str) -> SweepConfig:
     return from_hydra(_composed(overrides), overrides)
 
 
+def set_of(name: str, task: str, *settings: str) -> tuple[str, ...]:
+    """Overrides of an evaluation set with this choice of a task, and settings of it."""
+    place = f"evaluation.sets.{name}.task"
+    return (f"+task@{place}={task}", *(f"{place}.{setting}" for setting in settings))
+
+
 # Hydra has one state for the whole process, and samplers compose in a thread beside the test.
 _COMPOSING = threading.Lock()
 

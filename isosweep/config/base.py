@@ -54,6 +54,13 @@ def _distinct(values: list[Any]) -> list[Any]:
     return values
 
 
+def _named(values: dict[str, Any]) -> dict[str, Any]:
+    for name in values:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            raise ValueError(f"has a name {name!r}: letters, digits, - and _ make one")
+    return values
+
+
 def or_empty(value: Any) -> Any:
     """A dictionary, which null stands for: Hydra refuses names that are not in one already."""
     return {} if value is None else value
@@ -95,6 +102,8 @@ Share = Annotated[float, Gt(0), Le(1)]
 
 # A list; a single value is a list of one.
 Listed = Annotated[list[_V], BeforeValidator(_listed)]
+# Values by names, which are parts of paths, and of the names of metrics.
+Named = Annotated[dict[str, _V], AfterValidator(_named)]
 # A list of one value or more, none of which comes twice.
 Distinct = Annotated[Listed[_V], AfterValidator(_distinct)]
 # Values of `Distinct` that have to be in a list.

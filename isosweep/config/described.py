@@ -56,7 +56,7 @@ class Setting:
 def described() -> Iterator[tuple[str, str, list[Setting]]]:
     """Each group of settings, "" at the top, its meaning and settings; those in it after it."""
     composed = (config_of([]), config_of([LANGUAGE_MODEL]))
-    yield from _groups(SweepConfig, "", composed, SweepConfig.model_json_schema())
+    yield from _groups(SweepConfig, "", composed, SweepConfig.model_json_schema(), set())
 
 
 def help_of(word: str) -> str:
@@ -100,8 +100,14 @@ def _wrapped(text: str) -> str:
 
 
 def _groups(
-    kind: type[Settings], name: str, values: tuple[Any, ...], schema: JsonObject
+    kind: type[Settings],
+    name: str,
+    values: tuple[Any, ...],
+    schema: JsonObject,
+    shown_kinds: set[type[Settings]],
 ) -> Iterator[tuple[str, str, list[Setting]]]:
+    # Tasks of mixtures and of evaluation sets have the settings of `task`.
+    shown_kinds.add(kind)
     known = schema if kind is SweepConfig else schema["$defs"][kind.__name__]
     words = meanings(kind)
     settings, inner = [], []
@@ -113,7 +119,7 @@ def _groups(
         group = group_in(item)
         declared = (item.annotation, *get_args(item.annotation))
         several = any(get_origin(each) is dict for each in declared)
-        if group is not None:
+        if group is not None and group not in shown_kinds:
             inner.append((group, f"{path}.NAME" if several else path, () if several else own))
             if not several:
                 continue
@@ -133,7 +139,7 @@ def _groups(
         )
     yield name, " ".join((inspect.getdoc(kind) or "").split()), settings
     for group, path, within in inner:
-        yield from _groups(group, path, tuple(within), schema)
+        yield from _groups(group, path, tuple(within), schema, shown_kinds)
 
 
 def _kind(part: JsonObject, known: JsonObject) -> str:

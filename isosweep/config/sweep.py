@@ -1,5 +1,6 @@
 """All settings of one sweep, and the rules that several groups keep together."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from isosweep.config.study import (
     SearchConfig,
     TrackingConfig,
 )
-from isosweep.config.task import TaskConfig
+from isosweep.config.task import TaskConfig, errors_at
 from isosweep.errors import SettingError
 
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
@@ -192,8 +193,16 @@ class SweepConfig(Settings):
         for rule in _RULES:
             if rule.broken(self):
                 raise rule.refusal(self)
+        sets = self.evaluation.sets or {}
+        if both := [name for name in self.task.parts if name in sets]:
+            why = "is the name of a part of task.mixture, whose problems are a set already"
+            raise SettingError(f"evaluation.sets.{both[0]}", "{...}", why)
         # Each set is held to the rules of a main evaluation.
-        on_all(self)
+        for (name, on), rule in itertools.product(on_all(self).items(), _RULES):
+            if rule.broken(on):
+                place = f"evaluation.sets.{name}"
+                with errors_at(f"{place}.task"), errors_at(place, "evaluation"):
+                    raise rule.refusal(on)
 
     def _check_command(self) -> None:
         """Refuse settings that the mode would ignore, and several sweeps where it takes one."""

@@ -3,16 +3,26 @@
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Le
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from isosweep.config.base import Distinct, Positive, PositiveInt, Settings, Whole, load, replaced
+from isosweep.config.base import (
+    Distinct,
+    Named,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Settings,
+    Whole,
+    load,
+)
 from isosweep.config.base import Share as ScoreShare
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.identity import OUTSIDE, Identity, identity
@@ -91,101 +101,6 @@ class CodeConfig(RowsConfig, group="task.code"):
     """Seconds for all tests of one program."""
     memory_mb: Annotated[Whole, Ge(128), Le(8000)] = 1024
     """Memory of one program, in MB; Python alone takes 128."""
-
-
-# Names of parts are names of evaluation sets too: parts of paths, and of the names of metrics.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-# Names of parts are keys of shares on the command line, where these are no text.
-_NO_TEXT = ("true", "false", "null", "nan", "inf")
-
-
-class MixtureConfig(Settings, group="task.mixture"):
-    """Several tasks (parts) in one run."""
-
-    parts: dict[str, Any]
-    """The parts by name, each with all settings of a task."""
-    shares: Any = None
-    """Share of each part in the problems drawn, by name; null: equal shares."""
-
-    def _check(self) -> None:
-        self._check_names()
-        if self.shares is not None:
-            self._check_shares(self.shares)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parts' names, in the order in which all that is numbered comes."""
-        return tuple(sorted(self.parts))
-
-    @cached_property
-    def share_of(self) -> dict[str, float]:
-        """Share of each part, in the order of `names`: they add up to 1."""
-        given = self.shares or dict.fromkeys(self.parts, 1.0)
-        total = math.fsum(given[name] for name in self.names)
-        return {name: given[name] / total for name in self.names}
-
-    def _check_names(self) -> None:
-        name = "task.mixture.parts"
-        if not self.parts:
-            raise SettingError(name, "{}", f"has no part, as +task@{name}.digits=sort adds one")
-        for part, task in self.parts.items():
-            if not _is_name(part):
-                rule = (
-                    "is no name of a part: letters, digits, - and _ make one, a letter first, and "
-                    f"{', '.join(_NO_TEXT)} are none"
-                )
-                raise SettingError(f"{name}.{part}", "{...}", rule)
-            if not isinstance(task, dict):
-                raise SettingError(f"{name}.{part}", task, "must be the settings of a task")
-
-    def _check_shares(self, shares: Any) -> None:
-        """Raise SettingError unless each part has a share, which add up to 1."""
-        if not isinstance(shares, dict):
-            raise self._refused("gives each part its share, by its name")
-        for name, share in shares.items():
-            if name not in self.names:
-                rule = f"has a share of {name!r}, and the parts are {', '.join(self.names)}"
-                raise self._refused(rule)
-            if not _is_number(share) or share < 0:
-                raise self._refused(f"has {name}: {share}, which is no finite number, 0 or more")
-        if lacking := ", ".join(name for name in self.names if name not in shares):
-            raise self._refused(f"lacks {lacking}; a part that is only evaluated has a share of 0")
-        total = math.fsum(shares.values())
-        if not abs(total - 1) < 1e-5:
-            raise self._refused(f"has shares that add up to {total:g}, not 1")
-
-    def _refused(self, rule: str) -> SettingError:
-        return SettingError("task.mixture.shares", self.shares, rule)
-
-
-def of_part(name: str, error: SettingError) -> SettingError:
-    """The error of a task as one of the settings of the part `name`."""
-    place = f"task.mixture.parts.{name}"
-
-    def renamed(text: str) -> str:
-        return re.sub(r"(?<![\w.@])task\.", f"{place}.", text)
-
-    return SettingError(
-        renamed(error.setting), error.value, renamed(error.rule), renamed(error.nearest)
-    )
-
-
-def apportioned(number: int, shares: Sequence[float]) -> list[int]:
-    """`number` in these shares, of 1: whole numbers, the largest remainders rounded up."""
-    exact = [number * share for share in shares]
-    counts = [math.floor(value + 1e-9) for value in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
-    for i in by_remainder[: number - sum(counts)]:
-        counts[i] += 1
-    return counts
-
-
-def _is_name(part: str) -> bool:
-    return bool(_NAME.fullmatch(part)) and part.lower() not in _NO_TEXT
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # Each is also the name of its nested group of settings.
@@ -300,6 +215,80 @@ def _difficulty(value: Any) -> Any:
     return value
 
 
+def load_tasks(tasks: Any, place: str) -> Any:
+    """Settings of tasks by name as tasks, whose errors name settings of `place`, a format string
+    of the name."""
+    if not isinstance(tasks, dict):
+        return tasks
+    loaded = {}
+    for name, task in tasks.items():
+        if isinstance(task, dict) and "kind" not in task:
+            choice = f"+task@{place.format(name)}=CHOICE"
+            raise SettingError(place.format(name), task, "has to be a whole task", choice)
+        with errors_at(place.format(name)):
+            loaded[name] = load(TaskConfig, task) if isinstance(task, dict) else task
+    return loaded
+
+
+@contextmanager
+def errors_at(place: str, group: str = "task") -> Iterator[None]:
+    """Name settings of the `group` in errors as those of the one at `place`."""
+
+    def placed(text: str) -> str:
+        return re.sub(rf"(?<![\w.@]){group}\.", f"{place}.", text)
+
+    try:
+        yield
+    except SettingError as error:
+        texts = placed(error.rule), placed(error.nearest)
+        raise SettingError(placed(error.setting), error.value, *texts) from None
+
+
+PARTS = "task.mixture.parts"
+
+
+class MixtureConfig(Settings, group="task.mixture"):
+    """Several tasks (parts) in one run."""
+
+    parts: Annotated[
+        Named["TaskConfig"],
+        BeforeValidator(lambda parts: load_tasks(parts, f"{PARTS}.{{}}")),
+        Identity(by="part_identities"),
+    ]
+    """The parts by name, each with all settings of a task; none is a mixture."""
+    shares: Annotated[Named[NonNegative] | None, Identity(by="share_of")] = None
+    """Share of each part in the problems drawn, by name; null: equal shares."""
+
+    def _check(self) -> None:
+        if not self.parts:
+            raise SettingError(PARTS, "{}", f"has no part, as +task@{PARTS}.digits=sort adds one")
+        for name, part in self.parts.items():
+            if part.mixture is not None:
+                rule = "a part of a mixture is no mixture itself"
+                raise SettingError(f"{PARTS}.{name}.kind", "mixture", rule)
+        if self.shares is None:
+            return
+        rule, total = "", math.fsum(self.shares.values())
+        if self.shares.keys() != self.parts.keys():
+            rule = f"gives each part its share: {', '.join(self.parts)}; one of 0 is only evaluated"
+        elif not abs(total - 1) < 1e-5:
+            rule = f"has shares that add up to {total:g}, not 1"
+        if rule:
+            raise SettingError("task.mixture.shares", self.shares, rule)
+
+    @cached_property
+    def share_of(self) -> dict[str, float]:
+        """Share of each part, by its name, in order: they add up to 1."""
+        given = self.shares or dict.fromkeys(self.parts, 1.0)
+        total = math.fsum(given.values())
+        return {name: given[name] / total for name in sorted(self.parts)}
+
+    @property
+    def part_identities(self) -> dict[str, Any]:
+        """What of each part changes the numbers of a run."""
+        return {name: identity(part) for name, part in self.parts.items()}
+
+
 class TaskConfig(Settings, group="task"):
     """Problems whose answers can be checked.
 
@@ -344,8 +333,26 @@ class TaskConfig(Settings, group="task"):
     """Of `kind=code`."""
     custom: CustomConfig | None = None
     """Of `kind=custom`."""
-    mixture: Annotated[MixtureConfig | None, Identity(by="mixture_identity")] = None
+    mixture: MixtureConfig | None = None
     """Of `kind=mixture`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sum_of_parts(cls, values: Any) -> Any:
+        """A mixture's numbers of problems: the sums of its parts'."""
+        mixture = values.get("mixture") if isinstance(values, dict) else None
+        if isinstance(mixture, dict):
+            mixture = load(MixtureConfig, mixture)
+        if not isinstance(mixture, MixtureConfig):
+            return values
+        sums = {}
+        for name in ("num_train_problems", "num_eval_problems"):
+            sums[name] = sum(getattr(part, name) for part in mixture.parts.values())
+            if values.get(name) not in (None, sums[name]):
+                rule = f"is the sum of the parts', {sums[name]}: set each part's own"
+                nearest = f"{PARTS}.{next(iter(mixture.parts))}.{name}={values[name]}"
+                raise SettingError(f"task.{name}", values[name], rule, nearest)
+        return {**values, **sums, "mixture": mixture}
 
     def _check(self) -> None:
         for kind in KINDS:
@@ -371,38 +378,14 @@ class TaskConfig(Settings, group="task"):
 
     @cached_property
     def parts(self) -> dict[str, "TaskConfig"]:
-        """The parts of a mixture, in order, each as the task that it is in this mixture; else none.
+        """The parts of a mixture by name, in order; of another task none.
 
-        The mixture's numbers of problems are shared out by the parts' own, its `data_seed` is added
-        to theirs, and its longest completion holds for all: TRL samples a batch with one limit.
+        Its longest completion holds for all: TRL samples a batch with one limit.
         """
-        if self.mixture is None:
-            return {}
-        own = {name: _own_part(name, self.mixture.parts[name]) for name in self.mixture.names}
-        longest = max(part.completion_limit for part in own.values())
-        training = _divided("num_train_problems", self.num_train_problems, own)
-        heldout = _divided("num_eval_problems", self.num_eval_problems, own)
-        found = {}
-        for name, part in own.items():
-            try:
-                found[name] = replaced(
-                    part,
-                    num_train_problems=training[name],
-                    num_eval_problems=heldout[name],
-                    data_seed=part.data_seed + self.data_seed,
-                    max_completion_tokens=self.max_completion_tokens or longest,
-                )
-            except SettingError as error:
-                raise of_part(name, error) from None
-        return found
-
-    @property
-    def mixture_identity(self) -> dict[str, Any] | None:
-        """What of a mixture changes the numbers of a run."""
-        if self.mixture is None:
-            return None
-        parts = {name: identity(part) for name, part in self.parts.items()}
-        return {"parts": parts, "shares": self.mixture.share_of}
+        own, limit = self.mixture.parts if self.mixture else {}, {}
+        if own:
+            limit = {"max_completion_tokens": self.completion_limit}
+        return {name: own[name].model_copy(update=limit) for name in sorted(own)}
 
     def _mean(self, of_part: str) -> float:
         """The parts' mean of a property, by their shares."""
@@ -452,7 +435,7 @@ class TaskConfig(Settings, group="task"):
         if self.max_completion_tokens is not None:
             return self.max_completion_tokens
         if self.mixture is not None:
-            return max(part.completion_limit for part in self.parts.values())
+            return max(part.completion_limit for part in self.mixture.parts.values())
         sort, _ = self._sorting
         return max(sort.levels) + 1
 
@@ -486,31 +469,8 @@ def _mean(values: list[int]) -> float:
     return sum(values) / len(values)
 
 
-def _own_part(name: str, settings: dict[str, Any]) -> TaskConfig:
-    """A part as it is given."""
-    if settings.get("kind") == "mixture":
-        rule = "a part of a mixture is no mixture itself"
-        raise SettingError(f"task.mixture.parts.{name}.kind", "mixture", rule)
-    try:
-        return load(TaskConfig, settings)
-    except SettingError as error:
-        raise of_part(name, error) from None
-
-
-def _divided(setting: str, total: int, parts: dict[str, TaskConfig]) -> dict[str, int]:
-    """`total` problems, in proportion to the parts' own numbers. Raises SettingError where a part
-    gets none."""
-    own = [getattr(part, setting) for part in parts.values()]
-    counts = apportioned(total, [number / sum(own) for number in own])
-    if not all(counts):
-        shown = ", ".join(f"{part}: {number:,}" for part, number in zip(parts, own, strict=True))
-        rule = f"is shared out by the parts' own numbers ({shown}), and leaves one of them none"
-        raise SettingError(f"task.{setting}", total, rule)
-    return dict(zip(parts, counts, strict=True))
-
-
 # What a mixture leaves to its parts, and what it has itself.
-_OF_PARTS = {"template": None, "success_at": 1.0, "difficulty": None}
+_OF_PARTS = {"template": None, "success_at": 1.0, "difficulty": None, "data_seed": 0}
 
 
 def _check_mixture(task: TaskConfig) -> None:
@@ -545,15 +505,10 @@ def _check_sort(task: TaskConfig, sort: SortConfig) -> None:
 _KINDS = ("math", "code")
 # Settings that name a data file.
 PATHS = tuple(f"task.{kind}.path" for kind in _KINDS)
-# What of a mixture may be null, for the sum of its parts'.
-NUMBERS = ("num_train_problems", "num_eval_problems")
 
 
 def find_data(task: dict[str, Any]) -> None:
-    """Make the paths of a task absolute, and take the sha256 of its data file.
-
-    Of a mixture, those of its parts; numbers of problems that are null are the sums of theirs.
-    """
+    """Make the paths of a task, and of a mixture's parts, absolute; take sha256 of data files."""
     for kind, setting in zip(_KINDS, PATHS, strict=True):
         source = task.get(kind)
         if source and source.get("path") is not None:
@@ -562,23 +517,10 @@ def find_data(task: dict[str, Any]) -> None:
     own = task.get("custom")
     if own and own.get("directory") is not None:
         own["directory"] = str(Path(own["directory"]).absolute())
-    if task.get("mixture"):
-        _find_parts(task)
-
-
-def _find_parts(task: dict[str, Any]) -> None:
-    parts = task["mixture"].get("parts")
-    own = {n: part for n, part in parts.items() if isinstance(part, dict)} if parts else {}
-    for name, part in own.items():
-        try:
-            find_data(part)
-        except SettingError as error:
-            raise of_part(name, error) from None
-    for number in NUMBERS:
-        if task.get(number) is None:
-            counts = [part.get(number) for part in own.values()]
-            # Where one has none, that is what is said.
-            task[number] = sum(count for count in counts if isinstance(count, int)) or 1
+    for name, part in ((task.get("mixture") or {}).get("parts") or {}).items():
+        if isinstance(part, dict):
+            with errors_at(f"{PARTS}.{name}"):
+                find_data(part)
 
 
 def file_sha256(setting: str, path: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from isosweep.config.evaluation import Evaluated, on_sets
+from isosweep.config.evaluation import Evaluated, on_all
 from isosweep.config.recipe import own_loss
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
@@ -106,7 +106,7 @@ def executed(config: "SweepConfig") -> Iterator[tuple[str, Any]]:
 
 def executed_by_run(asked: Evaluated) -> Iterator[tuple[str, Any]]:
     """Settings and values that a run's worker would execute, of a run's settings or a sweep's."""
-    tasks = [asked.task, *asked.task.parts.values(), *(on.task for on in on_sets(asked).values())]
+    tasks = [asked.task, *(on.task for on in on_all(asked).values())]
     for task in tasks:
         if task.custom is not None:
             yield "task.custom", task.custom.model_dump()

@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from isosweep.config.axes import Variant, combinations
 from isosweep.config.base import replaced
-from isosweep.config.evaluation import is_chosen, of_set, on_parts, on_sets
+from isosweep.config.evaluation import on_all
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.task import TaskConfig, apportioned, difficulty_shares, of_part
+from isosweep.config.task import PARTS, TaskConfig, difficulty_shares, errors_at
 from isosweep.difficulty.measurement import (
     FORMAT_VERSION,
     Measurement,
@@ -23,6 +24,16 @@ from isosweep.files import JsonObject, read_json, write_json
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, ProblemSets, problem_sets, use_problems
 from isosweep.tasks.problem import shuffled
+
+
+def _apportioned(number: int, shares: Sequence[float]) -> list[int]:
+    """`number` in these shares, of 1: whole numbers, the largest remainders rounded up."""
+    exact = [number * share for share in shares]
+    counts = [math.floor(value + 1e-9) for value in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
+    for i in by_remainder[: number - sum(counts)]:
+        counts[i] += 1
+    return counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +53,8 @@ def select(task: TaskConfig, measured: Measurement, excluded: Collection[str] = 
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
     by_share = [share.share for share in shares]
     counts = zip(
-        apportioned(task.num_eval_problems, by_share),
-        apportioned(task.num_train_problems, by_share),
+        _apportioned(task.num_eval_problems, by_share),
+        _apportioned(task.num_train_problems, by_share),
         strict=True,
     )
     left = shuffled((p for p in measured.problems if p.problem_id not in excluded), task.data_seed)
@@ -163,28 +174,25 @@ def _chosen(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
         use_problems(replaced(on.task, selection_sha256=selection.sha256), selection.sets)
         return selection.sha256
 
-    if config.task.mixture is not None:
-        parts = dict(config.task.mixture.parts)
-        for name, on in on_parts(config).items():
-            try:
-                if on.task.difficulty is not None:
-                    parts[name] = {**parts[name], "selection_sha256": choose(on)}
-            except SettingError as error:
-                raise of_part(name, error) from None
-        task = replaced(config.task, mixture=replaced(config.task.mixture, parts=parts))
+    evaluated = on_all(config)
+    if (mixture := config.task.mixture) is not None:
+        parts = dict(mixture.parts)
+        for name, part in parts.items():
+            if part.difficulty is not None:
+                with errors_at(f"{PARTS}.{name}"):
+                    parts[name] = replaced(part, selection_sha256=choose(evaluated[name]))
+        task = replaced(config.task, mixture=replaced(mixture, parts=parts))
         config = replaced(config, task=task)
     elif config.task.difficulty is not None:
         config = replaced(config, task=replaced(config.task, selection_sha256=choose(config)))
     sets = dict(config.evaluation.sets or {})
-    for name, on in on_sets(config).items():
-        try:
-            if is_chosen(sets[name], on.task):
-                sha256 = choose(on, beside_training=True)
-                own = {**(sets[name].task or {}), "selection_sha256": sha256}
-                sets[name] = replaced(sets[name], task=own)
-                config = replaced(config, evaluation=replaced(config.evaluation, sets=dict(sets)))
-        except SettingError as error:
-            raise of_set(name, error) from None
+    for name, own in sets.items():
+        if own.task is not None and own.is_chosen:
+            with errors_at(f"evaluation.sets.{name}.task"):
+                sha256 = choose(evaluated[name], beside_training=True)
+            sets[name] = replaced(own, task=replaced(own.task, selection_sha256=sha256))
+    if sets:
+        config = replaced(config, evaluation=replaced(config.evaluation, sets=sets))
     return ChosenVariant(
         axes=variant.axes, config=config, selections=tuple(selections), unmeasured=unmeasured
     )

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from isosweep.config.axes import combinations
 from isosweep.config.base import replaced
 from isosweep.config.difficulty import DIFFICULTIES
-from isosweep.config.evaluation import EvaluationConfig, on_parts
+from isosweep.config.evaluation import EvaluationConfig, on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.measurement import (
     FORMAT_VERSION,
@@ -69,7 +69,9 @@ def measured_configs(config: SweepConfig) -> list[SweepConfig]:
     configs: dict[Path, SweepConfig] = {}
     for variant in combinations(config):
         alone = {variant.config.task.name: variant.config}
-        for name, part in (on_parts(variant.config) or alone).items():
+        evaluated = on_all(variant.config)
+        parts = {name: evaluated[name] for name in variant.config.task.parts}
+        for name, part in (parts or alone).items():
             task = replaced(part.task, name=name, difficulty=None)
             single = replaced(part, task=task, grid=replaced(part.grid, axes=None))
             configs.setdefault(_path(single), single)

@@ -1,14 +1,13 @@
 """What a plan names that is not there or pays for nothing, and room on the disk for it."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from isosweep.config.evaluation import of_set, on_sets
+from isosweep.config.evaluation import task_places
 from isosweep.config.recipe import own_loss, require_known
-from isosweep.config.task import TaskConfig, of_part
+from isosweep.config.task import errors_at
 from isosweep.costs.memory import WHILE_RUNNING, RunBytes, peak_bytes
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError
@@ -29,17 +28,10 @@ def require_functions(variants: Sequence[ChosenVariant]) -> None:
         require_known(config.recipe.trl)
         if (loss := own_loss(config.recipe.loss_type)) is not None:
             loss.require()
-        # Each task, and how its errors are those of the settings that it comes from.
-        named: list[tuple[TaskConfig, Callable[[SettingError], SettingError]]]
-        named = [(config.task, lambda error: error)]
-        named += [(part, partial(of_part, name)) for name, part in config.task.parts.items()]
-        named += [(on.task, partial(of_set, name)) for name, on in on_sets(config).items()]
-        for task, as_typed in named:
-            try:
+        for place, task in task_places(config):
+            with errors_at(place):
                 if task.custom is not None:
                     own_function(task.custom).require()
-            except SettingError as error:
-                raise as_typed(error) from None
 
 
 def require_search(study: Study) -> None:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from isosweep.config.task import TaskConfig, of_part
-from isosweep.errors import SettingError
+from isosweep.config.task import PARTS, TaskConfig, errors_at
 from isosweep.tasks.problem import Judged, Problem, ProblemSets, mixed, split, task_of
 
 __all__ = [
@@ -75,15 +74,8 @@ def _draw(task: TaskConfig) -> ProblemSets:
 
 
 def _part_problems(task: TaskConfig, name: str) -> ProblemSets:
-    try:
+    with errors_at(f"{PARTS}.{name}"):
         return problem_sets(task.parts[name])
-    except SettingError as error:
-        own = of_part(name, error)
-        nearest = own.nearest
-        if f"{name}.num_" in nearest:
-            # The mixture's own numbers would be shared out among the parts.
-            nearest = f"task.num_train_problems=null task.num_eval_problems=null {nearest}"
-        raise SettingError(own.setting, own.value, own.rule, nearest) from None
 
 
 def problem_pool(task: TaskConfig, wanted: int) -> list[Problem]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from isosweep.config.evaluation import Evaluated, is_chosen, of_set, on_sets
-from isosweep.config.task import TaskConfig, of_part
+from isosweep.config.evaluation import Evaluated, on_all
+from isosweep.config.task import TaskConfig, errors_at
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
 from isosweep.store.paths import RunPaths
@@ -14,7 +14,7 @@ from isosweep.tasks import (
     problems_digest,
     training_problems,
 )
-from isosweep.tasks.problem import in_part, not_among
+from isosweep.tasks.problem import not_among
 
 # What is trained on: each task, of a mixture each part, with its problems.
 _Trained = Sequence[tuple[TaskConfig, Sequence[Problem]]]
@@ -26,46 +26,20 @@ def problems_of_sets(asked: Evaluated, training: Sequence[Problem]) -> dict[str,
     Those of a set that was chosen by difficulty have to be loaded. Raises SettingError where a set
     cannot be drawn: too few problems beside those trained on, unreadable, or a broken source.
     """
-    found, sets = {}, on_sets(asked)
+    found, evaluated = {}, on_all(asked)
     trained: _Trained = [(asked.task, training)]
-    if sets and asked.task.parts:
+    if evaluated and asked.task.parts:
         trained = [(part, training_problems(part)) for part in asked.task.parts.values()]
-    for name, on in sets.items():
-        own = (asked.evaluation.sets or {})[name]
-        try:
+    for name, own in (asked.evaluation.sets or {}).items():
+        task = evaluated[name].task
+        with errors_at(f"evaluation.sets.{name}.task"):
             if own.problems == "train":
-                found[name] = list(training[: on.task.num_eval_problems])
-            elif is_chosen(own, on.task):
+                found[name] = list(training[: task.num_eval_problems])
+            elif own.task is None or own.is_chosen:
                 # Chosen among problems that are not trained on.
-                found[name] = heldout_problems(on.task)
-            elif on.task.parts:
-                found[name] = _of_parts(on.task, asked.task, trained)
+                found[name] = heldout_problems(task)
             else:
-                found[name] = _not_trained_on(on.task, trained)
-        except SettingError as error:
-            raise of_set(name, error) from None
-    return found
-
-
-def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Problem]:
-    """The problems of a set of the sweep's mixture, `asked`; of a part that is chosen by difficulty
-    those that the sweep holds out."""
-    found: list[Problem] = []
-    for name, part in task.parts.items():
-        wanted = part.num_eval_problems
-        try:
-            if part.difficulty is None:
-                problems = _not_trained_on(part, trained)
-            else:
-                problems = heldout_problems(asked.parts[name])[:wanted]
-            if len(problems) < wanted:
-                rule = f"asks for more than the {len(problems)} of its difficulty held out"
-                raise SettingError("task.num_eval_problems", wanted, rule)
-        except SettingError as error:
-            rule = f"{of_part(name, error).rule} (part {name})"
-            setting, own = "task.num_eval_problems", asked.num_eval_problems
-            raise SettingError(setting, task.num_eval_problems, rule, f"{setting}={own}") from None
-        found += [in_part(name, problem) for problem in problems]
+                found[name] = _not_trained_on(task, trained)
     return found
 
 

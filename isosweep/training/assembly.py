@@ -16,7 +16,7 @@ from trl import GRPOConfig
 
 from isosweep.compute import Compute
 from isosweep.config.base import replaced
-from isosweep.config.evaluation import on_all, on_sets
+from isosweep.config.evaluation import on_all
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError, SettingError
 from isosweep.models.prompts import prompt_tokens, stop_tokens
@@ -125,7 +125,7 @@ def make_trainer(
 
     prompts = read(problems)
     answered = [(prompts, spec.task), (read(heldout_problems(spec.task)), spec.task)]
-    answered += [(read(asked), on_sets(spec)[name].task) for name, asked in (further or {}).items()]
+    answered += [(read(asked), on_all(spec)[name].task) for name, asked in (further or {}).items()]
     context = max(max(map(len, each)) + task.completion_limit for each, task in answered)
     if beside is not None and spec.generation.name == "vllm":
         compute_as_with_engine(spec)

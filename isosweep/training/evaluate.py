@@ -239,9 +239,13 @@ def base_identity(spec: RunSpec, problems: Sequence[Problem] | None = None) -> s
     inputs["model"].pop("path", None)
     inputs["weights"] = content_identity(spec.model)
     inputs["recipe"] = [getattr(spec.recipe, name) for name in _RECIPE]
-    kind = task.mixture_identity or task.model_dump()[task.kind]
-    judged = {name: value for name, value in kind.items() if name not in ("path", "directory")}
-    inputs["task"] = [task.kind, judged, task.data_seed, task.success_at, task.completion_limit]
+    inputs["task"] = [
+        task.kind,
+        identity(task)[task.kind],
+        task.data_seed,
+        task.success_at,
+        task.completion_limit,
+    ]
     inputs["problems"] = [asdict(problem) for problem in problems or heldout_problems(task)]
     if spec.generation.name == "vllm":
         # How many sequences an engine holds decides with which others each is computed.

@@ -29,13 +29,19 @@ def test_parts_are_packaged_tasks_with_settings_of_their_own() -> None:
     assert [task.sort.levels for task in typed.values() if task.sort] == [[6], [4]]
 
 
-def test_numbers_of_problems_are_the_sums_of_the_parts_or_shared_out_as_theirs() -> None:
+def test_numbers_of_problems_are_the_sums_of_the_parts() -> None:
     own = (*TWO, "task.mixture.parts.a.num_train_problems=96")
     task = make_config(*own).task
     assert (task.num_train_problems, task.num_eval_problems) == (128, 512)
-    fewer = make_config(*own, "task.num_train_problems=10", "evaluation=small").task
-    assert [part.num_train_problems for part in fewer.parts.values()] == [8, 2]
-    assert [part.num_eval_problems for part in fewer.parts.values()] == [64, 64]
+    with pytest.raises(SettingError, match="is the sum of the parts', 128") as caught:
+        make_config(*own, "task.num_train_problems=10")
+    assert caught.value.nearest == "task.mixture.parts.a.num_train_problems=10"
+
+
+def test_the_longest_completion_of_any_part_is_the_limit_of_all() -> None:
+    assert {part.completion_limit for part in parts(*TWO).values()} == {7}
+    given = parts(*TWO, "task.max_completion_tokens=9")
+    assert {part.completion_limit for part in given.values()} == {9}
 
 
 def test_planned_lengths_are_means_by_the_shares() -> None:
@@ -49,7 +55,7 @@ def test_what_changes_the_numbers_of_a_mixture_makes_another_run_and_nothing_els
     same = spec_of(*TWO).run_id
     alike = [
         *("task.mixture.shares={b:0.5,a:0.5}", "task.mixture.parts.a.name=other"),
-        *("task.mixture.parts.a.prompt_tokens=9", "task.num_eval_problems=512"),
+        *("task.mixture.parts.a.prompt_tokens=9", "task.mixture.parts.a.completion_tokens=5"),
     ]
     assert {spec_of(*TWO, each).run_id for each in alike} == {same}
     others = [
@@ -70,9 +76,6 @@ def test_shares_numbers_and_whole_mixtures_are_axes() -> None:
     assert [m.share_of["a"] for m in found if m] == [1, 0.5]
     sizes = "grid.axes={task.mixture.parts.a.num_train_problems:[8,16]}"
     assert [config.task.num_train_problems for config in variants(*TWO, sizes)] == [40, 48]
-    total = "grid.axes={task.num_train_problems:[8,16]}"
-    numbers = [config.task.parts["a"].num_train_problems for config in variants(*TWO, total)]
-    assert numbers == [4, 8]
     assert [c.task.kind for c in variants("grid.axes={task:[sort,sort_mix]}")] == [
         "sort",
         "mixture",

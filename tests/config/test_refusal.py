@@ -27,6 +27,7 @@ OVERLAP = "generation.overlap=true recipe.rollout_lag=1 "
 SIXTEEN = GPU + "hardware.devices_per_run=16 hardware.sharding=fsdp launcher=slurm "
 MATH = "task=math task.math."
 PARTS = "task.mixture.parts"
+SET = "evaluation.sets.a.task"
 TWO = f"task=mixture +task@{PARTS}.a=sort +task@{PARTS}.b=sort {PARTS}.b.sort.levels=[4] "
 COMMANDED = "trainer=command \"trainer.command='train "
 REFUSED = [
@@ -154,27 +155,27 @@ REFUSED = [
     ("grid.axes={task:[sort,math]} task.sort.levels=[6]", "grid.axes.task", "cannot be combined"),
     # Evaluation sets.
     *(
-        (f"evaluation.sets={{{typed}}}", f"evaluation.sets.{setting}", rule)
-        for typed, setting, rule in [
-            ("hard:{task:{sort:{levels:[1]}}}", "hard.task.sort.levels", "or equal to 2"),
+        (f"+task@{SET}={choice} {SET}.{typed}", f"{SET}.{setting}", rule)
+        for choice, typed, setting, rule in [
+            ("sort", "sort.levels=[1]", "sort.levels", "or equal to 2"),
             (
-                "t:{problems:train,task:{num_eval_problems:64}}",
-                "t.task.num_eval_problems",
-                "task.num_train_problems=32",
+                "math",
+                f"math.dataset=null {SET}.math.path=/none.jsonl",
+                "math.path",
+                "cannot be read",
             ),
-            ("t:{problems:train,task:{data_seed:1}}", "t.task.data_seed", "the sweep's own"),
-            ("t:{task:{math:{path:/none.jsonl},kind:math}}", "t.task.math.path", "cannot be read"),
             (
-                "g:{task:{kind:reasoning_gym,reasoning_gym:{generator:countdown}}}",
-                "g.task.prompt_tokens",
-                "must be given for task.kind=reasoning_gym",
+                *("reasoning_gym", "prompt_tokens=null", "prompt_tokens"),
+                f"must be given for {SET}.kind=reasoning_gym",
             ),
+            ("sort_mix", "name=mix", "kind", "a set is of one task"),
         ]
     ),
+    ("evaluation.sets={t:{task:{data_seed:1}}}", "evaluation.sets.t.task", "a whole task"),
     ("evaluation.sets={a/b:{}}", "evaluation.sets", "has a name 'a/b': letters, digits"),
     (
-        GPU + "evaluation.sets={a:{task:{max_completion_tokens:100000}}}",
-        "evaluation.sets.a.task.max_completion_tokens",
+        GPU + f"+task@{SET}=math {SET}.max_completion_tokens=100000",
+        f"{SET}.max_completion_tokens",
         "vLLM starts with at most",
     ),
     (
@@ -190,32 +191,18 @@ REFUSED = [
     *(
         (f"{TWO} task.mixture.{typed}", f"task.mixture.{setting}", rule)
         for typed, setting, rule in [
-            ("shares={a:0.75,bb:0.25}", "shares", "has a share of 'bb', and the parts are a, b"),
-            ("shares={}", "shares", "lacks a, b"),
-            ("shares={a:2,b:-1}", "shares", "has b: -1, which is no finite number, 0 or more"),
-            ("shares=0.5", "shares", "gives each part its share"),
+            ("shares={a:0.75,bb:0.25}", "shares", "gives each part its share: a, b"),
+            ("shares={}", "shares", "gives each part its share: a, b"),
+            ("shares={a:2,b:-1}", "shares.b", "must be greater than or equal to 0"),
+            ("shares=0.5", "shares", "must be a valid dictionary"),
             ("parts.b.num_eval_problems=4000", "parts.b.num_train_problems", "has room for"),
         ]
     ),
-    *(
-        (f"{TWO} +task@{PARTS}.{name}=sort", f"{PARTS}.{name}", "is no name of a part")
-        for name in ("1", "true", "Null")
-    ),
-    (f"{TWO} +task@{PARTS}.c=mixture", f"{PARTS}.c.kind", "is no mixture itself"),
+    (f"{TWO} +task@{PARTS}.c=sort_mix", f"{PARTS}.c.kind", "is no mixture itself"),
     (f"{TWO} task.success_at=0.5", "task.success_at", "is each part's own, as task.mixture.parts"),
     (f"{TWO} task.difficulty=hard", "task.difficulty", "is each part's own"),
-    (f"{TWO} task.num_eval_problems=1", "task.num_eval_problems", "leaves one of them none"),
+    (f"{TWO} task.num_eval_problems=1", "task.num_eval_problems", "is the sum of the parts'"),
     (f"{TWO} evaluation.sets={{a:{{}}}}", "evaluation.sets.a", "is the name of a part of"),
-    (
-        f"{TWO} evaluation.sets={{t:{{task:{{kind:sort,sort:{{levels:[5]}}}}}}}}",
-        "evaluation.sets.t.task.sort.answer",
-        "takes over nothing of a mixture's parts",
-    ),
-    (
-        f"{TWO} evaluation.sets={{t:{{task:{{mixture:{{shares:{{a:1,b:0}}}}}}}}}}",
-        "evaluation.sets.t.task.mixture",
-        "the sweep's own mixture or of one task",
-    ),
 ]
 
 

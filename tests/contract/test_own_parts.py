@@ -107,8 +107,8 @@ def test_a_command_that_is_killed_and_extended_leaves_the_same_records(tmp_path:
 
 MIXED = (
     *("budget=[256,512]", "budget_unit=rollouts", "grid.num_generations=[4,8]"),
-    *("grid.seeds=[0]", "grid.tolerance=0.1", "task.num_eval_problems=32"),
-    *("analysis.formats=[]", "tracking=none"),
+    *("grid.seeds=[0]", "grid.tolerance=0.1", "analysis.formats=[]", "tracking=none"),
+    *(f"task.mixture.parts.{part}.num_eval_problems=16" for part in ("long", "short")),
 )
 
 

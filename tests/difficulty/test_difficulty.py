@@ -13,7 +13,7 @@ import pytest
 
 from isosweep.config.base import replaced
 from isosweep.config.difficulty import DIFFICULTIES
-from isosweep.config.evaluation import on_parts, on_sets
+from isosweep.config.evaluation import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.difficulty.measurement import (
@@ -38,7 +38,7 @@ from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import problem_pool, problem_sets
 from isosweep.tasks.sets import hold_problems, problems_of_sets
-from tests.conftest import isosweep, make_config
+from tests.conftest import isosweep, make_config, set_of
 from tests.models.checkpoints import save_family
 from tests.modes.looked_after import terminal
 
@@ -280,7 +280,9 @@ def test_tracking_shows_the_reward_of_each_difficulty() -> None:
 # Parts of a mixture, and further evaluation sets.
 
 MIXED = (
-    *("task=sort_mix", "task.num_train_problems=24", "task.num_eval_problems=16"),
+    "task=sort_mix",
+    *(f"task.mixture.parts.{part}.num_train_problems=12" for part in ("long", "short")),
+    *(f"task.mixture.parts.{part}.num_eval_problems=8" for part in ("long", "short")),
     "task.mixture.parts.long.difficulty=hard",
 )
 
@@ -296,8 +298,12 @@ def load_as_a_worker(variant: ChosenVariant, tasks: Iterable[TaskConfig], folder
 def test_each_part_of_a_mix_is_a_set_beside_what_is_trained_on(tmp_path: Path) -> None:
     parts = ("hard", "easy")
     mix = ("task.difficulty={hard:0.5,easy:0.5}", *SIZES)
-    sets = ",".join(f"{part}:{{task:{{difficulty:{part},num_eval_problems:12}}}}" for part in parts)
-    config = config_in(tmp_path, *mix, f"evaluation.sets={{{sets}}}")
+
+    def sets(number: int) -> list[str]:
+        own = [text.removeprefix("task.") for text in (*SIZES, f"task.num_eval_problems={number}")]
+        return [s for part in parts for s in set_of(part, "sort", *own, f"difficulty={part}")]
+
+    config = config_in(tmp_path, *mix, *sets(12))
     _, rates = measured(config)
     (variant,) = choose_variants(config)
     assert variant.config.task == choose_variants(config_in(tmp_path, *mix))[0].config.task
@@ -309,9 +315,9 @@ def test_each_part_of_a_mix_is_a_set_beside_what_is_trained_on(tmp_path: Path) -
         assert len(found[part]) == 12
         assert all(low <= rates[problem.problem_id] <= high for problem in found[part])
         assert not trained & {problem.problem_id for problem in found[part]}
-    load_as_a_worker(variant, (on.task for on in on_sets(variant.config).values()), tmp_path)
+    load_as_a_worker(variant, (on.task for on in on_all(variant.config).values()), tmp_path)
     assert problems_of_sets(variant.config, variant.problems.training) == found
-    more = config_in(tmp_path, *mix, f"evaluation.sets={{{sets.replace(':12', ':80')}}}")
+    more = config_in(tmp_path, *mix, *sets(80))
     with pytest.raises(SettingError) as caught:
         choose_variants(more)
     assert caught.value.setting == "evaluation.sets.hard.task.difficulty"
@@ -321,7 +327,7 @@ def test_a_part_has_problems_of_its_difficulty_and_the_others_are_as_they_were(
     tmp_path: Path,
 ) -> None:
     config = config_in(tmp_path, *MIXED)
-    _, rates = measured(on_parts(config)["long"])
+    _, rates = measured(on_all(config)["long"])
     (variant,) = choose_variants(config)
     long, short = variant.config.task.parts.values()
     chosen = [*problem_sets(long).training, *problem_sets(long).heldout]

@@ -37,6 +37,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Mistral": {"sliding_window": None},
 }
 
+
 def configuration(family: str, **more: Any) -> Any:
     """transformers' configuration of a tiny model of `family`."""
     import transformers

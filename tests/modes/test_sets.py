@@ -13,18 +13,17 @@ from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.store.attempts import claim
 from isosweep.store.paths import SweepPaths
-from tests.conftest import SMALL, make_config
+from tests.conftest import SMALL, make_config, set_of
 from tests.modes.looked_after import printed, terminal
 from tests.modes.sweeps import QUIET
 
-HARD = "hard:{task:{sort:{levels:[9]}}}"
-TRAIN = "train:{problems:train}"
+HARD = set_of("hard", "sort", "sort.levels=[9]")
+TRAIN = ("+evaluation.sets.train.problems=train",)
 
 
 def study_in(root: Path, *sets: str) -> Study:
-    asked = (f"evaluation.sets={{{','.join(sets)}}}",) if sets else ()
     budget = ("budget=6.4e9", f"sweeps_dir={root / 'sweeps'}")
-    return resolve(make_config(*SMALL, *QUIET, *budget, *asked))
+    return resolve(make_config(*SMALL, *QUIET, *budget, *sets))
 
 
 def launched(root: Path, *sets: str, begun: bool = True) -> SweepPaths:
@@ -52,7 +51,7 @@ def stored_sets(root: Path) -> list[list[str]]:
 def test_a_set_is_refused_where_a_run_has_begun_without_it(tmp_path: Path) -> None:
     paths = launched(tmp_path)
     with pytest.raises(SettingError) as caught:
-        planned(tmp_path, HARD)
+        planned(tmp_path, *HARD)
     assert caught.value.setting == "evaluation.sets.hard"
     assert "1 of 2 runs have begun without this set" in caught.value.rule
     assert caught.value.nearest.startswith("~evaluation.sets.hard, or ")
@@ -61,15 +60,15 @@ def test_a_set_is_refused_where_a_run_has_begun_without_it(tmp_path: Path) -> No
     planned(tmp_path)
     # The other sweeps_dir that it names has none of these runs.
     shutil.move(paths.runs, tmp_path / "elsewhere")
-    planned(tmp_path, HARD)
+    planned(tmp_path, *HARD)
 
 
 def test_sets_may_come_while_nothing_has_begun_and_stay_once_they_are_there(
     tmp_path: Path,
 ) -> None:
     launched(tmp_path, begun=False)
-    planned(tmp_path, HARD)
-    launched(tmp_path, HARD)
+    planned(tmp_path, *HARD)
+    launched(tmp_path, *HARD)
     assert stored_sets(tmp_path) == [["hard"]] * 2
     # A sweep that asks for none goes on with the runs as they began.
     launched(tmp_path, begun=False)

@@ -15,10 +15,11 @@ from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.spec import evaluation_batch, reached
 from isosweep.plan.study import evaluation_of, resolve
 from isosweep.training.schedule import Schedule
-from tests.conftest import candidates_of, make_config
+from tests.conftest import candidates_of, make_config, set_of
 
 SETS = (
-    "evaluation.sets={long:{task:{sort:{levels:[9]},num_eval_problems:64}},cool:{temperature:0.5}}"
+    *set_of("long", "sort", "sort.levels=[9]", "num_eval_problems=64"),
+    "+evaluation.sets.cool.temperature=0.5",
 )
 
 
@@ -68,7 +69,7 @@ def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> No
 
 
 def test_every_set_and_part_is_an_evaluation_of_its_own() -> None:
-    plain, asked = make_config(), make_config(SETS)
+    plain, asked = make_config(), make_config(*SETS)
     long = make_config("task.sort.levels=[9]", "task.num_eval_problems=64")
     mixed = make_config("task=sort_mix", "budget=8192", "budget_unit=rollouts")
     parts = [
@@ -100,15 +101,15 @@ def test_a_plan_says_which_share_of_its_compute_evaluation_takes() -> None:
 
 def test_a_sets_longest_answers_have_room_in_the_engine_and_fewer_at_once() -> None:
     gpu = ("model=qwen-0.5b", "budget=1e18", "task.max_completion_tokens=512")
-    long = "evaluation.sets={long:{task:{max_completion_tokens:8192}}}"
-    plain, asked = (candidates_of(make_config(*gpu, *more))[0].memory for more in ((), (long,)))
+    long = set_of("long", "math", "max_completion_tokens=8192")
+    plain, asked = (candidates_of(make_config(*gpu, *more))[0].memory for more in ((), long))
     assert plain.engine is not None
     assert asked.engine is not None
     assert asked.engine.context_tokens - plain.engine.context_tokens == 8192 - 512
     # What training is given stays.
     assert (asked.engine.batched_tokens == plain.engine.batched_tokens).all()
     assert (asked.concurrency == plain.concurrency).all()
-    sampled = resolve(make_config(*gpu, "generation=transformers", long))
+    sampled = resolve(make_config(*gpu, "generation=transformers", *long))
     alone = evaluation_batch(sampled.config)
     assert {1 <= spec.evaluation_batch < alone for spec in sampled.specs.values()} == {True}
 

@@ -15,7 +15,7 @@ from isosweep.tasks import (
 )
 from isosweep.tasks.problem import PartProblem
 from isosweep.tasks.sets import problems_of_sets
-from tests.conftest import make_config
+from tests.conftest import make_config, set_of
 from tests.tasks.files import scores, write_sums
 
 
@@ -30,8 +30,12 @@ def ids(problems: list[Problem]) -> set[str]:
 def test_problems_that_are_trained_on_have_others_in_their_place() -> None:
     # 625 strings of four digits for tasks: another seed draws many of them again.
     config = make_config(
-        *("task.sort.levels=[4]", "task.num_train_problems=600", "task.num_eval_problems=64"),
-        "evaluation.sets={other:{task:{data_seed:1,template:'d{digits}='}}}",
+        *TASK,
+        *set_of("other", "sort", *(text.removeprefix("task.") for text in TASK)),
+        *(
+            "evaluation.sets.other.task.data_seed=1",
+            "evaluation.sets.other.task.template='d{digits}='",
+        ),
     )
     plain = heldout_problems(make_config("task.data_seed=1", *TASK).task)
     trained, own = ids(training_problems(config.task)), drawn(config)["other"]
@@ -46,24 +50,29 @@ def test_problems_that_are_trained_on_have_others_in_their_place() -> None:
 TASK = ("task.sort.levels=[4]", "task.num_train_problems=600", "task.num_eval_problems=64")
 
 
-def of_files(tmp_path: Path, more: str) -> SweepConfig:
+def of_files(tmp_path: Path, file: str, number: int) -> SweepConfig:
+    """A sweep on rows 0 to 60, with a set of so many problems of `file`; b has rows 40 to 100."""
     write_sums(tmp_path / "a.jsonl", 0, 60)
     write_sums(tmp_path / "b.jsonl", 40, 60)
+
+    def rows(name: str) -> tuple[str, ...]:
+        return (
+            *("math.dataset=null", f"math.path={tmp_path / name}", "math.id_column=id"),
+            *("math.problem_column=problem", "math.answer_after=null", "math.subset=null"),
+            *("max_completion_tokens=8", "completion_tokens=4", "prompt_tokens=9"),
+        )
+
     return make_config(
-        *("task=math", "task.math.dataset=null", f"task.math.path={tmp_path / 'a.jsonl'}"),
-        *("task.math.id_column=id", "task.math.problem_column=problem"),
-        *("task.math.answer_after=null", "task.math.subset=null"),
+        *("task=math", *(f"task.{setting}" for setting in rows("a.jsonl"))),
         *("task.num_train_problems=32", "task.num_eval_problems=16"),
-        *("task.max_completion_tokens=8", "task.completion_tokens=4", "task.prompt_tokens=9"),
-        f"evaluation.sets={{other:{{task:{{{more}}}}}}}",
+        *set_of("other", "math", *rows(file), f"num_eval_problems={number}"),
     )
 
 
 def test_ids_of_two_files_are_not_mistaken_for_each_other_and_equal_problems_are(
     tmp_path: Path,
 ) -> None:
-    other = f"num_eval_problems:30,math:{{path:{tmp_path / 'b.jsonl'},id_column:id}}"
-    config = of_files(tmp_path, other)
+    config = of_files(tmp_path, "b.jsonl", 30)
     prompts = {problem.prompt for problem in training_problems(config.task)}
     found = drawn(config)["other"]
     assert len(found) == 30
@@ -74,10 +83,10 @@ def test_ids_of_two_files_are_not_mistaken_for_each_other_and_equal_problems_are
 
 def test_more_problems_than_there_are_beside_those_trained_on_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError) as caught:
-        drawn(of_files(tmp_path, "num_eval_problems:40"))
+        drawn(of_files(tmp_path, "a.jsonl", 40))
     assert caught.value.setting == "evaluation.sets.other.task.num_eval_problems"
     assert caught.value.nearest == "evaluation.sets.other.task.num_eval_problems=28"
-    assert len(drawn(of_files(tmp_path, "num_eval_problems:28"))["other"]) == 28
+    assert len(drawn(of_files(tmp_path, "a.jsonl", 28))["other"]) == 28
 
 
 # Mixtures.
@@ -138,12 +147,12 @@ def test_a_problem_of_two_parts_is_refused(question: str, tmp_path: Path) -> Non
 
 def test_too_few_problems_are_refused_under_the_part_s_name(tmp_path: Path) -> None:
     typed = typed_files(tmp_path, 30)
-    for more in ("task.mixture.parts.a.num_train_problems=24", "task.num_train_problems=60"):
-        with pytest.raises(SettingError) as caught:
-            problem_sets(make_config(*typed, more).task)
-        assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
-        mended = make_config(*typed, more, *caught.value.nearest.split()).task
-        assert len(problem_sets(mended).training) == 22 + 16
+    more = "task.mixture.parts.a.num_train_problems=24"
+    with pytest.raises(SettingError) as caught:
+        problem_sets(make_config(*typed, more).task)
+    assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
+    mended = make_config(*typed, more, *caught.value.nearest.split()).task
+    assert len(problem_sets(mended).training) == 22 + 16
 
 
 def test_every_part_judges_its_own_problems_and_says_what_success_is(tmp_path: Path) -> None:
@@ -166,20 +175,16 @@ def test_every_part_judges_its_own_problems_and_says_what_success_is(tmp_path: P
     assert [is_success(task, 0.5, by_part[name]) for name in ("m", "s")] == [False, True]
 
 
-def test_a_set_of_a_mixture_is_of_its_parts_and_of_what_they_do_not_train_on() -> None:
+def test_a_set_has_nothing_that_any_part_trains_on() -> None:
     config = make_config(
-        *TWO,
-        "evaluation.sets={cool:{temperature:0.5},t:{problems:train,task:{num_eval_problems:40}},"
-        "more:{task:{num_eval_problems:600}},six:{task:{kind:sort,template:'x{digits}=',"
-        "data_seed:0,num_eval_problems:300,num_train_problems:1,sort:{levels:[6],answer:exact}}}}",
+        *(*TWO, "+evaluation.sets.cool.temperature=0.5", "+evaluation.sets.t.problems=train"),
+        *set_of("six", "sort", "template='x{digits}='", "num_eval_problems=300"),
+        "evaluation.sets.six.task.num_train_problems=1",
     )
     training = training_problems(config.task)
     found = problems_of_sets(config, training)
     assert found["cool"] == heldout_problems(config.task)
-    assert found["t"] == training[:40]
-    assert found["more"][:256] == heldout_problems(config.task)[:256]
-    assert len({p.problem_id for p in found["more"]}) == 600
+    assert found["t"] == training
     trained = {own(problem).problem_id for problem in training}
-    assert not trained & {own(problem).problem_id for problem in found["more"]}
     # The strings of part a, in another template.
     assert not trained & {problem.problem_id for problem in found["six"]}

@@ -8,6 +8,7 @@ import pytest
 from isosweep.config.base import replaced
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
+from tests.conftest import set_of
 from tests.runs import log_lines, reproducible
 from tests.training.builders import metrics, spec_of, trained
 
@@ -15,16 +16,17 @@ pytestmark = pytest.mark.train
 
 BUDGETS = (1.6e9, 3.2e9)
 SETS = (
-    "evaluation.sets={"
-    "long:{task:{sort:{levels:[6,7]},num_eval_problems:16},samples_per_problem:3},"
-    "cool:{temperature:0.5,samples_per_problem:3},"
+    *set_of("long", "sort", "sort.levels=[6,7]", "num_eval_problems=16"),
+    "+evaluation.sets.long.samples_per_problem=3",
+    "+evaluation.sets.cool={temperature:0.5,samples_per_problem:3}",
     # As part `short` of the mixture: the limit is that of the longest answers of all.
-    "four:{task:{max_completion_tokens:7,sort:{levels:[4]},num_eval_problems:16}},"
-    "train:{problems:train,task:{num_eval_problems:20}}}"
+    *set_of("four", "sort", "max_completion_tokens=7", "sort.levels=[4]", "num_eval_problems=16"),
+    "+evaluation.sets.train.problems=train",
 )
 COOL = ("evaluation.temperature=0.5", "evaluation.samples_per_problem=3")
 MIXED = (
-    *("task=sort_mix", "task.mixture.parts.short.success_at=0.5"),
+    *("task=sort_mix", "task.mixture.parts.short.success_at=0.5", "task.num_eval_problems=null"),
+    *(f"task.mixture.parts.{part}.num_eval_problems=16" for part in ("long", "short")),
     "task.mixture.shares={long:0.75,short:0.25}",
 )
 
@@ -32,7 +34,7 @@ MIXED = (
 @pytest.fixture(scope="module")
 def with_sets(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A run that is evaluated on four sets besides."""
-    return trained(spec_of(SETS), tmp_path_factory.mktemp("sets"), BUDGETS)
+    return trained(spec_of(*SETS), tmp_path_factory.mktemp("sets"), BUDGETS)
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +72,11 @@ def test_a_set_s_records_are_those_of_a_run_that_has_it_as_its_main_evaluation(
 def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     with_sets: RunPaths,
 ) -> None:
-    from isosweep.config.evaluation import on_sets
+    from isosweep.config.evaluation import on_all
     from isosweep.training.evaluate import base_identity
 
-    spec = spec_of(SETS)
-    assert base_identity(on_sets(spec)["cool"]) == base_identity(spec_of(*COOL))
+    spec = spec_of(*SETS)
+    assert base_identity(on_all(spec)["cool"]) == base_identity(spec_of(*COOL))
     assert base_identity(spec) == base_identity(replaced(spec, evaluation=spec_of().evaluation))
     stored = (with_sets.root.parent.parent / "evaluations").glob("*.json")
     assert len([*stored]) == 5

@@ -35,7 +35,12 @@ RECIPES = {
     "own loss": ("recipe.loss_type=tests.training.own_losses:dapo", "recipe.num_iterations=2"),
     "8-bit states": ("hardware.optimizer=adamw_torch_8bit",),
     "mixture": (
-        *("task=sort_mix", "task.mixture.parts.short.success_at=0.5"),
+        *(
+            "task=sort_mix",
+            "task.mixture.parts.short.success_at=0.5",
+            "task.num_eval_problems=null",
+        ),
+        *(f"task.mixture.parts.{part}.num_eval_problems=4" for part in ("long", "short")),
         "task.mixture.shares={long:0.6,short:0.4}",
     ),
 }

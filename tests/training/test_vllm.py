@@ -16,7 +16,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.tasks import heldout_problems
 from isosweep.training.arguments import trl_arguments
-from tests.conftest import SMALL, isosweep, make_config
+from tests.conftest import SMALL, isosweep, make_config, set_of
 from tests.runs import log_lines
 from tests.training.builders import metrics, trainer_of
 from tests.training.engines import VLLM, only_run, require_vllm
@@ -72,12 +72,13 @@ def test_evaluations_change_nothing_and_further_sets_are_sampled_as_main_ones(
     straight: RunPaths, tmp_path: Path
 ) -> None:
     sets = (
-        "evaluation.sets={cool:{temperature:0.5},long:{task:{sort:{levels:[12]}}},"
-        "train:{problems:train}}"
+        "+evaluation.sets.cool.temperature=0.5",
+        *set_of("long", "sort", "sort.levels=[12]"),
+        "+evaluation.sets.train.problems=train",
     )
-    for name, given in (("sets", sets), ("alone", "evaluation.temperature=0.5")):
+    for name, given in (("sets", sets), ("alone", ("evaluation.temperature=0.5",))):
         (tmp_path / name).mkdir()
-        isosweep("budget=3e10", *RUN, given, cwd=tmp_path / name)
+        isosweep("budget=3e10", *RUN, *given, cwd=tmp_path / name)
     run, alone = only_run(tmp_path / "sets"), only_run(tmp_path / "alone")
     # However the policy is evaluated, training is the same.
     assert metrics(run) == metrics(alone) == metrics(straight)[: len(metrics(run))]
