@@ -89,7 +89,7 @@ def _as_overrides(values: Mapping[Any, Any], kind: type[Settings], prefix: str) 
     for name, value in values.items():
         inner = group_in(fields[name]) if name in fields else None
         # Of settings by name (evaluation.sets) the names are no groups.
-        if inner is not None and isinstance(value, dict) and name != "sets":
+        if inner is not None and isinstance(value, dict) and name not in ("sets", "parts"):
             yield from _as_overrides(value, inner, f"{prefix}{name}.")
         else:
             yield f"{'+' if name == 'experiment' else ''}{prefix}{name}={typed(value)}"

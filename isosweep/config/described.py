@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from isosweep.config.base import Settings, group_in, meanings, typed_name
 from isosweep.config.compose import config_of
@@ -117,8 +117,7 @@ def _groups(
             continue
         own = [getattr(value, field) for value in values if hasattr(value, field)]
         group = group_in(item)
-        declared = (item.annotation, *get_args(item.annotation))
-        several = any(get_origin(each) is dict for each in declared)
+        several = "dict[" in str(item.annotation)
         if group is not None and group not in shown_kinds:
             inner.append((group, f"{path}.NAME" if several else path, () if several else own))
             if not several:

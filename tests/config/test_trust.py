@@ -119,7 +119,8 @@ def test_one_hidden_in_an_axis_or_a_set_is_found(shared: Callable[..., Path]) ->
     (root / "config.json").write_text(json.dumps(document))
     found = [setting for setting, _ in executed(read_sweep(root).config)]
     assert found == ["task.custom", "recipe.loss_type"]
-    of_set = {"x": {"problems": "heldout", "task": custom("os:system")}}
+    whole = {**document["task"], **custom("os:system")}
+    of_set = {"x": {"problems": "heldout", "task": whole}}
     root = shared(grid={"axes": None}, evaluation={"sets": of_set})
     assert "os:system" in refused(root)
 
