@@ -56,7 +56,7 @@ _WORDS = {
     r"mode=advise": "mode=recommend",
     r"mode=delete": "mode=clean",
     # Fields of TRL's, options of sbatch, and what has another shape here.
-    r"(?:recipe\.)?(max_grad_norm|weight_decay|adam_beta[12]|adam_epsilon)=(.*)": "recipe.trl.{1}={2}",
+    r"(?:recipe\.)?(max_grad_norm|weight_decay|adam_beta[12])=(.*)": "recipe.trl.{1}={2}",
     r"(?:launcher\.slurm\.)?(constraint|exclude|gres|nodelist|mail_type)=(.*)": "launcher.slurm."
     "additional.{1}={2}",
     r"(?:launcher\.slurm\.)?(?:time|walltime)=.*": "launcher.slurm.timeout_min=MINUTES",

@@ -14,7 +14,7 @@ from isosweep.door.frames import candidate_rows, frame, page, run_rows
 from isosweep.door.sweep import Sweep
 from isosweep.door.sweep import open as open_sweep
 from isosweep.errors import IsosweepError, SettingError
-from isosweep.modes.price import described_price, hours_left
+from isosweep.modes.price import at_launch, hours_left
 from isosweep.modes.show_plan import described_cautions, described_findings
 from isosweep.modes.sweeps import StoredSweep, places_of, sweep_paths
 from isosweep.plan.cells import predicted
@@ -103,10 +103,9 @@ class PlannedSweep:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Sentences of `mode=plan`: the cost of evaluation, what the sweep could find, warnings,
-        and whether launching it would ask first or be refused for its price."""
-        limit = described_price(self.study)
+        and whether launching it would ask first or be refused for its price or the disk."""
         said = (*described_findings(self.study), *described_cautions(self.study))
-        return (*said, limit) if limit else said
+        return (*said, *at_launch(self.study))
 
     @property
     def command(self) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from isosweep.config.base import replaced
 from isosweep.config.launcher import overridden
 from isosweep.config.trust import executed, require_own
-from isosweep.modes.price import confirm, require_affordable
+from isosweep.modes.price import at_launch, confirm, require_affordable
 from isosweep.modes.run_files import require_sets
 from isosweep.modes.show_plan import described_losses, show_plan
 from isosweep.modes.signals import INTERRUPTED
@@ -97,6 +97,7 @@ def show_launch(study: Study, console: Console) -> int:
         key=lambda run: -predicted(run.seconds),
     )
     say(console, f"dry run: {len(runs)} of {len(study.plan.runs)} runs would be submitted")
+    say(console, *at_launch(study))
     show_site(study.config, console)
     scripts: Iterable[tuple[list[PlannedRun], str]]
     if study.config.launcher.name == "slurm":

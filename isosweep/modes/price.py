@@ -14,11 +14,12 @@ from rich.prompt import Confirm
 
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.signals import INTERRUPTED
-from isosweep.modes.sweeps import sweep_paths
+from isosweep.modes.sweeps import places_of, sweep_paths
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import predicted
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
+from isosweep.preflight.plan import require_disk
 from isosweep.store.attempts import newest
 from isosweep.words import plan as words
 
@@ -96,13 +97,18 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def described_price(study: Study) -> str | None:
-    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
-    hours, pricing = hours_left(study), study.plan.pricing
-    limit = study.config.launcher.max_device_hours
-    if limit is not None and hours > limit:
-        line = words.above(hours, pricing, "max_device_hours", limit)
-        return f"mode=run would refuse this: {line}"
-    if (question := _question([study])) is not None:
-        return f"mode=run would ask first: {question}"
-    return None
+def at_launch(study: Study) -> list[str]:
+    """What launching the plan would meet: refusals for its price or the disk, or a question."""
+    lines: list[str] = []
+    for require in (require_affordable, _require_room):
+        try:
+            require(study)
+        except SettingError as error:
+            lines.append(f"mode=run would refuse this: {error}")
+    if not lines and (question := _question([study])) is not None:
+        lines.append(f"mode=run would ask first: {question}")
+    return lines
+
+
+def _require_room(study: Study) -> None:
+    require_disk(study, sweep_paths(study), places_of(study))

@@ -11,7 +11,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.modes.display_search import described_plan
-from isosweep.modes.price import described_price
+from isosweep.modes.price import at_launch
 from isosweep.modes.sweeps import StoredSweep, places_of
 from isosweep.modes.terminal import aligned, say, show_json, warn
 from isosweep.plan.cautions import cautions
@@ -52,8 +52,8 @@ def show_plan(study: Study, paths: SweepPaths, console: Console) -> list[str]:
         places=places,
     )
     say(console, *totals)
-    if config.mode == "plan" and (price := described_price(study)):
-        say(console, price)
+    if config.mode == "plan":
+        say(console, *at_launch(study))
     warned, findings = described_cautions(study), described_findings(study)
     warn(console, *warned, *described_losses(study, paths))
     stored = StoredSweep(config=config, plan=plan, paths=paths)

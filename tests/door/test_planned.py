@@ -41,11 +41,16 @@ def test_what_is_trained_already_is_known(tmp_path: Path) -> None:
     assert planned.price.device_hours_left < planned.price.device_hours
 
 
-def test_a_plan_says_whether_launching_it_asks_or_is_refused() -> None:
+def test_a_plan_says_whether_launching_it_asks_or_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     large = {"model": "qwen-1.5b", "budget": 1e20}
+    monkeypatch.setattr("isosweep.preflight.plan.free_bytes", lambda path: 1e15)
     assert "mode=run would ask first: a predicted " in isosweep.make_plan(large).notes[-1]
     limited = isosweep.make_plan(large | {"launcher.max_device_hours": 10})
-    assert "mode=run would refuse this: " in limited.notes[-1]
+    assert "mode=run would refuse this: launcher.max_device_hours=10: " in limited.notes[-1]
+    monkeypatch.setattr("isosweep.preflight.plan.free_bytes", lambda path: 1e9)
+    assert "has 1 GB free" in isosweep.make_plan(large).notes[-1]
     assert limited.price.runs == 30
 
 
