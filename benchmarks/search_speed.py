@@ -2,7 +2,7 @@
 
     python benchmarks/search_speed.py
 
-Deciding: a sweep of 9 n, 3 B, 8 seeds and 11 budgets that is begun; one decision of 8 steps.
+Deciding: a sweep of 9 n, 3 B, 10 seeds and 11 budgets that is begun; one decision of 8 steps.
 Opening: the journal of a study of 200 runs, three steps and their rewards each, read again from its
 file, with Optuna imported already. Of several repeats the fastest counts.
 """
@@ -36,7 +36,7 @@ _SETTINGS = [
     "grid=fix_B",
     "grid.problems_per_batch=[64,128,256]",
     f"grid.num_generations={[8 * 2**k for k in range(9)]}",
-    f"grid.seeds={list(range(8))}",
+    f"grid.seeds={list(range(10))}",
 ]
 
 

@@ -73,6 +73,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
         "chances": decision.chances,
         "expected_loss": decision.loss,
         "steps": [_step(step, plan) for step in decision.steps],
+        "considered": [_step(step, plan) for step in decision.considered],
     }
     if config.format == "json":
         show_json(console, document)

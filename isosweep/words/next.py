@@ -2,6 +2,7 @@
 
 import math
 
+from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject
 from isosweep.pricing import Pricing
 from isosweep.words.numbers import amount, price
@@ -20,18 +21,11 @@ def lines(document: JsonObject, pricing: Pricing) -> list[str]:
         odds = ", ".join(f"{v} {p:.0%}" for v, p in sorted(likely, key=lambda one: -one[1]))
         found.append(f"verdict now, by probability: {odds}")
     if not steps:
-        return [*found, f"no run is proposed: {document['stop']}"]
+        found.append(f"no run is proposed: {document['stop']}")
+        left = [f"  {_step(step, unit, pricing)}" for step in document["considered"]]
+        return [*found, "what is left that is worth most:", *left] if left else found
     found.append("a search would train next:")
-    for step in steps:
-        label = step["variant"]
-        run = f"n = {step['num_generations']}, B = {step['problems_per_batch']}"
-        added = [f"{amount(step['compute'], unit)} more"]
-        if step["device_hours"] is not None:
-            added.append(price(step["device_hours"], pricing, predicted=False))
-        found.append(
-            f"  {label + ': ' if label else ''}{run}, seed {step['seed']} to "
-            f"{step['milestone']:.3g} ({', '.join(added)}): {step['why']}"
-        )
+    found += [f"  {_step(step, unit, pricing)}" for step in steps]
     total = amount(math.fsum(step["compute"] for step in steps), unit)
     if steps[0]["device_hours"] is not None:
         hours = math.fsum(step["device_hours"] for step in steps)
@@ -40,3 +34,14 @@ def lines(document: JsonObject, pricing: Pricing) -> list[str]:
     if document["command"]:
         found += [_NOT_LAUNCHED, f"  {document['command']}"]
     return found
+
+
+def _step(step: JsonObject, unit: BudgetUnit, pricing: Pricing) -> str:
+    label = f"{step['variant']}: " if step["variant"] else ""
+    run = f"n = {step['num_generations']}, B = {step['problems_per_batch']}, seed {step['seed']}"
+    added = [f"{amount(step['compute'], unit)} more"]
+    if step["device_hours"] is not None:
+        added.append(price(step["device_hours"], pricing, predicted=False))
+    if step["value"]:
+        added.append(f"worth {step['value']:.2g} of reward")
+    return f"{label}{run} to {step['milestone']:.3g} ({', '.join(added)}): {step['why']}"

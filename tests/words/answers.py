@@ -128,6 +128,7 @@ _STEP = {
     "milestone": 3e20,
     "compute": 1e20,
     "device_hours": 1.5,
+    "value": 0.031,
     "why": "tells most about whether n* grows",
 }
 _NEXT = {"sweep": "mine", "budget_unit": "flops", "spent": 5e20, "command": None}
@@ -136,7 +137,7 @@ NEXT = (
     _NEXT
     | {"chances": {"saturated": 0.7, "growing": 0.3}, "stop": None, "steps": [_STEP] * 2}
     | {"command": "python -m isosweep mode=resume sweep=mine-next"},
-    _NEXT | {"chances": None, "stop": "every run has been trained", "steps": []},
+    _NEXT | {"chances": None, "stop": "nothing is worth it", "steps": [], "considered": [_STEP]},
 )
 # Of any time zone the same local time.
 _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
