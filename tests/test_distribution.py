@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from isosweep import __version__
 from isosweep.modes.usage import MODES
+from isosweep.plan.rules import RULES
 from tests.words.prose import read_prose
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,6 +101,11 @@ def test_the_page_of_settings_says_type_default_and_meaning_of_each() -> None:
     assert said["task.kind"] == "`sort`; language model: `math`"
     typed = {"sweep", "import.columns", "task.custom.directory", "launcher.slurm.partition"}
     assert typed | {"task.code.dataset"} <= said.keys()
+
+
+def test_the_page_on_planning_has_every_rule() -> None:
+    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    assert [name for name in RULES if f"`{name}`" not in page] == []
 
 
 def test_every_link_leads_to_a_page_of_the_repository() -> None:

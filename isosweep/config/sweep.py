@@ -40,7 +40,7 @@ from isosweep.errors import SettingError
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
 # Settings of a command that some modes alone read, with what is typed in the others.
-_OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
+OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "dry_run": (("launch",), "mode=launch dry_run=true, or mode=plan"),
     "runs": (("status", "cancel"), ""),
     "lines": (("status",), ""),
@@ -206,7 +206,7 @@ class SweepConfig(Settings):
 
     def _check_command(self) -> None:
         """Refuse settings that the mode would ignore, and several sweeps where it takes one."""
-        for setting, (modes, nearest) in _OF_MODES.items():
+        for setting, (modes, nearest) in OF_MODES.items():
             value = getattr(self, setting)
             if (
                 self.mode not in modes

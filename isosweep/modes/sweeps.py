@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from isosweep.config import overrides
 from isosweep.config.base import close, flattened, is_place, replaced
-from isosweep.config.sweep import Mode, SweepConfig, sweep_config
+from isosweep.config.sweep import OF_MODES, Mode, SweepConfig, sweep_config
 from isosweep.config.trust import distrust, hidden, read_checked, trust_all, without_password
 from isosweep.devices import visible_devices
 from isosweep.errors import RecordError, SettingError
@@ -33,8 +33,8 @@ _NEAREST = 3
 _SWEEPS = "sweeps"
 # Which sweep a command is about and what it does, and what says nothing of the sweep's runs.
 _OF_COMMANDS = {
-    *("mode", "sweep", "sweeps_dir", "runs", "lines", "format"),
-    *("confirm", "trust", "retry_failed", "launcher", "tracking", "hydra"),
+    *("mode", "sweep", "sweeps_dir", "confirm", "trust", "launcher", "tracking", "hydra"),
+    *OF_MODES,
 }
 # Settings that a mode uses as they are typed, whatever the sweep was planned with; of those that
 # analyse nothing, how it is analysed.

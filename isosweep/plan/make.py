@@ -206,7 +206,7 @@ def hardware_that_works(table: Candidates, place: Place, broken: Sequence[str]) 
         for file in (config_directory() / "hardware").glob("*.yaml")
     }
     fitting = [name for name, size in sizes.items() if size >= needed and name != "cpu"]
-    return f"hardware={min(fitting, key=lambda name: sizes[name])}" if fitting else ""
+    return f"hardware={min(fitting, key=lambda name: (sizes[name], name))}" if fitting else ""
 
 
 def _budget_that_works(table: Candidates, place: Place) -> str:
