@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isosweep.config.compose import choices_of, config_directory
+from isosweep.config.refusals import choices_of, config_directory
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import Lengths
 from isosweep.costs.padding import longest_of
