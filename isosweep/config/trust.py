@@ -61,7 +61,7 @@ def distrust(config: "SweepConfig", file: str) -> None:
     # Of variants that cannot be made nothing is executed.
     with suppress(SettingError):
         for setting, value in executed(config):
-            _FOREIGN[setting, _as_json(value)] = file
+            _FOREIGN.update(dict.fromkeys(_parts(setting, value), file))
 
 
 def trust_all() -> None:
@@ -72,8 +72,17 @@ def trust_all() -> None:
 def require_own(*values: tuple[str, Any]) -> None:
     """Raise SettingError where a value that is about to be executed may be somebody else's."""
     for setting, value in values:
-        if file := _FOREIGN.get((setting, _as_json(value))):
-            raise refused(setting, value, file)
+        for part in _parts(setting, value):
+            if file := _FOREIGN.get(part):
+                raise refused(setting, value, file)
+
+
+def _parts(setting: str, value: Any) -> list[tuple[str, str]]:
+    """Setting and JSON of what is executed; of sbatch's options each alone, since a command may add
+    some to those of a sweep."""
+    if setting == "launcher.slurm.additional":
+        return [(f"{setting}.{option}", _as_json(each)) for option, each in value.items()]
+    return [(setting, _as_json(value))]
 
 
 def refused(setting: str, value: Any, file: str) -> SettingError:
@@ -164,7 +173,11 @@ def others_may_write(path: Path, descriptor: int | None = None) -> str | None:
 
 def _is_private(group: int, user: int) -> bool:
     """Whether the group has this user's name and no other member, as useradd makes one for each."""
-    with suppress(KeyError):
-        own, name = grp.getgrgid(group), pwd.getpwuid(user).pw_name
-        return own.gr_name == name and set(own.gr_mem) <= {name}
-    return False
+    try:
+        own, known = grp.getgrgid(group), pwd.getpwuid(user)
+    except KeyError:
+        return False
+    # Whose first group it is stands with the users alone.
+    others = {each.pw_uid for each in pwd.getpwall() if each.pw_gid == group} - {user}
+    named = own.gr_name == known.pw_name and group == known.pw_gid
+    return named and not others and set(own.gr_mem) <= {known.pw_name}

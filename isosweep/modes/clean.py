@@ -31,21 +31,20 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     Raises RecordError for a plan whose runs cannot be read: it may name any of them.
     """
     directory = Path(config.sweeps_dir).resolve()
-    needed = set[str]().union(*map(planned_run_ids, sweep_roots(str(directory))))
-    unnamed = [RunPaths(directory / RUNS / name) for name in names(directory / RUNS)]
+    needed, found = _needed(directory), names(directory / RUNS)
+    unnamed = [RunPaths(directory / RUNS / name) for name in found if name not in needed]
     # What a link leads to is kept elsewhere.
-    runs = [
-        run
-        for run in unnamed
-        if run.run_id not in needed and run.spec.exists() and not run.root.is_symlink()
-    ]
+    runs = [run for run in unnamed if run.spec.exists() and not run.root.is_symlink()]
     stay = {str(run.root): why for run in runs if (why := _occupied(run))}
     sizes = {run.root: _bytes_of(run.root) for run in runs if str(run.root) not in stay}
     trash = None
     if sizes and config.confirm:
         trash = directory / TRASH / time.strftime("%Y-%m-%d-%H%M%S") / RUNS
-        moved = {str(root): _move(root, trash) for root in sizes}
-        stay |= {root: why for root, why in moved.items() if why}
+        # Measuring what is large takes minutes, in which somebody may have planned with a run.
+        needed = _needed(directory)
+        for root in sizes:
+            if why := "a plan names it now" if root.name in needed else _move(root, trash):
+                stay[str(root)] = why
     if config.format == "json":
         items = [{"path": str(root), "bytes": count} for root, count in sizes.items()]
         document = {"version": VERSION, "sweeps_dir": str(directory), "items": items, "stay": stay}
@@ -53,6 +52,11 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     else:
         _show(sizes, stay, trash, console)
     return 1 if stay else 0
+
+
+def _needed(directory: Path) -> set[str]:
+    """Ids of the runs that plans of `directory` name."""
+    return set[str]().union(*map(planned_run_ids, sweep_roots(str(directory))))
 
 
 def _show(
@@ -78,15 +82,22 @@ def _show(
 
 
 def _move(root: Path, trash: Path) -> str | None:
-    """Move a run to `trash`; return why that could not be done, or None."""
+    """Move a run to `trash`; return why that could not be done, or None.
+
+    It is asked again under its new name, which nobody else uses, whether somebody is at it.
+    """
+    target = trash / root.name
     try:
-        # Measuring what is large takes minutes, in which somebody may have taken it up.
-        if (why := _occupied(RunPaths(root))) is None:
-            trash.mkdir(parents=True, exist_ok=True)
-            root.rename(trash / root.name)
+        if why := _occupied(RunPaths(root)):
+            return why
+        trash.mkdir(parents=True, exist_ok=True)
+        root.rename(target)
+        if why := _occupied(RunPaths(target)):
+            target.rename(root)
+            return why
     except OSError as error:
         return f"{error.strerror}: {error.filename}"
-    return why
+    return None
 
 
 def _occupied(run: RunPaths) -> str | None:

@@ -1,11 +1,14 @@
-"""`mode=dashboard`: MLflow's own server over the sweep's store, or the address of one that runs."""
+"""`mode=dashboard`: MLflow's own pages of a sweep, on this machine or where its server is.
 
-import os
+Every user of a machine reaches its ports, and MLflow reads and writes files as the user who started
+it: its pages are for whoever has the link, with its token.
+"""
+
+import secrets
 import signal
 import socket
-import subprocess
-import sys
-from contextlib import suppress
+import warnings
+from typing import Any
 
 from rich.console import Console
 
@@ -19,8 +22,7 @@ from isosweep.modes.tracking import asked_tracking
 
 
 def show_dashboard(config: SweepConfig, console: Console) -> int:
-    """Print where the sweep is seen, and run MLflow's server until Ctrl-C where none is named;
-    returns 0, or the server's status where it ends by itself.
+    """Print where the sweep is seen, and serve that until Ctrl-C where no server does; 0.
 
     Raises SettingError where the store has nothing of the sweep.
     """
@@ -48,25 +50,51 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     if store.served:
         say(console, f"dashboard: {store.link_at(store.name)}")
         return 0
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
-    with Signals() as signals:
-        # What a user adds in the pages has its files beside the sweeps. A URI may have a password.
-        server = subprocess.Popen(
-            command,
-            cwd=sweep.paths.runs.parent,
-            env=os.environ | {"MLFLOW_BACKEND_STORE_URI": store.uri},
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        say(console, f"dashboard: {store.link_at(f'http://127.0.0.1:{port}')}")
-        say(console, "shown from in about 10 s until Ctrl-C; runs are not affected")
+    from mlflow.server.handlers import initialize_backend_stores
+    from uvicorn import Config, Server
+
+    say(console, "starting MLflow's pages: about 10 s, longer while this machine trains")
+    console.file.flush()
+    token = secrets.token_urlsafe(32)
+    with Signals() as signals, socket.create_server(("127.0.0.1", 0)) as listener:
+        # What a user adds in the pages would have its files in the working directory otherwise.
+        initialize_backend_stores(store.uri, store.uri, "mlflow-artifacts:/")
+        with warnings.catch_warnings(action="ignore"):
+            from mlflow.server.fastapi_app import app
+        server = Server(Config(Guard(app, token), log_config=None, lifespan="off"))
+        server.config.timeout_graceful_shutdown = 5
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        say(console, f"dashboard: {store.link_at(address, token)}")
+        say(console, "shown until Ctrl-C; runs are not affected")
         console.file.flush()
-        while not signals.asked and server.poll() is None:
-            signals.sleep(0.5)
-        ended = server.poll()
-        with suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGTERM)
-        server.wait()
-    return 0 if ended is None else 1
+        # A terminal that goes away ends it too.
+        signal.signal(signal.SIGHUP, server.handle_exit)
+        if not signals.asked:
+            server.run(sockets=[listener])
+    return 0
+
+
+class Guard:
+    """An ASGI app for requests with the token: in the link, then in a cookie."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Show the pages, turn a link into a cookie, or refuse."""
+        from starlette.requests import HTTPConnection
+        from starlette.responses import PlainTextResponse, RedirectResponse
+
+        request = HTTPConnection(scope)
+        # Browsers have one jar of cookies for all ports of a machine.
+        cookie = f"isosweep-{scope['server'][1]}"
+        answer: Any = PlainTextResponse("This page opens by the link of mode=dashboard.\n", 403)
+        given = request.cookies.get(cookie, ""), request.query_params.get("token", "")
+        known, linked = (secrets.compare_digest(t.encode(), self._token.encode()) for t in given)
+        if known:
+            answer = self._app
+        elif linked:
+            # A browser keeps what follows # of the link; no other page's Referer has the token.
+            answer = RedirectResponse(scope["path"], 303, {"referrer-policy": "no-referrer"})
+            answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
+        await answer(scope, receive, send)

@@ -141,11 +141,13 @@ class MlflowBackend:
     def close(self) -> None:
         """As `Backend`: every call is written at once."""
 
-    def link_at(self, address: str) -> str:
-        """Return the link to the sweep's runs as a table, by name, on a server at `address`."""
+    def link_at(self, address: str, token: str = "") -> str:
+        """Return the link to the sweep's runs as a table, by name, on a server at `address`;
+        `token`: what it asks for."""
         view = {"searchFilter": self._filter, "orderByKey": "tags.`mlflow.runName`"}
         query = urlencode({"workflowType": "machine_learning", **view, "orderByAsc": "true"})
-        return f"{address.rstrip('/')}/#/experiments/{self._experiment_id}/runs?{query}"
+        login = f"?token={token}" if token else ""
+        return f"{address.rstrip('/')}/{login}#/experiments/{self._experiment_id}/runs?{query}"
 
     def _connect(self) -> None:
         require_own(("tracking.uri", self._config.uri))

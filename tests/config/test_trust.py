@@ -134,6 +134,13 @@ def test_trust_is_a_word_of_the_command_and_not_of_the_file(shared: Callable[...
     require_own(("launcher.on_finish", "evil"))
 
 
+def test_an_option_of_ones_own_lets_no_other_one_through(shared: Callable[..., Path]) -> None:
+    root = shared(launcher={"slurm": {"additional": {"export": "ALL,BASH_ENV=/evil"}}})
+    asked = f"sweep={root}", "+launcher.slurm.additional.qos=high"
+    with pytest.raises(SettingError, match="BASH_ENV=/evil"):
+        resume_sweep(make_config("mode=resume", "tracking=none", *asked), terminal())
+
+
 def test_sharded_states_of_others_are_not_unpickled(tmp_path: Path) -> None:
     state = tmp_path / "optimizer" / "__0_0.distcp"
     state.parent.mkdir()
@@ -155,10 +162,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_group_of_ones_own_is_nobody_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    me = pwd.getpwuid(os.geteuid())
+    me, group = pwd.getpwuid(os.geteuid()), file.stat().st_gid
     file.chmod(0o664)
 
-    def known(name: str, members: list[str]) -> str | None:
+    def known(name: str, members: list[str], *others: int) -> str | None:
+        users = [SimpleNamespace(pw_name=me.pw_name, pw_uid=me.pw_uid, pw_gid=group)]
+        users += [SimpleNamespace(pw_name="x", pw_uid=uid, pw_gid=group) for uid in others]
+        monkeypatch.setattr(pwd, "getpwuid", lambda uid: users[0])
+        monkeypatch.setattr(pwd, "getpwall", lambda: users)
         monkeypatch.setattr(
             grp, "getgrgid", lambda gid: SimpleNamespace(gr_name=name, gr_mem=members)
         )
@@ -170,6 +181,7 @@ def test_a_group_of_ones_own_is_nobody_else(file: Path, monkeypatch: pytest.Monk
     # One that has every user of the site, who are no members by the books.
     assert known("users", []) == shared
     assert known(me.pw_name, ["mallory"]) is not None
+    assert known(me.pw_name, [], 4711) is not None
 
 
 def test_an_access_list_counts_as_others(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
