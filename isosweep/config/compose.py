@@ -56,6 +56,9 @@ def prepared(words: Sequence[str], directories: Sequence[Path] = ()) -> list[str
     user's, where a choice may have a name like a Hub id's. Raises SettingError for what is no
     choice to be made on a command line.
     """
+    for word in words:
+        if re.match(r"[+~]*=", word):
+            raise SettingError("overrides", word, "is not SETTING=VALUE: no setting is named")
     plain = [word for word in words if not _is_file(word)]
     names = {match["name"] for word in plain if (match := TYPED.fullmatch(word))}
     files = [text for word in words if _is_file(word) for text in file_overrides(Path(word))]

@@ -34,7 +34,7 @@ from isosweep.config.study import (
     SearchConfig,
     TrackingConfig,
 )
-from isosweep.config.task import TaskConfig, errors_at
+from isosweep.config.task import PARTS, TaskConfig, errors_at
 from isosweep.errors import SettingError
 
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
@@ -200,8 +200,9 @@ class SweepConfig(Settings):
         # Each set is held to the rules of a main evaluation.
         for (name, on), rule in itertools.product(on_all(self).items(), _RULES):
             if rule.broken(on):
-                place = f"evaluation.sets.{name}"
-                with errors_at(f"{place}.task"), errors_at(place, "evaluation"):
+                place, part = f"evaluation.sets.{name}", f"{PARTS}.{name}"
+                task = part if name in self.task.parts else f"{place}.task"
+                with errors_at(task), errors_at(place, "evaluation"):
                     raise rule.refusal(on)
 
     def _check_command(self) -> None:

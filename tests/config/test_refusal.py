@@ -36,6 +36,8 @@ REFUSED = [
     ("experiment=playbook_joint", "experiment", "is chosen beside the defaults"),
     ("model.path=${foo}", "overrides", "Interpolation key 'foo' not found"),
     ("sweeps_dir=a,b", "sweeps_dir", "is one directory, which holds all sweeps"),
+    ("=3", "overrides", "no setting is named"),
+    ("+=3", "overrides", "no setting is named"),
     # Values of another type.
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),
@@ -176,6 +178,11 @@ REFUSED = [
     (
         GPU + f"+task@{SET}=math {SET}.max_completion_tokens=100000",
         f"{SET}.max_completion_tokens",
+        "vLLM starts with at most",
+    ),
+    (
+        f"{GPU}{TWO}generation=vllm {PARTS}.b.prompt_tokens=60000",
+        f"{PARTS}.b.max_completion_tokens",
         "vLLM starts with at most",
     ),
     (
