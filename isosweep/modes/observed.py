@@ -34,7 +34,7 @@ _GONE = {
     Status.LOST: Standing.INTERRUPTED,
     Status.INTERRUPTED: Standing.INTERRUPTED,
 }
-_STANDINGS = [standing.replace(" ", "_") for standing in Standing]
+_STANDINGS = {standing.replace(" ", "_"): standing for standing in Standing}
 
 
 class Jobs:
@@ -188,34 +188,35 @@ def choose_runs(words: Sequence[str], runs: Sequence[ObservedRun]) -> list[Obser
     """Return the runs that the setting `runs` chooses; all of them where it is empty.
 
         runs=n8-B4               ids that contain this; runs=*-n8-* a pattern of ids
-        runs=[running,queued]    standings; of two words, with _ between them
+        runs=[running,queued]    standings; of two words, with _ or a blank between them
         runs=[n:8,n:16,seed:0]   values of n, B, seed and grid.axes
 
     Words of one kind widen the choice and kinds narrow it: `[running,n:8,n:16]` are the running
     ones with n = 8 or 16. Raises SettingError for an id or a value that no run has.
     """
-    values, kinds = [_values(each) for each in runs], defaultdict[str, set[int]](set)
+    kinds = defaultdict[str, set[str]](set)
     for word in words:
-        name, colon, pattern = word.partition(":")
-        if word in _STANDINGS:
-            name, pattern = "standing", word
-        elif not colon:
-            name, pattern = "id", word if set(word) & set("*?[") else f"*{word}*"
-        fitting = {i for i, own in enumerate(values) if fnmatchcase(own.get(name, ""), pattern)}
-        if not fitting and name != "standing":
+        name, colon, value = word.partition(":")
+        standing = _STANDINGS.get(word.replace(" ", "_"))
+        if standing is not None:
+            name, fitting = "standing", [each for each in runs if each.standing is standing]
+        elif colon:
+            fitting = [each for each in runs if _values(each.run).get(name) == value]
+        else:
+            pattern = word if set(word) & set("*?[") else f"*{word}*"
+            name, fitting = "id", [each for each in runs if fnmatchcase(each.run.run_id, pattern)]
+        if not fitting and standing is None:
             rule = (
                 f"{word} fits none of the plan's {len(runs)} runs: neither an id nor a value "
                 f"(n:{runs[0].run.num_generations}) nor a standing ({', '.join(_STANDINGS)})"
             )
             raise SettingError("runs", list(words), rule, f"runs={runs[0].run.run_id}")
-        kinds[name] |= fitting
-    return [each for i, each in enumerate(runs) if all(i in chosen for chosen in kinds.values())]
+        kinds[name].update(each.run.run_id for each in fitting)
+    return [each for each in runs if all(each.run.run_id in ids for ids in kinds.values())]
 
 
-def _values(seen: ObservedRun) -> dict[str, str]:
-    """What `runs` chooses by, by name."""
-    run = seen.run
+def _values(run: PlannedRun) -> dict[str, str]:
+    """The values that `runs` chooses by, by name."""
     axes = {axis.rpartition(".")[2]: value for axis, value in run.axes.items()} | run.axes
     known = {"n": run.num_generations, "B": run.problems_per_batch, "seed": run.seed} | axes
-    known |= {"id": run.run_id, "standing": seen.standing.replace(" ", "_")}
     return {name: str(value) for name, value in known.items()}

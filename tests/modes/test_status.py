@@ -177,9 +177,18 @@ def test_words_of_one_kind_widen_the_choice_and_several_kinds_narrow_it(tmp_path
 
     everything = [(2, 0), (2, 1), (4, 0), (4, 1)]
     assert chosen() == chosen("n:2", "n:4") == chosen("running", "not_begun") == everything
+    assert chosen("not begun") == everything
     assert chosen("n:2", "seed:1") == [(2, 1)]
     assert chosen("*-n4-*") == chosen("n4-B4") == [(4, 0), (4, 1)]
     assert chosen("running", "n:2") == []
-    for word in ("n:3", "m:2", "n9", "nearly_done"):
+    for word in ("n:3", "m:2", "n9", "nearly_done", "n:*", "m:*", "N:*", "id:*"):
         with pytest.raises(SettingError, match="fits none of the plan's 4 runs"):
             choose_runs([word], runs)
+
+
+def test_a_value_that_is_a_list_is_chosen_as_it_is_written(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path, "grid.axes={task.sort.levels:[[4],[5]]}")
+    runs = observe_runs(sweep, Scheduled({}))
+    found = choose_runs(["levels:[4]"], runs)
+    assert 0 < len(found) < len(runs)
+    assert {str(each.run.axes["task.sort.levels"]) for each in found} == {"[4]"}
