@@ -61,7 +61,7 @@ def cancel_runs(sweep: StoredSweep, chosen: Sequence[str], jobs: Jobs) -> JsonOb
         if attempt is not None and attempt.by is None and attempt.status is Status.FAILED:
             # Its file cannot be read: a worker may be at it.
             said["faults"].append(f"{seen.run.run_id}: not confirmed: {attempt.reason}")
-        elif attempt is not None and attempt.live and _is_of_another(attempt, sweep):
+        elif attempt is not None and attempt.live and attempt.is_of_another(sweep.paths.root):
             said["others"][seen.run.run_id] = attempt.sweep
         elif attempt is not None and attempt.live:
             was = "running" if standing is Standing.RUNNING else "pending"
@@ -88,12 +88,6 @@ def _is_followed(drivers: Path) -> bool:
         return living_driver(drivers) is not None
     except (RecordError, OSError):
         return True
-
-
-def _is_of_another(attempt: Attempt, sweep: StoredSweep) -> bool:
-    """Whether another sweep that is still there has submitted the attempt."""
-    submitted = Path(attempt.sweep)
-    return (submitted / "plan.json").exists() and not submitted.samefile(sweep.paths.root)
 
 
 def _hold_back(seen: ObservedRun, sweep: StoredSweep, by: str) -> bool:

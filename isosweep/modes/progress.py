@@ -169,10 +169,10 @@ class Progress:
         """How many active runs run and wait, and for which other sweeps some are trained."""
         queued = len(going) - running
         line = f"{running} running" + (f", {queued} queued" if queued else "")
-        submitted = [Path(each.sweep) for each in going.values() if each and each.sweep]
-        others = [root for root in submitted if root != self._paths.root]
+        root = self._paths.root
+        others = [each.sweep for each in going.values() if each and each.is_of_another(root)]
         if others:
-            names = ", ".join(sorted({root.name for root in others}))
+            names = ", ".join(sorted({Path(sweep).name for sweep in others}))
             line += f", {len(others)} of them trained by another sweep ({names})"
         return line
 

@@ -171,6 +171,18 @@ class Attempt:
         who = self.worker if self.worker or not here else self.by
         return self.live and here and who is not None and who.alive() is False
 
+    def is_of_another(self, sweep: Path) -> bool:
+        """Whether another sweep than that in the directory `sweep`, which is still there, has
+        submitted it."""
+        submitted = Path(self.sweep)
+        if submitted == sweep:
+            return False
+        try:
+            return (submitted / "plan.json").exists() and not submitted.samefile(sweep)
+        except PermissionError:
+            # Of somebody who keeps it closed.
+            return True
+
     def check(self) -> None:
         """Raise OvertakenError if a later attempt owns the run."""
         if (later := highest(self.run)) > self.number:

@@ -64,9 +64,23 @@ def test_runs_that_another_sweep_trains_are_said_to_be(
     sweep, console = sweep_in(tmp_path), terminal()
     first = sweep.plan.runs[0]
     attempt = submitted(sweep.paths.run(first.run_id))
+    Path(attempt.sweep).mkdir()
+    (Path(attempt.sweep) / "plan.json").touch()
     Progress(sweep.plan, sweep.paths, [], console).update([(first, attempt)], {})
     said = "0 running, 1 queued, 1 of them trained by another sweep (somewhere): 0/"
     assert printed(console).startswith(said)
+
+
+def test_runs_of_this_sweep_are_its_own_by_whatever_path_they_were_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SILENCE_S", 0.0)
+    sweep, console = sweep_in(tmp_path), terminal()
+    (tmp_path / "link").symlink_to(sweep.paths.root)
+    first = sweep.plan.runs[0]
+    attempt = replace(submitted(sweep.paths.run(first.run_id)), sweep=str(tmp_path / "link"))
+    Progress(sweep.plan, sweep.paths, [], console).update([(first, attempt)], {})
+    assert printed(console).startswith("0 running, 1 queued: 0/")
 
 
 def test_a_run_that_is_asked_for_more_is_told_again(tmp_path: Path) -> None:
