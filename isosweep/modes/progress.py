@@ -121,12 +121,11 @@ class Progress:
         ]
         self._measured_s += len(running) * (now - self._looked)
         self._looked = now
-        summary = f"{self._places_taken(going, len(running))}: {self._summary(len(failed))}"
         if self._console.is_terminal:
-            self._draw(running[:_SHOWN], summary)
+            self._draw(running[:_SHOWN], self._summary(going, len(running), len(failed)))
             self._drawn = time.monotonic()
         elif now - self._said >= self._silence:
-            say(self._console, summary)
+            say(self._console, self._summary(going, len(running), len(failed)))
             self._said, self._silence = now, 2 * self._silence
 
     def stop(self) -> None:
@@ -185,9 +184,10 @@ class Progress:
         total = sum(row.run.milestones[-1] for row in rows) or 1.0
         return sum(row.share * row.run.milestones[-1] for row in rows) / total
 
-    def _summary(self, failed: int) -> str:
+    def _summary(self, going: Mapping[str, Attempt | None], running: int, failed: int) -> str:
         rows = self._rows.values()
-        line = f"{self._counted()} runs, {self._done_share():.0%} of the compute"
+        line = f"{self._places_taken(going, running)}: {self._counted()} runs"
+        line += f", {self._done_share():.0%} of the compute"
         line += self._time_left()
         diverged = sum(row.standing is Standing.DIVERGED for row in rows)
         warned = sum(bool(row.attempt and row.attempt.warnings) for row in rows)

@@ -57,6 +57,24 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
     assert ": failed (planted (tried 3 times)), about " in gave_up
 
 
+def test_without_a_terminal_nothing_is_counted_for_a_line_that_is_not_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, console = sweep_in(tmp_path), terminal()
+    first = sweep.plan.runs[0]
+    attempt = reported(submitted(sweep.paths.run(first.run_id)), Status.RUNNING, 0.0, first)
+    progress = Progress(sweep.plan, sweep.paths, [], console)
+    progress.update([(first, attempt)], {})
+    attempt = reported(attempt, Status.RUNNING, 0.5, first)
+
+    def counted(*_: object) -> float:
+        raise AssertionError("every run was looked at")
+
+    monkeypatch.setattr(module, "makespan", counted)
+    progress.update([(first, attempt)], {})
+    assert printed(console) == ""
+
+
 def test_runs_that_another_sweep_trains_are_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
