@@ -3,6 +3,7 @@
 import errno
 import os
 import shlex
+import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -45,6 +46,13 @@ _ON_FINISH_S = 60.0
 _KILLED_S = 10.0
 # Pauses after an error of a file system: the first, doubled up to the last.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 60.0
+# What SQLite calls an error of the file system that its database is on; other letters may follow.
+_SQLITE = {
+    "SQLITE_FULL": errno.ENOSPC,
+    "SQLITE_IOERR": errno.EIO,
+    "SQLITE_CANTOPEN": errno.EIO,
+    "SQLITE_READONLY": errno.EROFS,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +119,8 @@ class DrivenSweep:
 
     @contextmanager
     def _storage(self) -> Iterator[None]:
-        """Raise a StorageError where the search's storage fails."""
+        """Raise a StorageError where the search's storage fails, an OSError where that is by the
+        file system of an SQLite database."""
         from optuna.exceptions import OptunaError
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -120,8 +129,21 @@ class DrivenSweep:
         except (OptunaError, SQLAlchemyError) as error:
             storage = self.study.config.search.storage
             where = str(self.paths.search) if storage is None else hidden(storage)
+            if (failing := _failing_file(error, where)) is not None:
+                raise failing from error
             fault = hidden(" ".join(str(error).split())[:300])
             raise StorageError(where, fault, self.resume_command) from error
+
+
+def _failing_file(error: BaseException, where: str) -> OSError | None:
+    """The error of the file system, if one is behind what a storage raised."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, sqlite3.OperationalError):
+        cause = cause.__cause__
+    name = getattr(cause, "sqlite_errorname", "")
+    numbers = (number for prefix, number in _SQLITE.items() if name.startswith(prefix))
+    number = next(numbers, None)
+    return None if number is None else OSError(number, str(cause), where)
 
 
 def make_queue(sweep: DrivenSweep, console: Console) -> RunQueue:

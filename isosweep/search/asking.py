@@ -158,8 +158,9 @@ class Search:
         analysis = on_budgets(self._config).analysis
         datas = [load_view(self._paths, analysis, axes) for axes in self._plan.axes]
         self._write_down(datas, failed)
-        self._seen, free = pending, self._places - len(pending)
+        free = self._places - len(pending)
         if free <= 0:
+            self._seen = pending
             return ()
         decision = next_steps(
             *(self._plan, datas, self._config, free),
