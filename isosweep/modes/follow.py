@@ -263,6 +263,13 @@ def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Sign
                 queue.step()
                 progress.update(queue.attempts, queue.failed)
                 report.update()
+                # What is said may go to the disk that is full.
+                over = not queue.busy and sweep.stopped is not None
+                if over and sweep.stopped:
+                    say(console, f"search: stopped: {sweep.stopped}")
+                fault.passed()
+                if over:
+                    return not signals.asked
             except OSError as error:
                 if error.errno in (None, errno.EPIPE):
                     raise
@@ -270,11 +277,6 @@ def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Sign
                     progress.stop()
                 fault.wait(error)
                 continue
-            fault.passed()
-            if not queue.busy and sweep.stopped is not None:
-                if sweep.stopped:
-                    say(console, f"search: stopped: {sweep.stopped}")
-                return not signals.asked
             signals.sleep(queue.pause_s)
         return False
     finally:
@@ -302,7 +304,7 @@ class _Fault:
         self._signals.sleep(self._pause_s)
 
     def passed(self) -> None:
-        """The file system works, again or still."""
+        """The file system works, again or still; raises OSError where that cannot be said."""
         if self._place:
             say(self._console, f"{self._place} works again")
         self._place, self._pause_s = "", 0.0

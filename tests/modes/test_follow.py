@@ -13,6 +13,7 @@ from isosweep.modes import follow
 from isosweep.modes.follow import DrivenSweep
 from isosweep.modes.progress import Progress
 from isosweep.modes.signals import Signals
+from isosweep.modes.terminal import say
 from isosweep.plan.cells import PlannedRun
 from isosweep.search.candidates import Step
 from tests.modes.looked_after import printed, sweep_in, terminal
@@ -65,13 +66,13 @@ def test_a_chosen_run_is_queued_once_when_showing_or_queueing_it_fails(
     monkeypatch.setattr(follow, "_FIRST_PAUSE_S", 0.0)
     extend, calls = Progress.extend, list[object]()
 
-    def failing(progress: Progress, runs: Any) -> None:
+    def extended(progress: Progress, runs: Any) -> None:
         calls.append(runs)
         if len(calls) == at:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(stored.paths.runs))
         extend(progress, runs)
 
-    monkeypatch.setattr(Progress, "extend", failing)
+    monkeypatch.setattr(Progress, "extend", extended)
     queue: Any = Queue(launcher=make_launcher(stored.config))
     console = terminal()
     assert follow._follow(sweep, queue, console, Signals())
@@ -80,3 +81,39 @@ def test_a_chosen_run_is_queued_once_when_showing_or_queueing_it_fails(
     assert said.count("Input/output error; waiting until that passes") == 1
     assert said.count("works again") == 1
     assert said.count("search: stopped: it is enough") == 1
+
+
+def failing(times: int = 1) -> Any:
+    """What raises that the disk is full, so many times."""
+    left = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full")] * times
+
+    def act(*_: object) -> None:
+        if left:
+            raise left.pop()
+
+    return act
+
+
+@pytest.mark.parametrize("line", ["/full works again", "search: stopped: it is enough"])
+def test_a_line_that_the_full_disk_does_not_take_is_said_later(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = sweep_in(tmp_path)
+    stored.paths.runs.mkdir(exist_ok=True)
+    search: Any = Searched(stored.plan.runs[0]) if line.startswith("search") else None
+    sweep = DrivenSweep(study=stored.study(), paths=stored.paths, search=search)
+    monkeypatch.setattr(follow, "_FIRST_PAUSE_S", 0.0)
+    queue: Any = Queue(launcher=make_launcher(stored.config))
+    queue.step, full = failing(), failing(2)
+
+    def said_later(console: Any, *lines: str, **how: Any) -> None:
+        if line in lines:
+            full()
+        say(console, *lines, **how)
+
+    monkeypatch.setattr(follow, "say", said_later)
+    console = terminal()
+    assert follow._follow(sweep, queue, console, Signals())
+    said = printed(console)
+    assert said.count("/full: No space left on device; waiting until that passes") == 1
+    assert said.count("/full works again") == said.count(line) == 1
