@@ -197,6 +197,7 @@ def follow_sweep(sweep: DrivenSweep, console: Console) -> int:
             failed = {**sweep.given_up, **queue.failed}
             if over:
                 status = _finish(sweep, failed, console, signals)
+            if status != INTERRUPTED:
                 ended: RunStatus = "FAILED" if failed else "FINISHED"
                 close_tracker(tracker, sweep.stored, ended, console)
                 signals.note_from_now_on()
@@ -243,9 +244,7 @@ def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Sign
     try:
         while not signals.asked:
             try:
-                # A directory that is away must not look like one without runs.
-                paths.runs.stat()
-                paths.plan.stat()
+                _require_there(paths)
                 steps = sweep.next_steps(queue.failed)
                 chosen |= {step.run_id for step in steps}
                 if progress is None:
@@ -271,8 +270,6 @@ def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Sign
                 if over:
                     return not signals.asked
             except OSError as error:
-                if error.errno in (None, errno.EPIPE):
-                    raise
                 if progress is not None:
                     progress.stop()
                 fault.wait(error)
@@ -285,6 +282,12 @@ def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Sign
             progress.stop()
 
 
+def _require_there(paths: SweepPaths) -> None:
+    """Raise OSError for a directory that is away: it must not look like one without runs."""
+    paths.runs.stat()
+    paths.plan.stat()
+
+
 class _Fault:
     """An error of the file system that is waited out; said when it comes and when it passes."""
 
@@ -293,7 +296,9 @@ class _Fault:
         self._place, self._pause_s = "", 0.0
 
     def wait(self, error: OSError) -> None:
-        """Sleep until the next try: each time twice as long."""
+        """Sleep until the next try: each time twice as long. Raises an error that stays."""
+        if error.errno in (None, errno.EPIPE):
+            raise error
         if not self._place:
             self._place = os.fsdecode(error.filename or b"the file system")
             line = f"{self._place}: {error.strerror}; waiting until that passes, or Ctrl-C"
@@ -311,6 +316,24 @@ class _Fault:
 
 
 def _finish(
+    sweep: DrivenSweep, failed: Mapping[str, str], console: Console, signals: Signals
+) -> int:
+    """Conclude the sweep as `_conclude`, in as many tries as the file system takes; INTERRUPTED
+    where a signal asks this process to leave before."""
+    fault = _Fault(console, signals)
+    while not signals.asked:
+        try:
+            _require_there(sweep.paths)
+            status = _conclude(sweep, failed, console, signals)
+            fault.passed()
+            return status
+        except OSError as error:
+            signals.note_from_now_on()
+            fault.wait(error)
+    return INTERRUPTED
+
+
+def _conclude(
     sweep: DrivenSweep, failed: Mapping[str, str], console: Console, signals: Signals
 ) -> int:
     """Analyse the sweep, all of whose runs are over; returns 1 if runs failed, else 0."""

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from isosweep.launchers.make import make_launcher
 from isosweep.modes import follow
 from isosweep.modes.follow import DrivenSweep
 from isosweep.modes.progress import Progress
-from isosweep.modes.signals import Signals
+from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.terminal import say
 from isosweep.plan.cells import PlannedRun
 from isosweep.search.candidates import Step
@@ -117,3 +118,41 @@ def test_a_line_that_the_full_disk_does_not_take_is_said_later(
     said = printed(console)
     assert said.count("/full: No space left on device; waiting until that passes") == 1
     assert said.count("/full works again") == said.count(line) == 1
+
+
+def test_an_analysis_that_the_full_disk_does_not_take_is_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = sweep_in(tmp_path, f"launcher.on_finish='touch {tmp_path}/told'", "tracking=none")
+    stored.paths.runs.mkdir(exist_ok=True)
+    sweep = DrivenSweep(study=stored.study(), paths=stored.paths)
+    queue: Any = Queue(launcher=make_launcher(stored.config))
+    monkeypatch.setattr(follow, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(follow, "make_queue", lambda *_: queue)
+    monkeypatch.setattr(follow, "analyse_sweep", failing())
+    console = terminal()
+    assert follow.follow_sweep(sweep, console) == 0
+    assert (tmp_path / "told").exists()
+    said = printed(console)
+    assert said.count("/full: No space left on device; waiting until that passes") == 1
+    assert said.count("/full works again") == 1
+
+
+def test_a_signal_ends_the_waiting_for_an_analysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = sweep_in(tmp_path)
+    stored.paths.runs.mkdir(exist_ok=True)
+    sweep = DrivenSweep(study=stored.study(), paths=stored.paths)
+    signals = Signals()
+    pauses = list[float]()
+
+    def asked(seconds: float, unless: int = 0) -> None:
+        pauses.append(seconds)
+        # A signal is noted, and raises nothing.
+        signals._note(signal.SIGTERM, None)
+
+    monkeypatch.setattr(signals, "sleep", asked)
+    monkeypatch.setattr(follow, "analyse_sweep", failing(9))
+    assert follow._finish(sweep, {}, terminal(), signals) == INTERRUPTED
+    assert len(pauses) == 1
