@@ -162,18 +162,7 @@ class Search:
         if free <= 0:
             self._seen = pending
             return ()
-        decision = next_steps(
-            *(self._plan, datas, self._config, free),
-            decide=self._decide,
-            pending=pending,
-            gave_up=failed,
-        )
-        # A run that is at work is asked again when it has ended.
-        new = [
-            step
-            for step in decision.steps
-            if step.run_id not in pending and not self._standing(step.run_id, step.milestone).ended
-        ]
+        decision, new = self._decided(datas, free, pending, failed)
         decision = replace(decision, steps=tuple(new))
         known = _known(datas) | {"chances": decision.chances, "loss": decision.loss}
         self._study.note(decision, known)
@@ -183,6 +172,37 @@ class Search:
             self.stop = decision.stop or "no run is left that could be trained further"
         self._seen = pending | {step.run_id: step.milestone for step in new}
         return decision.steps
+
+    def _decided(
+        self,
+        datas: Sequence[SweepData],
+        free: int,
+        pending: Mapping[str, float],
+        failed: Collection[str],
+    ) -> tuple[Decision, list[Step]]:
+        """What is decided, and its steps that ask for more than is under way or over.
+
+        A run that is at work is asked again when it has ended. One that has ended without a reward
+        that can be read is asked for again and again: others are asked for in its place.
+        """
+        closed = {*failed}
+        while True:
+            decision = next_steps(
+                *(self._plan, datas, self._config, free),
+                decide=self._decide,
+                pending=pending,
+                gave_up=closed,
+            )
+            new = [
+                step
+                for step in decision.steps
+                if step.run_id not in pending
+                and not self._standing(step.run_id, step.milestone).ended
+            ]
+            others = {step.run_id for step in decision.steps if step not in new} - closed
+            if not others:
+                return decision, new
+            closed |= others
 
     def close(self) -> None:
         """Tell the trials that are open still: the search has stopped."""

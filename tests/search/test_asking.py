@@ -13,7 +13,9 @@ from isosweep.plan.study import resolve
 from isosweep.search import asking, frontier
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Decision, Question, Step
+from isosweep.store.attempts import Status
 from tests.conftest import SMALL, make_config
+from tests.modes.looked_after import reported, submitted
 
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
 
@@ -94,6 +96,17 @@ def test_what_is_given_up_frees_a_place_and_is_not_asked_for_again(tmp_path: Pat
     assert search.next(gone) == ()
     assert search.stop == "no run is left that could be trained further"
     assert [asked.state for asked in search._study.asked.values()] == ["FAIL", "FAIL"]
+
+
+def test_a_run_that_ended_without_a_reward_ends_no_search(tmp_path: Path) -> None:
+    search = opened(tmp_path, places=1)
+    (first,) = search.next({})
+    (run,) = search.runs
+    reported(submitted(search._paths.run(run.run_id)), Status.FINISHED, 1.0, run)
+    search._next_look = 0.0
+    (second,) = search.next({})
+    assert search.stop is None
+    assert second.run_id != first.run_id
 
 
 def test_variants_share_the_places_and_the_compute(tmp_path: Path) -> None:
