@@ -236,7 +236,7 @@ def _follow(sweep: DrivenSweep, queue: RunQueue, console: Console, signals: Sign
     """
     plan, paths, places = sweep.study.plan, sweep.paths, places_of(sweep.study)
     stop = sweep.study.config.health.stop
-    report = LiveReport(paths, lambda line: say(console, line))
+    report = LiveReport(sweep.stored, lambda line: say(console, line))
     progress: Progress | None = None
     # Runs that the search has chosen and the queue has not been given yet.
     chosen = set[str]()

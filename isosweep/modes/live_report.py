@@ -11,7 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from isosweep.modes.sweeps import StoredSweep, read_sweep
 from isosweep.store.paths import SweepPaths
 
 # From the beginning of one report to that of the next. One takes some 5 s of one core.
@@ -26,8 +28,8 @@ class LiveReport:
     Whatever fails with a report is left for the next one: the sweep goes on.
     """
 
-    def __init__(self, paths: SweepPaths, notice: Callable[[str], None]) -> None:
-        self._paths, self._notice = paths, notice
+    def __init__(self, sweep: StoredSweep, notice: Callable[[str], None]) -> None:
+        self._sweep, self._notice = sweep, notice
         self._due = time.monotonic() + INTERVAL_S
         self._writer: subprocess.Popen[bytes] | None = None
         self._noticed = False
@@ -39,10 +41,11 @@ class LiveReport:
             if status == 0 and not self._noticed:
                 self._noticed = True
                 every = f"written anew every {INTERVAL_S / 60:.0f} min"
-                self._notice(f"report so far, {every}: {self._paths.report}")
+                reports = ", ".join(str(paths.report) for _, paths in _views(self._sweep))
+                self._notice(f"report so far, {every}: {reports}")
         if self._writer is None and time.monotonic() >= self._due:
             self._due = time.monotonic() + INTERVAL_S
-            command = [sys.executable, "-P", "-m", __name__, str(self._paths.root)]
+            command = [sys.executable, "-P", "-m", __name__, str(self._sweep.paths.root)]
             with suppress(OSError):
                 self._writer = subprocess.Popen(
                     command,
@@ -64,13 +67,17 @@ def write_report(root: Path) -> None:
     """Write the report of every variant of the sweep in `root`, as far as its runs have come."""
     from isosweep.analysis.report import analyse
     from isosweep.modes.display_search import stored_course
-    from isosweep.modes.sweeps import read_sweep
 
     sweep = read_sweep(root)
     analysis, course = sweep.config.analysis, stored_course(sweep)
-    for axes in sweep.plan.axes:
-        view = replace(sweep.paths, view=analysis.view(axes))
-        analyse(view, analysis, axes, course, going_on=True)
+    for axes, paths in _views(sweep):
+        analyse(paths, analysis, axes, course, going_on=True)
+
+
+def _views(sweep: StoredSweep) -> list[tuple[dict[str, Any], SweepPaths]]:
+    """The variants of `grid.axes`, and the files of each one's analysis."""
+    view = sweep.config.analysis.view
+    return [(axes, replace(sweep.paths, view=view(axes))) for axes in sweep.plan.axes]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from isosweep.modes.dispatch import prepare
 from isosweep.modes.live_report import INTERVAL_S, LiveReport, write_report
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config
-from tests.modes.looked_after import terminal
+from tests.modes.looked_after import sweep_in, terminal
 from tests.modes.sweeps import write_records
 
 
@@ -50,12 +50,25 @@ def test_it_is_due_every_few_minutes_and_noticed_once_where_it_went_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, notices: int
 ) -> None:
     clock, noticed = Clock(monkeypatch, status), list[str]()
-    paths = SweepPaths(tmp_path, tmp_path / "runs")
-    report = LiveReport(paths, noticed.append)
+    sweep = sweep_in(tmp_path)
+    report = LiveReport(sweep, noticed.append)
     for now in (0.0, INTERVAL_S - 1, INTERVAL_S, INTERVAL_S + 1, 2 * INTERVAL_S + 1):
         clock.now = now
         report.update()
     assert clock.begun == [INTERVAL_S, 2 * INTERVAL_S + 1]
-    assert [line.endswith(str(paths.report)) for line in noticed] == [True] * notices
+    assert [line.endswith(str(sweep.paths.report)) for line in noticed] == [True] * notices
     report.stop()
     assert clock.killed == 1
+
+
+def test_the_notice_names_the_report_of_every_variant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, noticed = Clock(monkeypatch, 0), list[str]()
+    sweep = sweep_in(tmp_path, "grid.axes={recipe.num_iterations:[1,2]}")
+    report = LiveReport(sweep, noticed.append)
+    for clock.now in (INTERVAL_S, INTERVAL_S + 1):
+        report.update()
+    analyses = sweep.paths.root / "analysis"
+    reports = [f"{analyses}/recipe.num_iterations={value}/report.html" for value in (1, 2)]
+    assert noticed[0].endswith(": " + ", ".join(reports))
