@@ -4,10 +4,11 @@
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from isosweep.store.paths import SweepPaths
 
 # From the beginning of one report to that of the next. One takes some 5 s of one core.
 INTERVAL_S = 300.0
+# What a writer that is asked to end takes to take away the file that it writes.
+_END_S = 5.0
 
 
 class LiveReport:
@@ -58,8 +61,12 @@ class LiveReport:
     def stop(self) -> None:
         """End a report that is being written, so that it replaces none of a later analysis."""
         if self._writer is not None:
-            self._writer.kill()
-            self._writer.wait()
+            self._writer.terminate()
+            try:
+                self._writer.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._writer.kill()
+                self._writer.wait()
             self._writer = None
 
 
@@ -80,7 +87,14 @@ def _views(sweep: StoredSweep) -> list[tuple[dict[str, Any], SweepPaths]]:
     return [(axes, replace(sweep.paths, view=view(axes))) for axes in sweep.plan.axes]
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> None:
+    """Write the report of the sweep whose directory is the one of `arguments`; asked to end by a
+    signal, leave no half-written file."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # At 19 it would wait for ten minutes beside runs that take every core.
     os.nice(10)
-    write_report(Path(sys.argv[1]))
+    write_report(Path(arguments[0]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

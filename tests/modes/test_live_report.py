@@ -1,13 +1,17 @@
 """The report of a sweep that goes on."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from isosweep.files import write_text
 from isosweep.modes.dispatch import prepare
-from isosweep.modes.live_report import INTERVAL_S, LiveReport, write_report
+from isosweep.modes.live_report import INTERVAL_S, LiveReport, main, write_report
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import sweep_in, terminal
@@ -33,16 +37,24 @@ class Clock:
     """A time, and writers that end well or not; `begun`: when each was started."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-        self.now, self.begun, self.killed, self._status = 0.0, list[float](), 0, status
+        self.now, self.begun, self.ended, self._status = 0.0, list[float](), list[str](), status
+        self.obeys = True
         monkeypatch.setattr("isosweep.modes.live_report.time.monotonic", lambda: self.now)
         monkeypatch.setattr("isosweep.modes.live_report.subprocess.Popen", self._start)
 
     def _start(self, command: list[str], **_: Any) -> Any:
         self.begun.append(self.now)
-        return SimpleNamespace(poll=lambda: self._status, kill=self._kill, wait=lambda: 0)
+        return SimpleNamespace(
+            poll=lambda: self._status,
+            terminate=lambda: self.ended.append("terminated"),
+            kill=lambda: self.ended.append("killed"),
+            wait=self._wait,
+        )
 
-    def _kill(self) -> None:
-        self.killed += 1
+    def _wait(self, timeout: float | None = None) -> int:
+        if timeout is not None and not self.obeys:
+            raise subprocess.TimeoutExpired("a writer", timeout)
+        return 0
 
 
 @pytest.mark.parametrize(("status", "notices"), [(0, 1), (1, 0)])
@@ -57,8 +69,37 @@ def test_it_is_due_every_few_minutes_and_noticed_once_where_it_went_well(
         report.update()
     assert clock.begun == [INTERVAL_S, 2 * INTERVAL_S + 1]
     assert [line.endswith(str(sweep.paths.report)) for line in noticed] == [True] * notices
+
+
+@pytest.mark.parametrize(
+    ("obeys", "ended"), [(True, ["terminated"]), (False, ["terminated", "killed"])]
+)
+def test_a_report_that_is_being_written_is_asked_to_end_and_killed_if_it_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obeys: bool, ended: list[str]
+) -> None:
+    clock = Clock(monkeypatch, 0)
+    report, clock.now, clock.obeys = LiveReport(sweep_in(tmp_path), print), INTERVAL_S, obeys
+    report.update()
     report.stop()
-    assert clock.killed == 1
+    assert clock.ended == ended
+
+
+def test_a_writer_that_is_asked_to_end_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(root: Path) -> None:
+        monkeypatch.setattr(Path, "replace", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        write_text(root / "report.html", "a page")
+
+    monkeypatch.setattr("isosweep.modes.live_report.write_report", write)
+    monkeypatch.setattr("isosweep.modes.live_report.os.nice", lambda _: None)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit):
+            main([str(tmp_path)])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_notice_names_the_report_of_every_variant(
