@@ -1,6 +1,7 @@
 """Analyses a sweep and writes what came of it: answer, tables, figures and the report."""
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -43,13 +44,14 @@ def analyse(
     course: Course | None = None,
     advice: Advice | None = None,
     *,
-    going_on: bool = False,
+    going_on: Callable[[], bool] | None = None,
 ) -> Analysis:
     """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
 
     `axes`: the variant of `grid.axes` to analyse, where the plan has several. `course`: of the
-    search that chose the runs; `advice`: what would make the answer surer. `going_on`: runs go on:
-    the report alone is written, which says how far they are and reloads itself.
+    search that chose the runs; `advice`: what would make the answer surer. `going_on`: runs go
+    on: the report alone is written, which says how far they are and reloads itself, unless they do
+    so no more by the time it is ready.
 
     Raises RecordError when the sweep has no readable plan.
     """
@@ -61,13 +63,16 @@ def analyse(
     answer = replace(conclude(data, findings, advice), settings=numbers, versions=_versions())
     tables, drawn = all_tables(data, findings), tuple[Path, ...]()
     paths.analysis.mkdir(parents=True, exist_ok=True)
-    if not going_on:
+    if going_on is None:
         drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
         write_json(paths.answer, answer.document())
         for name, table in tables.items():
             write_text(paths.table(name), to_csv(table))
-    about = About(settings=_settings(data, config), answer=answer, going_on=going_on)
-    write_text(paths.report, render_report(data, findings, figures, tables, about))
+    settings = _settings(data, config)
+    about = About(settings=settings, answer=answer, going_on=going_on is not None)
+    page = render_report(data, findings, figures, tables, about)
+    if going_on is None or going_on():
+        write_text(paths.report, page)
     return Analysis(answer=answer, figures=drawn, report=paths.report, data=data, findings=findings)
 
 

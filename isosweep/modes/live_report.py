@@ -1,6 +1,7 @@
 """The report of a sweep that goes on, written anew every few minutes by a process of its own.
 
-`python -m isosweep.modes.live_report SWEEP_DIR` writes it once, at a low priority.
+`python -m isosweep.modes.live_report SWEEP_DIR PID` writes it once, at a low priority, if the
+process PID, which started it, is still there.
 """
 
 import os
@@ -49,6 +50,7 @@ class LiveReport:
         if self._writer is None and time.monotonic() >= self._due:
             self._due = time.monotonic() + INTERVAL_S
             command = [sys.executable, "-P", "-m", __name__, str(self._sweep.paths.root)]
+            command.append(str(os.getpid()))
             with suppress(OSError):
                 self._writer = subprocess.Popen(
                     command,
@@ -70,15 +72,19 @@ class LiveReport:
             self._writer = None
 
 
-def write_report(root: Path) -> None:
-    """Write the report of every variant of the sweep in `root`, as far as its runs have come."""
+def write_report(root: Path, driver: int) -> None:
+    """Write the report of every variant of the sweep in `root`, as far as its runs have come.
+
+    Without `driver`, this process's parent, nothing is written: another may have gone on with the
+    sweep, and finished it.
+    """
     from isosweep.analysis.report import analyse
     from isosweep.modes.display_search import stored_course
 
     sweep = read_sweep(root)
     analysis, course = sweep.config.analysis, stored_course(sweep)
     for axes, paths in _views(sweep):
-        analyse(paths, analysis, axes, course, going_on=True)
+        analyse(paths, analysis, axes, course, going_on=lambda: os.getppid() == driver)
 
 
 def _views(sweep: StoredSweep) -> list[tuple[dict[str, Any], SweepPaths]]:
@@ -88,12 +94,12 @@ def _views(sweep: StoredSweep) -> list[tuple[dict[str, Any], SweepPaths]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the report of the sweep whose directory is the one of `arguments`; asked to end by a
-    signal, leave no half-written file."""
+    """Write the report of the sweep whose directory and driver are the `arguments`; asked to end by
+    a signal, leave no half-written file."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # At 19 it would wait for ten minutes beside runs that take every core.
     os.nice(10)
-    write_report(Path(arguments[0]))
+    write_report(Path(arguments[0]), int(arguments[1]))
 
 
 if __name__ == "__main__":

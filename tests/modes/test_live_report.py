@@ -24,8 +24,11 @@ def test_it_says_how_far_the_sweep_is_and_reloads_itself(tmp_path: Path) -> None
     assert prepare(config)(terminal()) == 0
     write_records(tmp_path)
     (root,) = (path.parent for path in sweeps.glob("*/plan.json"))
-    write_report(root)
     paths = SweepPaths(root, sweeps / "runs")
+    # Whoever started it is gone.
+    write_report(root, os.getpid())
+    assert not paths.report.exists()
+    write_report(root, os.getppid())
     page = paths.report.read_text()
     assert " runs done, as of " in page
     assert '<meta http-equiv="refresh"' in page
@@ -87,7 +90,7 @@ def test_a_report_that_is_being_written_is_asked_to_end_and_killed_if_it_does_no
 def test_a_writer_that_is_asked_to_end_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(root: Path) -> None:
+    def write(root: Path, _: int) -> None:
         monkeypatch.setattr(Path, "replace", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         write_text(root / "report.html", "a page")
 
@@ -96,7 +99,7 @@ def test_a_writer_that_is_asked_to_end_leaves_no_file(
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         with pytest.raises(SystemExit):
-            main([str(tmp_path)])
+            main([str(tmp_path), str(os.getppid())])
     finally:
         signal.signal(signal.SIGTERM, before)
     assert not list(tmp_path.iterdir())
