@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,27 +52,62 @@ class Clock:
             poll=lambda: self._status,
             terminate=lambda: self.ended.append("terminated"),
             kill=lambda: self.ended.append("killed"),
-            wait=self._wait,
+            communicate=self._communicate,
         )
 
-    def _wait(self, timeout: float | None = None) -> int:
+    def _communicate(self, timeout: float | None = None) -> tuple[bytes, None]:
         if timeout is not None and not self.obeys:
             raise subprocess.TimeoutExpired("a writer", timeout)
-        return 0
+        return b"RuntimeError: planted\n", None
 
 
-@pytest.mark.parametrize(("status", "notices"), [(0, 1), (1, 0)])
-def test_it_is_due_every_few_minutes_and_noticed_once_where_it_went_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, notices: int
+def test_it_is_due_every_few_minutes_and_noticed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, noticed = Clock(monkeypatch, status), list[str]()
+    clock, noticed = Clock(monkeypatch, 0), list[str]()
     sweep = sweep_in(tmp_path)
     report = LiveReport(sweep, noticed.append)
     for now in (0.0, INTERVAL_S - 1, INTERVAL_S, INTERVAL_S + 1, 2 * INTERVAL_S + 1):
         clock.now = now
         report.update()
     assert clock.begun == [INTERVAL_S, 2 * INTERVAL_S + 1]
-    assert [line.endswith(str(sweep.paths.report)) for line in noticed] == [True] * notices
+    assert [line.endswith(str(sweep.paths.report)) for line in noticed] == [True]
+
+
+def test_after_a_report_that_failed_there_is_a_notice_and_no_other_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, noticed = Clock(monkeypatch, 1), list[str]()
+    report = LiveReport(sweep_in(tmp_path), noticed.append)
+    for times in range(1, 5):
+        clock.now = times * INTERVAL_S
+        report.update()
+    assert clock.begun == [INTERVAL_S]
+    assert noticed == ["no further report before the sweep's end: RuntimeError: planted"]
+
+
+def test_a_writer_says_in_one_line_why_it_failed(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "isosweep.modes.live_report", str(tmp_path), "1"]
+    failed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    assert failed.returncode == 1
+    assert failed.stdout.count("\n") == 1
+    assert "plan.json" in failed.stdout
+
+
+def test_a_variant_that_fails_keeps_no_other_from_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_in(tmp_path, "grid.axes={recipe.num_iterations:[1,2]}")
+    tried: list[str] = []
+
+    def analyse(paths: SweepPaths, *_: Any, **__: Any) -> None:
+        tried.append(paths.view)
+        raise RuntimeError(paths.view)
+
+    monkeypatch.setattr("isosweep.analysis.report.analyse", analyse)
+    with pytest.raises(RuntimeError, match="num_iterations=1"):
+        write_report(sweep.paths.root, os.getppid())
+    assert tried == ["recipe.num_iterations=1", "recipe.num_iterations=2"]
 
 
 @pytest.mark.parametrize(
