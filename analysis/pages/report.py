@@ -81,16 +81,20 @@ def render_report(
 
 def _made(data: SweepData, about: About) -> str:
     """When and by what, and of which plan."""
-    now = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     plan = data.plan_document.get("plan_id")
     named = f", plan {plan}" if plan else ""
-    return f"Analysed {now} with isosweep {about.answer.versions['isosweep']}{named}"
+    return f"Analysed {_now()} with isosweep {about.answer.versions['isosweep']}{named}"
 
 
 def _progress(answer: Answer) -> str:
     """How far a sweep is whose runs go on."""
-    done, now = answer.runs.standings.get(Standing.DONE.value, 0), datetime.now()
-    return f"{done} of {answer.runs.total} runs done, as of {now:%H:%M}"
+    done = answer.runs.standings.get(Standing.DONE.value, 0)
+    return f"{done} of {answer.runs.total} runs done, as of {_now()}"
+
+
+def _now() -> str:
+    """The date and the time, in UTC."""
+    return datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _settings(data: SweepData, about: About) -> dict[str, PageTable | None]:
