@@ -28,7 +28,10 @@ def sharpening_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     runs = [run for run in runs if len(run.steps) > 1 and run.samples_per_problem > 1]
     if not runs:
         return LeftOut(reason="no records count several samples of each problem")
-    colors, k = generation_colors(data.generations), runs[0].samples_per_problem
+    k, *others = {run.samples_per_problem for run in runs}
+    if others:
+        return LeftOut(reason="runs differ in how many samples of each problem are counted")
+    colors = generation_colors(data.generations)
 
     def draw(canvas: Canvas) -> None:
         canvas.axes.set_xlabel(f"share of right answers (avg@{k})")
@@ -52,8 +55,8 @@ def sharpening_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         title="Surer answers against more problems solved",
         caption=f"Lines: runs at each n's best B, from before training to their last record (dot). "
         "To the right, more of all answers are right; upwards, more problems have a right answer "
-        f"among {k}. Of the problems with a right answer before training, runs end without one in "
-        f"{shares}.",
+        f"among {k}. Of the problems with a right answer before training, runs end without one, "
+        f"by chance too, in {shares}.",
         draw=(draw,),
     )
 

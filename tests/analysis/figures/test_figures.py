@@ -171,6 +171,17 @@ def test_runs_end_where_their_last_records_have_right_answers_and_solved_problem
     assert tip.endswith(f"lost {lost[place(dots)]:.0%} of the problems solved before")
 
 
+def test_runs_that_count_different_numbers_of_samples_are_not_set_side_by_side(
+    full: Analysed,
+) -> None:
+    curves = tuple(
+        replace(c, samples_per_problem=16) if c.run.num_generations == 8 else c
+        for c in full.data.curves
+    )
+    figures = describe_figures(replace(full.data, curves=curves), full.findings)
+    assert "differ in how many samples" in figures.left_out["sharpening"]
+
+
 def test_in_the_page_colours_follow_its_own_and_names_stay_text() -> None:
     name = "<b>bold</b> & $x$"
 
