@@ -123,10 +123,10 @@ def read_runs(
     if columns.found.get(table.scored) == "reward" and "reward" in columns.guessed:
         notes.append(Note(kind="training reward"))
     several = table.sizes["batches"][table.sizes["batches"] != 1]
-    if len(several) and not columns.has("compute"):
-        example = table.names[several.index[0]]
-        known = Note(kind="several updates", count=len(several), example=example)
-        notes.append(replace(known, value=1 / several.iloc[0]))
+    if not columns.has("compute"):
+        for batches, of in several.groupby(several):
+            known = Note(kind="several updates", count=len(of), example=table.names[of.index[0]])
+            notes.append(replace(known, value=float(1 / batches)))
     if len({run.axes[UPDATES_AXIS] for run in found}) == 1:
         found = [replace(run, axes={}) for run in found]
     elif columns.updates:

@@ -237,7 +237,15 @@ def test_steps_that_share_a_batch_of_rollouts_count_it_once() -> None:
     assert runs[0].compute.tolist() == [step * 2 * 8 / 2 for step in STEPS]
     more = table(num_iterations=2, steps_per_generation=4, gradient_accumulation_steps=2)
     assert read(more)[0][0].compute.tolist() == [step * 2 * 8 / 4 for step in STEPS]
-    assert "several updates" in {note.kind for note in notes}
+    (note,) = [note for note in notes if note.kind == "several updates"]
+    assert (note.count, note.value) == (4, 2.0)
+    assert type(note.value) is float
+
+
+def test_each_number_of_updates_on_a_batch_is_noted() -> None:
+    _, notes, _ = read(table(num_iterations=[2] * 10 + [4] * 10))
+    found = [note for note in notes if note.kind == "several updates"]
+    assert [(note.count, note.value) for note in found] == [(2, 4.0), (2, 2.0)]
 
 
 def test_the_last_of_repeated_evaluations_counts() -> None:
