@@ -149,3 +149,20 @@ def test_published_rows_are_planned_within_the_goals(tmp_path: Path) -> None:
     done = run("published", "--check", cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-600:]
     assert sum(line.endswith(" yes |") for line in done.stdout.splitlines()) >= 30
+
+
+def test_verdicts_are_counted_as_false_decided_or_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    coverage, kinds = importlib.import_module("coverage"), importlib.import_module("kinds")
+
+    def sweep(verdict: str, so: bool, held: bool) -> Any:
+        intervals = {"enough": ((held, 1.0), (True, 3.0))}
+        others: dict[str, Any] = {"rate": None, "losses": (), "reward": True, "lost": 0.0}
+        verdicts = {"enough": (verdict, so)}
+        return kinds.Judged(verdicts=verdicts, intervals=intervals, truth=None, **others)
+
+    found = [sweep("growing", True, True), sweep("probably growing", True, False)]
+    found += [sweep("saturated", False, True), sweep("not identified", False, True)]
+    shares = coverage.Shares.of(found, "enough")
+    assert (shares.clear, shares.false, shares.decided, shares.surely) == (4, 0.25, 0.5, 0.25)
+    assert (shares.held, shares.wide) == (7 / 8, 2.0)
