@@ -1,8 +1,7 @@
 """What papers and other programs call our settings and choices: one table of words as typed."""
 
 import re
-
-from isosweep.config.overrides import shell_quoted
+import shlex
 
 # Names that are typed, by the setting or group that they mean.
 _NAMES = {
@@ -100,5 +99,6 @@ def alias(word: str) -> str:
     group, _, leaf = name.rpartition(".")
     for setting, names in _NAMES.items():
         if leaf in names.split() and f"{setting}.".startswith(f"{group}." if group else ""):
-            return f"{setting}={shell_quoted(value) or 'VALUE'}"
+            plain = re.fullmatch(r"[\w.,:/@%+\[\]-]*", value)
+            return f"{setting}={(value if plain else shlex.quote(value)) or 'VALUE'}"
     return ""

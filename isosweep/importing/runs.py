@@ -565,7 +565,13 @@ def _counts(table: _Table, code: int, own: "pandas.DataFrame") -> dict[str, Any]
 
 def _require_one_unit(runs: list[ForeignRun], columns: Columns) -> None:
     """Raise SettingError where a rollout costs a hundred times as much in one run as in another."""
-    costs = {run.name: float(run.compute[-1] / (run.steps[-1] * np.prod(run.pair))) for run in runs}
+    costs = {
+        run.name: float(run.compute[-1] / (run.steps[-1] * np.prod(run.pair)))
+        for run in runs
+        if run.steps[-1]
+    }
+    if not costs:
+        return
     dear, cheap = max(costs, key=lambda r: costs[r]), min(costs, key=lambda r: costs[r])
     if columns.has("compute") and costs[dear] > _TWO_UNITS * costs[cheap]:
         rule = (

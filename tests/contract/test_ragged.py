@@ -234,6 +234,6 @@ def test_a_margin_that_is_a_large_part_of_the_gain_is_said_in_that_scale(tmp_pat
     assert "of the whole gain" in said
     if answer["verdict"] in ("constant", "steady", "n does not matter"):
         moves = caveat(answer, "best moves")
-        assert moves["last"]["interval"]["median"] > 2 * moves["first"]["interval"]["median"]
+        assert moves["last"]["n_star"]["median"] > 2 * moves["first"]["n_star"]["median"]
         assert "does not change" not in said
         assert "the best n goes from" in said

@@ -15,35 +15,35 @@ BEFORE = (
 )
 # Names of runs: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-ef35e850cb43",
-    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-bcafd2a27666",
+    "": "tiny-sort-n8-B4-s1-ef3f0f0c89a2",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-bddc8948caec",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-ef6dd7585812"
+        "qwen-7b-math-n8-B4-s1-49dd6cfff428"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-368c2b14a306"),
-    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-931d6d5962f6"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-f6ea117290a8"),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-468e85ea7ed2"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-c5299e3eabdf"),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-ca26200371b6"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-math-n8-B4-s1-c2bf02b21ed5"
+        "qwen-0.5b-math-n8-B4-s1-396b989e7268"
     ),
-    "recipe.beta=0.04 ++recipe.trl.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-b7a4591986e6",
+    "recipe.beta=0.04 ++recipe.trl.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-dc3272bf6c4d",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-709f66f083cd"
+        "tiny-sort-n8-B4-s1-f073efd5f380"
     ),
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-08ed8a685859",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-8a673f0abeda",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-f4fcb78cdc72",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-cbdbca97e848",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-e991432a3782"
+        "qwen-0.5b-math-n8-B4-s1-fde4177405fa"
     ),
     "model=qwen-0.5b task=code task.code.dataset=null task.code.path=problems.jsonl": (
-        "qwen-0.5b-code-n8-B4-s1-50ad2cf55d1a"
+        "qwen-0.5b-code-n8-B4-s1-9496448c7514"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-7ca5168e5c24"
+        "qwen-0.5b-custom-n8-B4-s1-252e336a3ef4"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-462c988e9c6f"
+        "tiny-sort-n8-B4-s1-9731094be70d"
     ),
 }
 
