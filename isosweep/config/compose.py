@@ -57,7 +57,7 @@ def prepared(words: Sequence[str], directories: Sequence[Path] = ()) -> list[str
     choice to be made on a command line.
     """
     for word in words:
-        if re.match(r"[+~]*=", word):
+        if re.match(r"[+~]*(hydra)?=", word):
             raise SettingError("overrides", word, "is not SETTING=VALUE: no setting is named")
     plain = [word for word in words if not _is_file(word)]
     names = {match["name"] for word in plain if (match := TYPED.fullmatch(word))}
@@ -139,8 +139,8 @@ def readable(override: str) -> str:
 
     Commas separate values, as ever.
     """
-    if override.startswith(("recipe.trl.", "recipe.trl=")):
-        # Fields of TRL's, which no file has to have.
+    if override.startswith(("recipe.trl.", "recipe.trl=", "launcher.slurm.additional.")):
+        # Fields of TRL's and options of sbatch, which no file has to have.
         override = f"++{override}"
     name, equals, value = override.partition("=")
     listed = value.startswith("[") and value.endswith("]")
@@ -222,6 +222,9 @@ def _plain(composed: DictConfig) -> dict[str, Any]:
         plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         raise SettingError(str(error.full_key), "???", "has to be given") from None
+    for group in ("model", "task"):
+        if "name" not in plain.get(group, {}):
+            raise SettingError(group, "null", "has to be chosen")
     read_model(plain["model"])
     find_data(plain["task"])
     find_data_of_sets(plain["evaluation"])

@@ -87,7 +87,7 @@ class SlurmConfig(Settings, group="launcher.slurm"):
                 raise SettingError(f"launcher.slurm.additional.{option}", value, rule)
         further = {f"additional.{option}": value for option, value in self.additional.items()}
         for name, value in {**self.named, **further}.items():
-            if "\n" in str(value) or value == "":
+            if "\n" in str(value) or value == "" or isinstance(value, list | dict):
                 rule = "goes on one line of the job's script, and has to be some text, or null"
                 raise SettingError(f"launcher.slurm.{name}", repr(value), rule)
 

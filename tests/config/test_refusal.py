@@ -38,6 +38,10 @@ REFUSED = [
     ("sweeps_dir=a,b", "sweeps_dir", "is one directory, which holds all sweeps"),
     ("=3", "overrides", "no setting is named"),
     ("+=3", "overrides", "no setting is named"),
+    ("hydra=3", "overrides", "no setting is named"),
+    ("~model", "model", "has to be chosen"),
+    ("~task", "task", "has to be chosen"),
+    ("launcher.slurm.additional={exclude:[a,b]}", "launcher.slurm.additional.exclude", "some text"),
     # Values of another type.
     ("grid.min_steps=true", "grid.min_steps", "must be a valid integer"),
     ("task=mixture task.mixture.parts={a:1}", "task.mixture.parts", "cannot be set so: Key 'a'"),

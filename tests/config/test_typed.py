@@ -1,10 +1,12 @@
 """What people type in the place of settings: files, models and data by where they lie, words."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from isosweep.config.aliases import alias
 from isosweep.config.compose import config_of, prepared, shown_config
 from isosweep.config.described import help_of
 from isosweep.errors import SettingError
@@ -79,3 +81,18 @@ def test_a_choice_of_one_s_own_may_be_named_like_a_hub_id(tmp_path: Path) -> Non
 
 def test_a_small_budget_is_no_range() -> None:
     assert config_of(["budget=0.00005", "budget_unit=device_hours"]).budgets == (5e-05,)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("n=8", "kl=0.01", "clip_ratio_high=0.3", "max_grad_norm=0.5", "eval_temperature=0.6"),
+        *("launcher.slurm.exclude=node[01-03]", "gres=gpu:1", "lora=8", "dynamic_sampling=true"),
+        *("tracking=wb", "recipe=ppo", "mode=export", "budget=10^20", "budget=1e18..1e20"),
+        *("seed=3", "early_stopping=true", "container=x.sif", "launcher.gpus=2", "mem=10"),
+    ],
+)
+def test_what_other_programs_call_a_setting_is_answered_by_what_works(word: str) -> None:
+    first = alias(word).split(", or ")[0].split(" for ")[0]
+    config = config_of(shlex.split(first))
+    assert config != config_of([]), first
