@@ -54,5 +54,5 @@ def test_the_page_quotes_the_verdict_of_the_imported_sweep(
     page = (DOCS / "playbook_points.md").read_text(encoding="utf-8")
     written = re.search(r"The verdict is `(\w+)`: (n_d = .* at 3\.55M)", page)
     assert written is not None
-    assert str(sweep.verdict).startswith(f"{written[1]}:")
+    assert f"\n{written[1]}: " in str(sweep.verdict)
     assert found == written[2]
