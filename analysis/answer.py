@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from isosweep.analysis.curves import Gap
 from isosweep.analysis.outlook import Lack
 from isosweep.analysis.pairs import NamedCell
+from isosweep.analysis.readings import Gap
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.best_n import BestN, Choice
 from isosweep.analysis.statistics.growth import Growth

@@ -328,9 +328,9 @@ def _spent(data: SweepData) -> Spent:
     hours = math.fsum(c.device_hours or 0.0 for c in data.curves)
     evaluation = math.fsum(c.evaluation_hours or 0.0 for c in data.curves)
     left = [
-        (curve.status, curve.run.milestones[-1] - _reached(curve))
+        (curve.ending.status, curve.run.milestones[-1] - _reached(curve))
         for curve in data.curves
-        if curve.status not in ("finished", "diverged") and not _is_done(curve)
+        if curve.ending.status not in ("finished", "diverged") and not _is_done(curve)
     ]
     over = data.course is not None and data.course.over
     return Spent(
@@ -353,7 +353,7 @@ def _runs(data: SweepData, findings: Findings) -> Runs:
     health = data.config_document.get("health")
     window = health.get("window", 0) if isinstance(health, dict) else 0
     trained = [curve for curve in data.curves if curve.compute.size]
-    steps = [int(c.generations[-1]) for c in trained if c.has_metrics and c.steps[-1]]
+    steps = [int(c.generations[-1]) for c in trained if c.ending.has_metrics and c.steps[-1]]
     return Runs(
         total=len(data.curves),
         standings={standing.value: count for standing, count in tally.counts.items()},
@@ -365,7 +365,7 @@ def _runs(data: SweepData, findings: Findings) -> Runs:
         warned=_warned(data),
         too_short=sum(made < window for made in steps),
         window=window,
-        without_metrics=sum(not curve.has_metrics for curve in trained),
+        without_metrics=sum(not curve.ending.has_metrics for curve in trained),
         generations=tuple(data.generations),
         batches=tuple(data.batches),
         seeds=len({run.seed for run in data.plan.runs}),
@@ -393,7 +393,7 @@ def _fallen(data: SweepData) -> tuple[Fallen, ...]:
 def _warned(data: SweepData) -> tuple[Warned, ...]:
     broken: dict[str, list[PlannedRun]] = {}
     for curve in data.curves:
-        for rule in sorted({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}):
+        for rule in sorted({warning.rule for warning in curve.ending.warnings} - {LOST_CHECKPOINT}):
             broken.setdefault(rule, []).append(curve.run)
     return tuple(
         Warned(
@@ -416,10 +416,10 @@ def collapsed_runs(data: SweepData) -> tuple[str, ...]:
 
 def _standing(curve: Curve, data: SweepData) -> Standing:
     """How far the run is: by its files, or where these are records alone, by what it spent."""
-    if curve.standing is Standing.TO_EXTEND and data.course is not None and data.course.over:
+    if curve.ending.standing is Standing.TO_EXTEND and data.course is not None and data.course.over:
         return Standing.STOPPED
-    if curve.standing not in (None, Standing.NOT_BEGUN):
-        return curve.standing
+    if curve.ending.standing not in (None, Standing.NOT_BEGUN):
+        return curve.ending.standing
     if not curve.compute.size:
         return Standing.NOT_BEGUN
     return Standing.DONE if _is_done(curve) else Standing.INTERRUPTED

@@ -4,27 +4,25 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import (
     Curve,
+    Ending,
     SetReading,
     SweepData,
     TrainingCourse,
-    on_axis,
-    read_cells,
-    with_witnesses,
-    without_broken,
+    judged_curves,
 )
-from isosweep.analysis.ladder import with_ladder
+from isosweep.analysis.readings import on_axis, read_runs
 from isosweep.analysis.records import (
-    Ending,
     comparable,
     make_curve,
     mean_readings,
-    of_set,
+    metrics_of,
     set_readings,
 )
 from isosweep.compute import BudgetUnit
@@ -41,7 +39,6 @@ from isosweep.store.attempts import highest
 from isosweep.store.attempts import read as read_attempt
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_metrics, read_records, read_warnings
-from isosweep.store.warnings import HealthWarning
 from isosweep.words.importing import notes
 
 # Points of a run's course: more are not seen in a small figure.
@@ -51,26 +48,22 @@ _MOST_POINTS = 24
 @garbage_collection_paused()
 def load_sweep(
     paths: SweepPaths,
+    config: AnalysisConfig | None = None,
     axes: dict[str, Any] | None = None,
-    metric: MetricName = "avg",
-    *,
-    compute_axis: BudgetUnit | None = None,
-    difficulty: tuple[float, float] | None = None,
-    evaluation_set: str | None = None,
-    ladder: tuple[int, float] = (0, 0.0),
     part: Callable[[Plan], Plan] | None = None,
 ) -> SweepData:
-    """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
+    """The sweep, or a `part` of it, as `config` asks to see it: plan, curves (in the plan's order
+    of runs) and readings (in its order of cells).
 
     `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer
-    different questions, so they are never mixed. `metric`, `compute_axis`, `difficulty` and
-    `evaluation_set`: see `AnalysisConfig`, whose `readings_per_decade` and `decades` are `ladder`.
-    `part`: the plan to read instead, with some of this one's runs and budgets or with more; a run
-    ends at its last.
+    different questions, so they are never mixed. `part`: the plan to read instead, with some of
+    this one's runs and budgets or with more; a run ends at its last.
     Runs without records are data: their curves are empty and their cells missing. Raises
     RecordError when there is no plan, or it lacks what its format promises; SettingError where no
-    problem is of that difficulty, and no record has that set.
+    problem is of the difficulty asked for, or no record has the metric, the evaluation set or the
+    unit of compute.
     """
+    config = config or AnalysisConfig()
     plan, document = _read_plan(paths)
     if axes is not None:
         plan = plan.of_axes(axes)
@@ -85,87 +78,28 @@ def load_sweep(
     settings = _read_optional(paths.config, problems)
     health = settings.get("health")
     stop = health.get("stop", ()) if isinstance(health, dict) else ()
-    unit = compute_axis or plan.budget_unit
-    asked = _Asked(metric, difficulty, evaluation_set, plan.budget_unit, unit, stop, cut)
+    asked = _Asked(config, plan.budget_unit, stop, cut)
     runs = [_load_run(paths.run(run.run_id), run, asked) for run in plan.runs]
-    curves = [run.curves[plan.budget_unit] for run in runs]
     problems += [problem for run in runs for problem in run.problems]
     sets = mean_readings([reading for run in runs for reading in run.sets])
-    if evaluation_set is not None:
-        _require_set(evaluation_set, sets)
-    _require_told(curves, metric, difficulty)
-    if unit != plan.budget_unit:
-        moved = [run.curves[unit] for run in runs]
-        _require_spent(moved, unit, plan.budget_unit)
-        plan = on_axis(plan, curves, moved, unit)
-        curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
-    judged = without_broken(with_witnesses(curves))
-    plan = with_ladder(plan, judged, *ladder)
+    curves = [run.curve for run in runs]
+    _require_readable(runs, sets, asked)
+    if asked.unit != plan.budget_unit:
+        plan = on_axis(plan, curves, [run.spent for run in runs], asked.unit)
+        curves = [replace(c, run=run) for c, run in zip(curves, plan.runs, strict=True)]
+    judged = judged_curves(curves)
+    plan, readings = read_runs(plan, judged, config.readings_per_decade, config.decades)
     return SweepData(
         plan=plan,
         curves=judged,
-        readings=read_cells(plan, judged),
+        readings=readings,
         plan_document=document,
         config_document=settings,
         problems=tuple(problems),
-        metric=metric,
-        evaluation_set=evaluation_set,
+        metric=config.metric,
+        evaluation_set=config.evaluation_set,
         sets=sets,
     )
-
-
-def load_view(
-    paths: SweepPaths,
-    config: AnalysisConfig,
-    axes: dict[str, Any] | None = None,
-    part: Callable[[Plan], Plan] | None = None,
-) -> SweepData:
-    """The sweep, or a `part` of it, as `config` asks to see it."""
-    return load_sweep(
-        paths,
-        axes,
-        config.metric,
-        compute_axis=config.compute_axis,
-        difficulty=config.difficulty,
-        evaluation_set=config.evaluation_set,
-        ladder=(config.readings_per_decade, config.decades),
-        part=part,
-    )
-
-
-def _require_set(asked: str, sets: Sequence[SetReading]) -> None:
-    known = tuple(reading.name for reading in sets if reading.name is not None)
-    if sets and asked not in known:
-        name = "analysis.evaluation_set"
-        rule = f"is none of the sets of these records: {', '.join(known) or 'they have none'}"
-        raise SettingError(name, asked, rule)
-
-
-def _require_spent(curves: Sequence[Curve], unit: BudgetUnit, own: BudgetUnit) -> None:
-    """Raise SettingError where records were taken, and none counts compute in that unit."""
-    taken = [curve for curve in curves if curve.steps.size]
-    if taken and not any((curve.compute > 0).any() for curve in taken):
-        rule = f"no record has counted that; the budgets are in {own}"
-        raise SettingError("analysis.compute_axis", unit, rule, f"analysis.compute_axis={own}")
-
-
-def _require_told(
-    curves: Sequence[Curve], metric: MetricName, difficulty: tuple[float, float] | None
-) -> None:
-    """Raise SettingError where records were taken, and none of them tells what was asked for."""
-    taken = [curve for curve in curves if curve.steps.size]
-    if not taken:
-        return
-    if not any(curve.tells(metric) for curve in taken):
-        told = [m for m in METRICS if any(curve.tells(m) for curve in taken)]
-        rule = "no record has what it is scored by"
-        nearest = " or ".join(f"analysis.metric={name}" for name in told)
-        raise SettingError("analysis.metric", metric, rule, nearest)
-    if difficulty is not None and not any(curve.successes.size for curve in taken):
-        low, high = difficulty
-        rule = "no held-out problem's success rate before training lies there"
-        nearest = "analysis.difficulty=[0,1]"
-        raise SettingError("analysis.difficulty", f"[{low:g},{high:g}]", rule, nearest)
 
 
 def _read_plan(paths: SweepPaths) -> tuple[Plan, JsonObject]:
@@ -195,62 +129,89 @@ def _read_optional(path: Path, problems: list[str]) -> JsonObject:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What of the records is loaded: see `load_sweep`. `planned` and `unit`: of compute, the plan's
-    and the one asked for; `stop`: health rules that end a run; `cut`: runs that are read as though
-    they had ended at their last milestone."""
+    """What of the records is loaded. `planned`: the plan's unit of compute; `stop`: health rules
+    that end a run; `cut`: runs that are read as though they had ended at their last milestone."""
 
-    metric: MetricName
-    difficulty: tuple[float, float] | None
-    evaluation_set: str | None
+    config: AnalysisConfig
     planned: BudgetUnit
-    unit: BudgetUnit
     stop: Collection[str]
     cut: Collection[str]
 
+    @property
+    def unit(self) -> BudgetUnit:
+        """Unit of compute of the curves."""
+        return self.config.compute_axis or self.planned
 
-class _Loaded(NamedTuple):
-    """A run's curve by unit of compute, what its records have of every set, and what was wrong with
-    its files."""
 
-    curves: dict[BudgetUnit, Curve]
-    sets: tuple[SetReading, ...]
+@dataclass(frozen=True)
+class _Loaded:
+    """What a run's files have. `spent`: compute of the curve's records in the plan's unit,
+    (records,); `metrics`: those that any record can be scored by; `problems`: what was wrong."""
+
+    curve: Curve
+    spent: FloatArray
+    sets: list[SetReading]
+    metrics: set[MetricName]
     problems: list[str]
 
 
+def _require_readable(runs: Sequence[_Loaded], sets: Sequence[SetReading], asked: _Asked) -> None:
+    """Raise SettingError where records were taken, and none of them has what was asked for."""
+    config = asked.config
+    known = [reading.name for reading in sets if reading.name is not None]
+    if sets and config.evaluation_set not in (None, *known):
+        rule = f"is none of the sets of these records: {', '.join(known) or 'they have none'}"
+        raise SettingError("analysis.evaluation_set", config.evaluation_set, rule)
+    told = {metric for run in runs for metric in run.metrics}
+    if told and config.metric not in told:
+        nearest = " or ".join(f"analysis.metric={name}" for name in METRICS if name in told)
+        rule = "no record has what it is scored by"
+        raise SettingError("analysis.metric", config.metric, rule, nearest)
+    if told and config.difficulty and not any(run.curve.successes.size for run in runs):
+        low, high = config.difficulty
+        rule = "no held-out problem's success rate before training lies there"
+        nearest = "analysis.difficulty=[0,1]"
+        raise SettingError("analysis.difficulty", f"[{low:g},{high:g}]", rule, nearest)
+    if told and asked.unit != asked.planned and not any((r.curve.compute > 0).any() for r in runs):
+        rule = f"no record has counted that; the budgets are in {asked.planned}"
+        nearest = f"analysis.compute_axis={asked.planned}"
+        raise SettingError("analysis.compute_axis", asked.unit, rule, nearest)
+
+
 def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
-    file = read_records(paths.records)
-    problems = list(file.problems)
-    records = file.records
+    file, config = read_records(paths.records), asked.config
+    records, problems = file.records, list(file.problems)
     spec = _read_optional(paths.spec, problems)
     owner = spec.get("run_id", run.run_id)
     if owner != run.run_id:
         problems.append(f"{paths.spec}: of run {owner}, so its records are left out")
         records = ()
+    ending = _ending(paths, run, asked, problems)
     end = run.milestones[-1]
     past = [i for i, r in enumerate(records, 1) if r.compute.has_reached(end, asked.planned)]
-    stopped = run.run_id in asked.cut and bool(past)
-    if stopped:
+    if run.run_id in asked.cut and past:
         records = records[: past[0]]
-    sets, where = set_readings(records), str(paths.records)
-    if asked.evaluation_set is not None:
-        records = of_set(records, asked.evaluation_set, where, problems)
-    kept = comparable(records, asked.metric, where, problems)
-    ending, warnings = _ending(paths, run, asked, problems), _warnings(paths, problems)
-    if stopped:
-        ending = Ending(status="finished", standing=Standing.DONE)
-        warnings = tuple(warning for warning in warnings if warning.step <= records[-1].step)
-    curves = {}
-    for unit in {asked.planned, asked.unit}:
-        curve = make_curve(run, kept, unit, ending, warnings, _devices(spec))
-        curve = replace(curve, has_metrics=paths.metrics.exists())
-        curves[unit] = curve.scored_by(asked.metric, asked.difficulty)
-    return _Loaded(curves, sets, problems)
-
-
-def _devices(spec: JsonObject) -> int:
-    """Devices that the run occupies; 1 where its file does not say."""
+        warnings = tuple(w for w in ending.warnings if w.step <= records[-1].step)
+        ending = Ending(
+            status="finished",
+            standing=Standing.DONE,
+            warnings=warnings,
+            has_metrics=ending.has_metrics,
+        )
+    name = config.evaluation_set
+    taken = records if name is None else [record.sets.get(name) for record in records]
+    kept, left_out = comparable(records, config.metric, name)
+    problems += [f"{paths.records}: {each}" for each in left_out]
+    curve = make_curve(run, kept, asked.unit, ending, config.metric, config.difficulty)
     devices = spec.get("devices")
-    return devices if isinstance(devices, int) else 1
+    hours = sum(r.seconds for r in kept) * (devices if isinstance(devices, int) else 1) / 3600
+    return _Loaded(
+        curve=replace(curve, evaluation_hours=hours or None),
+        spent=np.array([r.compute.spent(asked.planned) for r in kept[: curve.steps.size]]),
+        sets=set_readings(records),
+        metrics={metric for each in taken if each is not None for metric in metrics_of(each)},
+        problems=problems,
+    )
 
 
 def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]) -> Ending:
@@ -258,31 +219,28 @@ def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]
 
     It explains, and decides nothing but that a run has diverged: unknown where it is damaged.
     """
+    ending = Ending(has_metrics=paths.metrics.exists())
+    try:
+        ending = replace(ending, warnings=tuple(read_warnings(paths.warnings, paths.records)))
+    except (KeyError, TypeError) as error:
+        problems.append(f"{paths.warnings}: {error!r}")
     try:
         number = highest(paths)
         attempt = read_attempt(paths, number) if number else None
     except RecordError as error:
         problems.append(str(error))
         # As `newest` has it.
-        return Ending(standing=Standing.FAILED)
+        return replace(ending, standing=Standing.FAILED)
     standing = run_standing(run, attempt, asked.planned, asked.stop)
     if attempt is None:
-        return Ending(standing=standing)
-    return Ending(
+        return replace(ending, standing=standing)
+    return replace(
+        ending,
         status=attempt.status,
         reason=attempt.reason or None,
         diverged_by=attempt.diverged_by,
         standing=standing,
     )
-
-
-def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]:
-    """Warnings explain and decide nothing: none where their file is damaged."""
-    try:
-        return tuple(read_warnings(paths.warnings, paths.records))
-    except (KeyError, TypeError) as error:
-        problems.append(f"{paths.warnings}: {error!r}")
-        return ()
 
 
 def read_training(

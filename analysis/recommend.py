@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from isosweep.analysis.curves import SweepData, updates_per_generation
+from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.readings import updates_per_generation
 from isosweep.analysis.statistics.best_n import BudgetFrontier, CellMean, interval_of_n, on_grid
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.growth import end_rates

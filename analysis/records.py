@@ -1,77 +1,66 @@
-"""Curves from records: what of a run's records can be compared, and what it scores. Pure."""
+"""From records to curves: which of a run's records can be compared, and what they score. Pure."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
-from isosweep.analysis.curves import Curve, SetReading, collapse
+from isosweep.analysis.curves import Curve, Ending, SetReading
 from isosweep.compute import BudgetUnit
 from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.tally import Standing
-from isosweep.store.records import Record
-from isosweep.store.warnings import HealthWarning
+from isosweep.store.records import Evaluation, Record
 
 # The largest number that a byte holds.
 _BYTE = 255
-# Standard errors of rewards that nobody told: of records too few to tell, and the least.
+# Standard errors of rewards that nobody reported: of records too few to tell, and the least.
 _UNKNOWN, _LEAST = 0.03, 1e-3
 # A share of all distances, and where a normal distribution has it, in standard deviations.
 _SHARE, _NORMAL = 0.75, 1.150
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending:
-    """What a run last said of itself, or what is known to have become of it, and how it stands."""
-
-    status: str | None = None
-    reason: str | None = None
-    diverged_by: str | None = None
-    standing: Standing | None = None
+def metrics_of(record: Evaluation) -> set[MetricName]:
+    """The metrics that a record can be scored by: of one with a mean alone, avg."""
+    if record.mean_reward is not None:
+        return {"avg"}
+    return {name for name, score in METRICS.items() if score is not None or name in record.scores}
 
 
 def comparable(
-    records: tuple[Record, ...], metric: MetricName, where: str, problems: list[str]
-) -> list[Record]:
-    """Records that can be scored by `metric`, of the shape (problems, samples) that most of the
-    run's records have."""
-    if METRICS[metric] is None:
-        told = tuple(record for record in records if metric in record.scores)
-        # Where none tells it, that is a refusal's to say.
-        if 0 < len(told) < len(records):
-            lost = len(records) - len(told)
-            problems.append(f"{where}: {lost} records left out: no {metric}@k in them")
-            records = told
-    shapes = Counter((len(r.successes), r.samples_per_problem) for r in records)
-    if len(shapes) <= 1:
-        return list(records)
-    usual = shapes.most_common(1)[0][0]
-    kept = [r for r in records if (len(r.successes), r.samples_per_problem) == usual]
-    dropped = len(records) - len(kept)
-    problems.append(f"{where}: {dropped} records left out: not {usual[0]} x {usual[1]} samples")
-    return kept
+    records: Sequence[Record], metric: MetricName, evaluation_set: str | None
+) -> tuple[list[Record], list[str]]:
+    """A run's records of one evaluation set that can be scored by `metric`, of the shape (problems,
+    samples) that most of them have; and of those left out, how many and why, in words."""
+    left_out = []
+
+    def keep(kept: list[Record], among: Sequence[Record], why: str) -> list[Record]:
+        if len(kept) < len(among):
+            left_out.append(f"{len(among) - len(kept)} records left out: {why}")
+        return kept
+
+    name = evaluation_set
+    if name is not None:
+        of_set = [replace(r, **vars(r.sets[name])) for r in records if name in r.sets]
+        records = keep(of_set, records, f"nothing of the evaluation set {name}")
+    told = [record for record in records if metric in metrics_of(record)]
+    records = keep(told, records, f"no {metric}@k in them")
+    shapes = Counter(map(_shape, records))
+    ((usual, _),) = shapes.most_common(1) or (((0, 0), 0),)
+    alike = [record for record in records if _shape(record) == usual]
+    return keep(alike, records, f"not {usual[0]} x {usual[1]} samples"), left_out
 
 
-def of_set(
-    records: Sequence[Record], name: str, where: str, problems: list[str]
-) -> tuple[Record, ...]:
-    """The records with what they have of one evaluation set; those without it are left out."""
-    kept = [replace(r, **vars(r.sets[name])) for r in records if name in r.sets]
-    if len(kept) < len(records):
-        lost = len(records) - len(kept)
-        problems.append(f"{where}: {lost} records left out: nothing of the evaluation set {name}")
-    return tuple(kept)
+def _shape(record: Record) -> tuple[int, int]:
+    return len(record.successes), record.samples_per_problem
 
 
-def set_readings(records: Sequence[Record]) -> tuple[SetReading, ...]:
+def set_readings(records: Sequence[Record]) -> list[SetReading]:
     """What a run's records have of each set, the main evaluation first."""
-    names = (None, *{name: None for record in records for name in record.sets})
     found = []
-    for name in names:
+    for name in (None, *dict.fromkeys(name for record in records for name in record.sets)):
         taken = [r if name is None else r.sets[name] for r in records if name in (None, *r.sets)]
         if taken:
             reading = SetReading(
@@ -83,7 +72,7 @@ def set_readings(records: Sequence[Record]) -> tuple[SetReading, ...]:
                 num_runs=1,
             )
             found.append(reading)
-    return tuple(found)
+    return found
 
 
 def mean_readings(readings: Sequence[SetReading]) -> tuple[SetReading, ...]:
@@ -94,14 +83,9 @@ def mean_readings(readings: Sequence[SetReading]) -> tuple[SetReading, ...]:
     found = []
     for same in by_name.values():
         before = [reading.before for reading in same if reading.before is not None]
-        found.append(
-            replace(
-                same[0],
-                before=float(np.mean(before)) if before else None,
-                last=float(np.mean([reading.last for reading in same])),
-                num_runs=len(same),
-            )
-        )
+        last = float(np.mean([reading.last for reading in same]))
+        mean = float(np.mean(before)) if before else None
+        found.append(replace(same[0], before=mean, last=last, num_runs=len(same)))
     return tuple(found)
 
 
@@ -110,43 +94,45 @@ def make_curve(
     records: Sequence[Record],
     unit: BudgetUnit,
     ending: Ending,
-    warnings: tuple[HealthWarning, ...] = (),
-    devices: int = 1,
+    metric: MetricName = "avg",
+    difficulty: tuple[float, float] | None = None,
 ) -> Curve:
-    """The run's curve in `unit`, by avg@k; `devices`: those that its evaluations occupied."""
-    num_problems = len(records[0].successes) if records else 0
-    samples = records[0].samples_per_problem if records else 0
-    successes = _counts(records, num_problems)
-    reward, errors = successes.sum(axis=1) / max(1, num_problems * samples), None
-    if any(r.mean_reward is not None for r in records):
-        reward = np.array([r.reward for r in records], dtype=np.float64)
+    """The curve in `unit` of comparable records, by `metric`, on the problems whose success rate
+    at step 0 lies in `difficulty`; without a record where none of them does, or none is known."""
+    right, k = _counts(records), records[0].samples_per_problem if records else 0
+    chosen = np.arange(right.shape[1])
+    if difficulty is not None and records:
+        low, high = difficulty
+        rates = right[0] / k if records[0].step == 0 else np.zeros(0)
+        chosen = np.flatnonzero((rates >= low) & (rates <= high))
+        if not chosen.size:
+            return make_curve(run, (), unit, ending)
+    points: IntArray | FloatArray = right[:, chosen]
+    of, errors, estimated = k, None, False
+    if any(record.mean_reward is not None for record in records):
+        reward = np.array([record.reward for record in records], dtype=np.float64)
         errors = _errors(records, reward)
-    curve = Curve(
+        estimated = any(record.standard_error is None for record in records)
+    else:
+        if records and (score := METRICS[metric]) is not None:
+            scored = score(right[:, chosen], k)
+            points, of = scored.points, scored.of
+        elif records:
+            points, of = np.array([record.scores[metric] for record in records])[:, chosen], 1
+        reward = points.sum(axis=1) / max(1, points.shape[1] * of)
+    return Curve(
         run=run,
+        ending=ending,
         steps=np.array([r.step for r in records], dtype=np.int64),
         generations=np.array([r.compute.generations for r in records], dtype=np.int64),
         compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
-        reward=reward,
-        successes=successes,
-        samples_per_problem=samples,
-        status=ending.status,
-        status_reason=ending.reason,
-        warnings=warnings,
-        diverged_by=ending.diverged_by,
-        standing=ending.standing,
         hours=np.array([r.compute.spent("device_hours") for r in records], dtype=np.float64),
-        evaluation_hours=sum(r.seconds for r in records) * devices / 3600 or None,
+        reward=reward,
+        successes=points,
+        samples_per_problem=of,
         errors=errors,
-        errors_estimated=errors is not None and any(r.standard_error is None for r in records),
-        scores=_scores(records),
+        errors_estimated=estimated,
     )
-    return replace(curve, collapsed_at=collapse(curve))
-
-
-def _scores(records: Sequence[Record]) -> dict[str, FloatArray]:
-    """By name, those that every record has: (records, problems)."""
-    names = set.intersection(*(set(r.scores) for r in records)) if records else set()
-    return {name: np.array([r.scores[name] for r in records], float) for name in sorted(names)}
 
 
 def _errors(records: Sequence[Record], reward: FloatArray) -> FloatArray:
@@ -160,9 +146,9 @@ def _errors(records: Sequence[Record], reward: FloatArray) -> FloatArray:
     return np.maximum(np.where(np.isnan(told), rough, told), _LEAST)
 
 
-def _counts(records: Sequence[Record], num_problems: int) -> IntArray:
+def _counts(records: Sequence[Record]) -> IntArray:
     """The records' successes: (records, problems)."""
-    shape = len(records), num_problems
+    shape = len(records), len(records[0].successes) if records else 0
     if all(r.samples_per_problem <= _BYTE for r in records):
         # Four times as fast as from the numbers one by one.
         joined = b"".join(bytes(r.successes) for r in records)

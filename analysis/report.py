@@ -14,7 +14,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.figures.health import METRICS
 from isosweep.analysis.figures.output import write_figures
-from isosweep.analysis.load import load_view, read_training
+from isosweep.analysis.load import load_sweep, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.tables import all_tables, to_csv
@@ -55,7 +55,7 @@ def analyse(
 
     Raises RecordError when the sweep has no readable plan.
     """
-    data = replace(load_view(paths, config, axes), course=course)
+    data = replace(load_sweep(paths, config, axes), course=course)
     data = replace(data, training=read_training(paths, data, METRICS))
     findings = find(data, config, new_problems=True)
     figures = describe_figures(data, findings)

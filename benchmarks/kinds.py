@@ -26,7 +26,7 @@ from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import COURSES as PLANTED
 from isosweep.analysis.simulation.presets import FORMS, presets_of
 from isosweep.analysis.simulation.records import Evaluated, simulate_records
-from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
+from isosweep.analysis.simulation.sweep import read_plan, simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.statistics.best_n import BudgetFrontier, Frontier, fit_budgets
 from isosweep.analysis.statistics.growth import LEAST_CHANGE
@@ -169,7 +169,7 @@ def judged(
         name: [r for r in rows if chosen.kept(sizes[name], r.compute.spent(unit), whole)]
         for name, rows in records.items()
     }
-    surface, frontier = fit_budgets(analysed_sweep(plan, left, config), config)
+    surface, frontier = fit_budgets(simulated_sweep(plan, left, config), config)
     verdicts: dict[Quantity, tuple[str, bool]] = {}
     intervals: dict[Quantity, tuple[tuple[bool, float], ...]] = {}
     own, rate = find_truth(world, whole, config), None

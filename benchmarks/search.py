@@ -32,7 +32,7 @@ from kinds import OPEN
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
+from isosweep.analysis.simulation.sweep import read_plan, simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, find_truth
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.verdict import judge
@@ -103,7 +103,7 @@ def revealed(known: Simulated, reached: Reached) -> SweepData:
             for record in known.records[run.run_id]
             if to and record.compute.spent(known.plan.budget_unit) <= to * 1.05
         )
-    return analysed_sweep(known.plan, kept, CONFIG)
+    return simulated_sweep(known.plan, kept, CONFIG)
 
 
 def searched(known: Simulated, config: SearchConfig) -> Reached:

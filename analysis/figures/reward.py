@@ -36,7 +36,7 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     stopped = [
         (c, len(c.compute) - 1)
         for c in runs
-        if c.status not in _ENDED_WELL and c.compute.size and c.compute[-1] > 0
+        if c.ending.status not in _ENDED_WELL and c.compute.size and c.compute[-1] > 0
     ]
     losing = _begin_to_lose(frontier)
 
@@ -61,7 +61,7 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
 
     about = " Crosses: where a run collapsed." if collapsed else ""
     if stopped:
-        states = ", ".join(sorted({str(curve.status) for curve, _ in stopped}))
+        states = ", ".join(sorted({str(curve.ending.status) for curve, _ in stopped}))
         about += f" Open circles: the last record of a run that has not finished ({states})."
     if unseen := sum(not np.any(curve.compute > 0) for curve in data.curves):
         about += (
@@ -142,7 +142,7 @@ def _draw_stops(
     """Where runs collapsed or stopped early."""
     for curve, i in places:
         # A traceback would cover the figure; the table of missing runs holds it all.
-        why = ", ".join(filter(None, (curve.status, (curve.status_reason or "")[:80])))
+        why = ", ".join(filter(None, (curve.ending.status, (curve.ending.reason or "")[:80])))
         tip = f"{label}: {why or 'no status'}\n{_run_words(data, curve, i)}"
         point = (float(curve.compute[i]), float(curve.reward[i]), tip)
         canvas.marks([point], colors[curve.run.num_generations], marker, size=7, hollow=True)

@@ -149,17 +149,17 @@ def missing_runs(data: SweepData) -> PageTable:
     rows = []
     for curve in data.curves:
         budgets = lacking.get(curve.run.run_id, [])
-        if not (budgets or curve.warnings or curve.status in ("failed", "diverged")):
+        ending = curve.ending
+        if not (budgets or ending.warnings or ending.status in ("failed", "diverged")):
             continue
-        status = curve.status
-        status = status or ("not asked for" if data.searched else Standing.NOT_BEGUN.value)
+        status = ending.status or ("not asked for" if data.searched else Standing.NOT_BEGUN.value)
         if curve.collapsed_at is not None:
             status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
-        warned = ", ".join(f"{warning.rule} (step {warning.step})" for warning in curve.warnings)
+        warned = ", ".join(f"{warning.rule} (step {warning.step})" for warning in ending.warnings)
         reached = float(curve.compute[-1]) if curve.compute.size else None
         rows.append(
             (
-                *(*Pair.of(curve.run), curve.run.seed, status, curve.status_reason or "", warned),
+                *(*Pair.of(curve.run), curve.run.seed, status, ending.reason or "", warned),
                 *(number(reached, ".4g"), ", ".join(map(short, budgets)) or "none"),
                 curve.run.run_id,
             )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from isosweep.analysis.bounds import Share
-from isosweep.analysis.rungs import has_begun, rungs_of
+from isosweep.analysis.readings import has_begun, rungs_of
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.evidence import MIN_GENERATIONS
 from isosweep.plan.cells import Plan
@@ -91,7 +91,7 @@ class Findable:
 def read_budgets(plan: Plan, config: AnalysisConfig) -> tuple[float, ...]:
     """Budgets, ascending, at which an analysis by `config` reads three n or more of finished runs.
 
-    Those of the plan, and its ladder of smaller ones (`analysis.rungs`).
+    Those of the plan, and its ladder of smaller ones (`analysis.readings`).
     """
     own = {b: {c.num_generations for c in plan.cells if c.budget == b} for b in plan.budgets}
     longest = {cell.run_id: cell for cell in sorted(plan.cells, key=lambda cell: cell.budget)}

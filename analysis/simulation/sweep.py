@@ -1,17 +1,15 @@
 """A sweep whose records never were on disk."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from isosweep.analysis.curves import SweepData, read_cells, with_witnesses, without_broken
-from isosweep.analysis.ladder import with_ladder
-from isosweep.analysis.records import Ending, make_curve
+from isosweep.analysis.curves import Ending, SweepData, judged_curves
+from isosweep.analysis.readings import read_runs
+from isosweep.analysis.records import comparable, make_curve
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import Evaluated, Seed, simulate_records
 from isosweep.analysis.simulation.worlds import World
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
@@ -20,33 +18,26 @@ if TYPE_CHECKING:
 
 
 def simulated_sweep(
-    plan: Plan, records: Mapping[str, Sequence[Record]], metric: MetricName = "avg"
+    plan: Plan, records: Mapping[str, Sequence[Record]], config: AnalysisConfig | None = None
 ) -> SweepData:
-    """The plan's sweep with these records, by run id; every run has finished."""
-    finished = Ending(status="finished")
-    unit = plan.budget_unit
-    scored = [make_curve(r, records[r.run_id], unit, finished).scored_by(metric) for r in plan.runs]
-    curves = without_broken(with_witnesses(scored))
+    """The plan's sweep with these records, by run id, read as `config` asks; every run has
+    finished."""
+    config, finished = config or AnalysisConfig(), Ending(status="finished")
+    curves = []
+    for run in plan.runs:
+        kept, _ = comparable(records[run.run_id], config.metric, None)
+        curves.append(make_curve(run, kept, plan.budget_unit, finished, config.metric))
+    judged = judged_curves(curves)
+    plan, readings = read_runs(plan, judged, config.readings_per_decade, config.decades)
     return SweepData(
         plan=plan,
-        curves=curves,
-        readings=read_cells(plan, curves),
+        curves=judged,
+        readings=readings,
         plan_document={},
         config_document={},
         problems=(),
-        metric=metric,
+        metric=config.metric,
     )
-
-
-def analysed_sweep(
-    plan: Plan, records: Mapping[str, Sequence[Record]], config: AnalysisConfig
-) -> SweepData:
-    """As `simulated_sweep`, read at the smaller budgets that `config` asks for as well."""
-    data = simulated_sweep(plan, records, config.metric)
-    if not config.readings_per_decade:
-        return data
-    ladder = with_ladder(plan, data.curves, config.readings_per_decade, config.decades)
-    return replace(data, plan=ladder, readings=read_cells(ladder, data.curves))
 
 
 def read_plan(plan: Plan, config: AnalysisConfig) -> Plan:
@@ -63,7 +54,7 @@ def sweep_of(
     **evaluation: Unpack[Evaluated],
 ) -> SweepData:
     """One simulated sweep of the plan in `world`, read as `config` asks."""
-    return analysed_sweep(plan, simulate_records(world, plan, seed, **evaluation), config)
+    return simulated_sweep(plan, simulate_records(world, plan, seed, **evaluation), config)
 
 
 def wide_config(*overrides: str) -> "SweepConfig":

@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
-from isosweep.analysis.curves import CellReading, Curve, Gap, SweepData, gaps_of
+from isosweep.analysis.curves import CellReading, Curve, SweepData
 from isosweep.analysis.pairs import Pair, by_pair
+from isosweep.analysis.readings import Gap, gaps_of
 from isosweep.analysis.statistics.collapses import with_fallen
 from isosweep.analysis.statistics.intervals import Interval, central_ends, central_quantiles
 from isosweep.analysis.statistics.noise import Means, gather_means

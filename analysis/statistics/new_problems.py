@@ -14,8 +14,9 @@ import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, NotNegative
-from isosweep.analysis.curves import SweepData, problem_rates
+from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.readings import problem_rates
 from isosweep.analysis.statistics.noise import Means, gather_means
 from isosweep.analysis.statistics.verdict import Verdict, judge
 from isosweep.config.analysis import AnalysisConfig

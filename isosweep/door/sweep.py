@@ -326,14 +326,14 @@ class Sweep:
         from isosweep.preflight.machine import ANALYSIS, require_packages
 
         require_packages(*ANALYSIS)
-        from isosweep.analysis.load import load_view
+        from isosweep.analysis.load import load_sweep
         from isosweep.modes.display_search import stored_course
 
         if len(self.variants) > 1:
             names = tuple(self.variants)
             rule = f"there are {len(names)} ({', '.join(names)}), each with an answer of its own"
             raise SettingError("variant", None, rule, f'variants["{names[0]}"]')
-        data = load_view(self.stored.paths, self.analysis, self.part.axes[0], lambda _: self.part)
+        data = load_sweep(self.stored.paths, self.analysis, self.part.axes[0], lambda _: self.part)
         return replace(data, course=None if self.selected else stored_course(self.stored))
 
     @cached_property

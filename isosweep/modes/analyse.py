@@ -129,7 +129,7 @@ def settings_with(grid: GridConfig, n: int) -> dict[str, Any]:
 
 def compare_sweeps(config: SweepConfig, console: Console) -> int:
     """Compare the sweeps; returns 0. Raises SettingError where they cannot be."""
-    from isosweep.analysis.load import load_view
+    from isosweep.analysis.load import load_sweep
     from isosweep.analysis.statistics.compare import Entry, sweep_labels
     from isosweep.analysis.statistics.findings import find
 
@@ -141,7 +141,7 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
         raise SettingError("sweep", config.sweep, rule, "sweep=[SWEEP,SWEEP]")
     _say_beginning(sweeps, told)
     loaded = [
-        [load_view(sweep.paths, config.analysis, axes) for axes in sweep.plan.axes]
+        [load_sweep(sweep.paths, config.analysis, axes) for axes in sweep.plan.axes]
         for sweep in sweeps
     ]
     if len(units := sorted({data.plan.budget_unit for own in loaded for data in own})) > 1:

@@ -39,7 +39,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     all that was trained. Raises SettingError for a sweep without records, and for one that a search
     cannot go on with.
     """
-    from isosweep.analysis.load import load_view
+    from isosweep.analysis.load import load_sweep
     from isosweep.search.asking import next_steps, on_budgets
     from isosweep.search.frontier import decide
 
@@ -48,7 +48,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     analysis = on_budgets(sweep.config).analysis
 
     def view(axes: dict[str, Any]) -> "SweepData":
-        return load_view(sweep.paths, analysis, axes, lambda _: plan.of_axes(axes))
+        return load_sweep(sweep.paths, analysis, axes, lambda _: plan.of_axes(axes))
 
     datas = [view(axes) for axes in sweep.plan.axes]
     spent = math.fsum(float(c.compute[-1]) for d in datas for c in d.curves if c.compute.size)

@@ -23,7 +23,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
 
     Without a budget in the command, for those of the sweep. Raises SettingError as `recommend`.
     """
-    from isosweep.analysis.load import load_view
+    from isosweep.analysis.load import load_sweep
     from isosweep.analysis.recommend import recommend
     from isosweep.analysis.statistics.findings import find
 
@@ -36,7 +36,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         view = replace(sweep.paths, view=asked.view(axes))
         if view.view:
             lines.append(f"{view.view}:")
-        data = load_view(view, asked, axes)
+        data = load_sweep(view, asked, axes)
         findings, beyond = find(data, asked), asked.extrapolate
         splits = [recommend(data, findings, budget, extrapolate=beyond) for budget in budgets]
         document = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.load import load_view
+from isosweep.analysis.load import load_sweep
 from isosweep.config.base import replaced
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
@@ -156,7 +156,7 @@ class Search:
         if pending == self._seen:
             return ()
         analysis = on_budgets(self._config).analysis
-        datas = [load_view(self._paths, analysis, axes) for axes in self._plan.axes]
+        datas = [load_sweep(self._paths, analysis, axes) for axes in self._plan.axes]
         self._write_down(datas, failed)
         free = self._places - len(pending)
         if free <= 0:
@@ -252,8 +252,9 @@ class Search:
         """How an open trial ends, and why; None while more may be asked of its run."""
         if (why := failed.get(asked.run_id)) is not None:
             return "FAIL", why
-        if curve.status == "diverged" and curve.diverged_by in self._config.health.stop:
-            return "PRUNED", f"diverged: {curve.status_reason or curve.diverged_by}"
+        end = curve.ending
+        if end.status == "diverged" and end.diverged_by in self._config.health.stop:
+            return "PRUNED", f"diverged: {end.reason or end.diverged_by}"
         if self._standing(asked.run_id, self._by_id[asked.run_id].milestones[-1]).ended:
             return "COMPLETE", "trained to its last milestone"
         if asked.milestone is None:

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.rungs import LEAST_STEPS
+from isosweep.analysis.readings import LEAST_STEPS
 from isosweep.analysis.statistics.collapses import with_fallen
 from isosweep.analysis.statistics.growth import COURSES, courses, end_places
 from isosweep.analysis.statistics.noise import Means, gather_means

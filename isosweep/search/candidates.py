@@ -129,7 +129,7 @@ def standings(
         read = reading.reward is not None or reading.fallen is not None
         if read and (cell.run_id, cell.budget) in planned:
             reached[cell.run_id] = max(reached[cell.run_id], cell.budget)
-    ended = {curve.run.run_id for curve in data.curves if curve.status in _CLOSED}
+    ended = {curve.run.run_id for curve in data.curves if curve.ending.status in _CLOSED}
     asked = {name: max(at, pending.get(name, 0.0)) for name, at in reached.items()}
     spent = sum(float(curve.compute[-1]) for curve in data.curves if curve.compute.size)
     return Standings(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
-from isosweep.analysis.curves import Curve
+from isosweep.analysis.curves import Curve, Ending
 from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
@@ -227,12 +227,12 @@ def made_curve(
     counts = np.zeros((len(at), problems), dtype=np.int64) if successes is None else successes
     return Curve(
         run=run,
+        ending=Ending(status="finished"),
         steps=at,
         generations=at,
         compute=compute,
+        hours=np.zeros(len(at)),
         reward=counts.mean(axis=1) / SAMPLES if reward is None else reward,
         successes=counts,
         samples_per_problem=SAMPLES,
-        status="finished",
-        status_reason=None,
     )

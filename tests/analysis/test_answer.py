@@ -30,7 +30,7 @@ from isosweep.analysis.answer import (
 )
 from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import Curve, Ending, SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.outlook import Lack
 from isosweep.analysis.recommend import recommend
@@ -140,7 +140,7 @@ def test_runs_that_cannot_be_judged_are_not_said_to_be_healthy(full: Analysed) -
     """Of 45 runs those of fewer than `window` steps, and those without metrics of their steps."""
     runs = conclude(full.data, full.findings).runs
     assert (runs.without_metrics, runs.too_short) == (45, 0)
-    judged = tuple(replace(curve, has_metrics=True) for curve in full.data.curves)
+    judged = tuple(replace(curve, ending=Ending(has_metrics=True)) for curve in full.data.curves)
     made = sorted(int(curve.generations[-1]) for curve in judged)
     for window, few in ((made[0], 0), (made[20], bisect_left(made, made[20])), (10**9, 45)):
         document = {"health": {"window": window}}
@@ -150,13 +150,17 @@ def test_runs_that_cannot_be_judged_are_not_said_to_be_healthy(full: Analysed) -
         assert runs.without_metrics == 0
 
 
+def with_warnings(curve: Curve, *warnings: HealthWarning) -> Curve:
+    return replace(curve, ending=replace(curve.ending, warnings=warnings))
+
+
 def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -> None:
     first, second, *others = full.data.curves
     low, high, lost = (
         HealthWarning(step=3, rule=rule, message=rule)
         for rule in ("entropy_collapse", "high_kl", LOST_CHECKPOINT)
     )
-    warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))
+    warned = with_warnings(first, low, low), with_warnings(second, high, low, lost)
     hours = replace(others[0], hours=np.array([0.5])), replace(others[1], hours=np.array([0.25]))
     hours = replace(hours[0], evaluation_hours=0.125), hours[1]
     answer = conclude(replace(full.data, curves=(*warned, *hours, *others[2:])), full.findings)
@@ -171,7 +175,7 @@ def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -
         Warned(rule="entropy_collapse", runs=2, named=(one, other)),
         Warned(rule="high_kl", runs=1, named=(other,)),
     )
-    broken = tuple(replace(curve, warnings=(low,)) for curve in full.data.curves[:3])
+    broken = tuple(with_warnings(curve, low) for curve in full.data.curves[:3])
     curves = (*broken, *full.data.curves[3:])
     runs = conclude(replace(full.data, curves=curves), full.findings).runs
     assert runs.warned == (Warned(rule="entropy_collapse", runs=3, named=()),)

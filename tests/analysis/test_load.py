@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import load_sweep, load_view
+from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pages.tables import missing_runs
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
@@ -59,13 +59,13 @@ def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: P
             for step, flops in enumerate((0.0, 0.5e6, 1e6, 2e6, 4e6, 8e6))
         ]
         write_records(paths, run.run_id, records)
-    moved = load_sweep(paths, compute_axis="tokens")
+    moved = load_sweep(paths, AnalysisConfig(compute_axis="tokens"))
     assert moved.plan.budgets == pytest.approx([4e6, 8e6], rel=1e-6)
     first = {r.cell.num_generations: r.reward for r in moved.readings if r.cell.budget < 5e6}
     # 4e6 tokens are 4e6 FLOPs for n = 2 (step 4), and 1e6 FLOPs for n = 4 (step 2).
     assert first == {2: pytest.approx(0.5), 4: pytest.approx(0.3)}
     # A budget between two records is read in proportion to the logarithm of compute.
-    ladder = load_view(paths, AnalysisConfig(readings_per_decade=10))
+    ladder = load_sweep(paths, AnalysisConfig(readings_per_decade=10))
     between = [r for r in ladder.readings if r.reading == "interpolated"]
     assert between
     for r in between:
@@ -76,7 +76,7 @@ def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> N
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
     data = load_sweep(paths)
     # Its ends are rates that problems have.
-    some = load_view(paths, AnalysisConfig(difficulty=(0.25, 0.375)))
+    some = load_sweep(paths, AnalysisConfig(difficulty=(0.25, 0.375)))
     for whole, part in zip(data.curves, some.curves, strict=True):
         rates = whole.successes[0] / whole.samples_per_problem
         kept = (rates >= 0.25) & (rates <= 0.375)
@@ -87,7 +87,7 @@ def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> N
 
 def test_a_difficulty_that_no_problem_has_is_refused(small: SweepPaths) -> None:
     with pytest.raises(SettingError, match="no held-out problem's success rate"):
-        load_sweep(small, difficulty=(0.99, 1.0))
+        load_sweep(small, AnalysisConfig(difficulty=(0.99, 1.0)))
 
 
 @pytest.mark.parametrize("wrong", ["esy", [0.5, 0.2], [0, 2], [0.1], 0.3])
@@ -120,7 +120,7 @@ def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> No
     write_end(paths, run.run_id, "diverged", "why", "collapse")
     assert readings() == ["exact", "exact", "collapsed", "diverged", "diverged"]
     curve = load_sweep(paths).curves[4]
-    assert (curve.status, curve.status_reason) == ("diverged", "why")
+    assert (curve.ending.status, curve.ending.reason) == ("diverged", "why")
     assert "diverged, collapsed at step" in str(missing_runs(load_sweep(paths)).rows)
 
 
@@ -132,7 +132,7 @@ def test_a_run_has_diverged_for_good_where_the_rule_that_ended_it_still_ends_run
 ) -> None:
     write_json(small.config, {"health": {"stop": stop}})
     write_end(small, SMALL.runs[1].run_id, "diverged", "why", "collapse")
-    assert load_sweep(small).curves[1].standing is standing
+    assert load_sweep(small).curves[1].ending.standing is standing
 
 
 def test_warnings_are_shown(small: SweepPaths) -> None:
@@ -140,8 +140,8 @@ def test_warnings_are_shown(small: SweepPaths) -> None:
     warning = HealthWarning(step=7, rule="truncation", value=0.2, threshold=0.1, message="above")
     append_warning(files.warnings, 1, warning)
     data = load_sweep(small)
-    assert [curve.warnings for curve in data.curves].count(()) == len(data.curves) - 1
-    assert data.curves[1].warnings == (warning,)
+    assert [curve.ending.warnings for curve in data.curves].count(()) == len(data.curves) - 1
+    assert data.curves[1].ending.warnings == (warning,)
     assert "truncation (step 7)" in str(missing_runs(data).rows)
 
 
@@ -168,10 +168,10 @@ def test_records_of_another_run_are_left_out_and_reported(small: SweepPaths) -> 
 
 def test_of_a_run_that_died_what_others_say_of_its_end_is_told(small: SweepPaths) -> None:
     attempt = claim(small.run(load_sweep(small).plan.runs[1].run_id))
-    assert load_sweep(small).curves[1].status == "running"
+    assert load_sweep(small).curves[1].ending.status == "running"
     attempt.end(Status.LOST, "NODE_FAIL")
     curve = load_sweep(small).curves[1]
-    assert (curve.status, curve.status_reason) == ("lost", "NODE_FAIL")
+    assert (curve.ending.status, curve.ending.reason) == ("lost", "NODE_FAIL")
     assert curve.steps.size
 
 
@@ -210,7 +210,7 @@ def test_a_set_is_analysed_apart_and_records_without_it_never_count(tmp_path: Pa
     with_sets(paths, first)
     with_sets(paths, second, from_step=1)
     config = AnalysisConfig(evaluation_set="easy")
-    data = load_view(paths, config)
+    data = load_sweep(paths, config)
     assert data.evaluation_set == "easy"
     assert config.view({}) == "set=easy"
     of = {curve.run.run_id: curve for curve in data.curves}
@@ -233,7 +233,7 @@ def test_a_set_is_analysed_apart_and_records_without_it_never_count(tmp_path: Pa
 def test_a_set_that_no_record_has_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD)
     with pytest.raises(SettingError, match=r"they have none"):
-        load_sweep(paths, evaluation_set="easy")
+        load_sweep(paths, AnalysisConfig(evaluation_set="easy"))
     with_sets(paths, load_sweep(paths).plan.runs[0].run_id)
     with pytest.raises(SettingError, match=r"is none of the sets of these records: easy"):
-        load_sweep(paths, evaluation_set="esy")
+        load_sweep(paths, AnalysisConfig(evaluation_set="esy"))

@@ -33,7 +33,7 @@ def averaged(line: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
     paths = rewrite(write_sweep(tmp_path, REWARD), voted)
-    plain, majority = load_sweep(paths), load_sweep(paths, metric="majority")
+    plain, majority = load_sweep(paths), load_sweep(paths, AnalysisConfig(metric="majority"))
     for before, after in zip(plain.curves, majority.curves, strict=True):
         k = before.samples_per_problem
         assert np.allclose(after.reward, (2 * before.successes >= k).mean(axis=1))
@@ -42,25 +42,24 @@ def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("draws", [1, 2, 4])
-def test_the_stated_error_of_pass_at_j_is_its_spread(
-    draws: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_stated_error_of_pass_at_j_is_its_spread(draws: int, tmp_path: Path) -> None:
     """Over evaluations of other problems of their kind."""
-    monkeypatch.setitem(METRICS, "best", passing(draws))
     curve = load_sweep(write_sweep(tmp_path, REWARD, plan=SMALL)).curves[0]
     rng = np.random.default_rng(draws)
     assert curve.samples_per_problem == 8
     right = rng.binomial(8, rng.beta(0.3, 1.0, (3000, 128)))
-    others = replace(curve, successes=right).scored_by("best")
+    scored = passing(draws)(right, 8)
+    others = replace(curve, successes=scored.points, samples_per_problem=scored.of)
+    rewards = (scored.points / scored.of).mean(axis=1)
     stated = np.sqrt((reward_errors(others) ** 2).mean())
-    assert stated == pytest.approx(others.reward.std(), rel=0.05)
+    assert stated == pytest.approx(rewards.std(), rel=0.05)
 
 
 def test_a_row_is_all_that_another_metric_takes(
     small: SweepPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METRICS, "best", passing(4))
-    plain, some = load_sweep(small), load_sweep(small, metric="best")
+    plain, some = load_sweep(small), load_sweep(small, AnalysisConfig(metric="best"))
     for before, after in zip(plain.curves, some.curves, strict=True):
         chances = pass_at(before.successes.astype(int), 8, 4)
         assert after.reward == pytest.approx(chances.mean(axis=1))
@@ -72,16 +71,20 @@ def test_a_row_is_all_that_another_metric_takes(
 def test_a_metric_that_no_record_tells_is_refused_with_those_that_are(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD)
     with pytest.raises(SettingError, match=r"metric=avg or analysis\.metric=best") as refused:
-        load_sweep(paths, metric="majority")
+        load_sweep(paths, AnalysisConfig(metric="majority"))
     assert "majority" not in refused.value.nearest
     rewrite(paths, averaged)
     with pytest.raises(SettingError, match=r"analysis\.metric=avg$"):
-        load_sweep(paths, metric="best")
+        load_sweep(paths, AnalysisConfig(metric="best"))
 
 
 def test_records_without_a_majority_are_left_out_where_others_have_one(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD)
-    rewrite(paths, lambda line: voted(line) if line["step"] else line)
-    data = load_sweep(paths, metric="majority")
-    assert all(curve.steps[0] > 0 for curve in data.curves)
-    assert "no majority@k" in data.problems[0]
+    first, *others = (run.run_id for run in load_sweep(paths).plan.runs)
+    for run_id in others:
+        rewrite(paths, lambda line: voted(line) if line["step"] else line, run_id)
+    data = load_sweep(paths, AnalysisConfig(metric="majority"))
+    # Of a run that has none nothing is left, and no reward of 0.
+    assert {curve.run.run_id for curve in data.curves if not curve.steps.size} == {first}
+    assert all(curve.steps[0] > 0 for curve in data.curves[1:])
+    assert all("no majority@k" in problem for problem in data.problems)

@@ -163,7 +163,7 @@ def test_another_metric_scores_problems_by_all_their_samples(
     metric: MetricName, reported: Reported
 ) -> None:
     paths = replace(reported.paths, view=metric)
-    for curve in load_sweep(paths, metric=metric).curves:
+    for curve in load_sweep(paths, AnalysisConfig(metric=metric)).curves:
         log = paths.run(curve.run.run_id).records / "1.jsonl"
         lines = log.read_text().splitlines()
         records = [r for r in map(json.loads, lines) if r["kind"] == "record"]

@@ -24,7 +24,7 @@ def test_courses_are_means_over_stretches_and_a_damaged_file_costs_its_run(
     append_metrics(small.run(damaged.run_id).metrics, 1, {"step": 1, "entropy": "high"})
     append_metrics(small.run(unfinite.run_id).metrics, 1, {"step": 1, "entropy": None})
     data = load_sweep(small)
-    assert [curve.has_metrics for curve in data.curves[:4]] == [True, True, True, False]
+    assert [curve.ending.has_metrics for curve in data.curves[:4]] == [True, True, True, False]
     courses = read_training(small, data, METRICS)
     assert [course.run for course in courses] == [first, unfinite]
     entropy = courses[0].values["entropy"]

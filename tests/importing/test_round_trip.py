@@ -46,7 +46,7 @@ def rows_of(paths: SweepPaths) -> Iterator[Row]:
 
 
 def findings(paths: SweepPaths) -> Findings:
-    data = load_sweep(paths, ladder=(ANALYSIS.readings_per_decade, ANALYSIS.decades))
+    data = load_sweep(paths, ANALYSIS)
     return find(data, ANALYSIS)
 
 

@@ -6,6 +6,7 @@ import pandas
 import pytest
 
 from isosweep.analysis.load import load_sweep
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.compose import config_of
 from isosweep.errors import SettingError
 from isosweep.modes.dispatch import prepare
@@ -31,7 +32,7 @@ def test_a_run_that_ended_before_a_budget_is_stored_and_read_again(tmp_path: Pat
 
 def test_a_further_set_is_read_like_any_other(tmp_path: Path) -> None:
     sweep = stored(tmp_path, "import.sets={hard:hard}", "budget_unit=tokens")
-    data = load_sweep(sweep.paths, evaluation_set="hard")
+    data = load_sweep(sweep.paths, AnalysisConfig(evaluation_set="hard"))
     rewards = [curve.reward[-1] for curve in data.curves]
     assert rewards == pytest.approx([0.18] * 4)
 

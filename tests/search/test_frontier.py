@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import read_cells
+from isosweep.analysis.curves import Ending
+from isosweep.analysis.readings import read_runs
 from isosweep.config.base import replaced
 from isosweep.search.belief import form_belief
 from isosweep.search.candidates import START, Decision, Step, open_runs, standings, start
@@ -143,7 +144,9 @@ def test_of_the_seeds_that_are_not_begun_the_first_is_open() -> None:
 def test_nothing_is_asked_of_a_run_that_fell_or_failed() -> None:
     data = trained(BEGUN)
     curves = [
-        replace(curve, status="failed" if curve.run.run_id == run_id(16, 0) else curve.status)
+        replace(curve, ending=Ending(status="failed"))
+        if curve.run.run_id == run_id(16, 0)
+        else curve
         for curve in data.curves
     ]
     readings = [
@@ -243,7 +246,8 @@ def test_with_one_seed_runs_are_trained_in_order() -> None:
     reached = start(plan)
     data, ids = trained(reached), {run.run_id for run in plan.runs}
     curves = tuple(curve for curve in data.curves if curve.run.run_id in ids)
-    data = replace(data, plan=plan, curves=curves, readings=read_cells(plan, curves))
+    plan, readings = read_runs(plan, curves)
+    data = replace(data, plan=plan, curves=curves, readings=readings)
     decision = decide(replace(question(data), count=2))
     assert [step.milestone for step in decision.steps] == [BUDGETS[3]] * 2
     assert "no spread" in decision.steps[0].why
