@@ -79,8 +79,6 @@ class Use:
     """The n of the plan that were not read at this budget, ascending."""
     fell: tuple[int, ...]
     """The n of which all runs had fallen by this budget, ascending."""
-    one_batch: bool
-    """Whether no other B was tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +92,7 @@ class Earlier:
     num_generations: int
     """The best n there."""
     reward: float
-    """Its reward."""
-    expected: bool
-    """Whether that is the reward to expect of a new run; else it is measured."""
+    """Its reward: expected of a new run, where that is known."""
     gain: float
     """What the compute since then has added to the reward."""
 
@@ -111,8 +107,6 @@ class Coverage:
     """At the largest budget."""
     before: float
     """Before training."""
-    num_fallen: int
-    """Runs left out, which had fallen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +139,6 @@ class Spent:
     """Budgets of a run, ascending."""
     left: float
     """Still to be trained by runs that may go on."""
-    left_in_failed: float
-    """Of that, in runs that failed."""
-    left_in_cancelled: float
-    """Of that, in runs that were cancelled."""
     search: Literal["on", "over"] | None
     """Whether a search that chooses runs goes on; null without one."""
     evaluation_hours: float | None = None
@@ -166,8 +156,6 @@ class Fallen:
     """How many."""
     runs: int
     """Of how many."""
-    left_with: float | None
-    """Their mean reward at the last budget; null where they were not read there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,9 +338,6 @@ class RewardsOnly:
 
     runs: int
     """How many runs that is so of."""
-    without_errors: int
-    """Of them, those without standard errors: what is known of their evaluation's noise is how far
-    records lie from the line between their neighbours, which are correlated."""
     single: int
     """(n, B) of which one seed alone was trained, so that nothing shows how runs differ."""
     kind: Literal["rewards only"] = "rewards only"

@@ -112,7 +112,7 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         batch_laws=tuple(law for law in findings.batch_laws if law.optima),
         spent=_spent(data),
         runs=runs,
-        collapsed=collapsed_runs(data),
+        collapsed=tuple(c.run.run_id for c in data.curves if c.collapsed_at is not None),
         problems=data.problems,
         next_steps=_next_steps(findings, advice or Advice()),
     )
@@ -170,12 +170,12 @@ def _caveats(
         seeds = Counter(Pair.of(curve.run) for curve in means)
         rewards = RewardsOnly(
             runs=len(means),
-            without_errors=sum(curve.errors_estimated for curve in means),
             single=sum(count == 1 for count in seeds.values()),
         )
         found.append(rewards)
-    if broken := _broken(data):
-        found.append(BrokenRecords(records=broken))
+    if broken := [(curve.run, step) for curve in data.curves for step in curve.broken]:
+        records = tuple(BrokenRecord(run=_named(run), step=step) for run, step in broken)
+        found.append(BrokenRecords(records=records))
     return tuple(found)
 
 
@@ -196,14 +196,6 @@ def _best_moves(findings: Findings) -> BestMoves | None:
     apart = low.high < high.low and not (low.open_above or high.open_below)
     far = high.median >= 2 * low.median
     return BestMoves(first=first, last=last) if apart and far else None
-
-
-def _broken(data: SweepData) -> tuple[BrokenRecord, ...]:
-    return tuple(
-        BrokenRecord(run=_named(curve.run), step=step)
-        for curve in data.curves
-        for step in curve.broken
-    )
 
 
 def _otherwise_on_new(findings: Findings) -> NewProblems | None:
@@ -247,7 +239,6 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
         behind=behind(frontier, findings.saturation.quantity),
         missing=at.missing,
         fell=at.fell,
-        one_batch=len(data.batches) == 1,
     )
 
 
@@ -257,13 +248,12 @@ def _rise(data: SweepData, last: BudgetFrontier, findings: Findings) -> Rise:
     reward, expected = _reward(last)
     earlier = None
     if before := [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]:
-        was, was_expected = _reward(before[-1])
+        was, _ = _reward(before[-1])
         earlier = Earlier(
             budget=before[-1].budget,
             factor=last.budget / before[-1].budget,
             num_generations=before[-1].best.num_generations,
             reward=was,
-            expected=was_expected,
             gain=reward - was,
         )
     return Rise(
@@ -300,7 +290,6 @@ def _coverage(data: SweepData, findings: Findings) -> Coverage | None:
         k=samples.pop(),
         now=float(np.mean([_any_right(curve, at.budget) for curve in mine])),
         before=float((based[0].successes[0] > 0).mean()),
-        num_fallen=at.best.cell.num_fallen,
     )
 
 
@@ -328,7 +317,7 @@ def _spent(data: SweepData) -> Spent:
     hours = math.fsum(c.device_hours or 0.0 for c in data.curves)
     evaluation = math.fsum(c.evaluation_hours or 0.0 for c in data.curves)
     left = [
-        (curve.ending.status, curve.run.milestones[-1] - _reached(curve))
+        curve.run.milestones[-1] - _reached(curve)
         for curve in data.curves
         if curve.ending.status not in ("finished", "diverged") and not _is_done(curve)
     ]
@@ -339,16 +328,15 @@ def _spent(data: SweepData) -> Spent:
         evaluation_hours=evaluation or None,
         planned=math.fsum(ends.values()),
         budgets=tuple(sorted({each for run in data.plan.runs for each in run.milestones})),
-        left=math.fsum(compute for _, compute in left),
-        left_in_failed=math.fsum(compute for status, compute in left if status == "failed"),
-        left_in_cancelled=math.fsum(compute for status, compute in left if status == "cancelled"),
+        left=math.fsum(left),
         search=None if not data.searched else "over" if over else "on",
     )
 
 
 def _runs(data: SweepData, findings: Findings) -> Runs:
     standings = {curve.run.run_id: _standing(curve, data) for curve in data.curves}
-    tally = Tally.of(standings, collapsed_runs(data))
+    collapsed = [c.run.run_id for c in data.curves if c.collapsed_at is not None]
+    tally = Tally.of(standings, collapsed)
     fitted = [fit.status for fit in findings.fits if fit.status is not FitStatus.TOO_FEW]
     health = data.config_document.get("health")
     window = health.get("window", 0) if isinstance(health, dict) else 0
@@ -375,17 +363,8 @@ def _runs(data: SweepData, findings: Findings) -> Runs:
 def _fallen(data: SweepData) -> tuple[Fallen, ...]:
     runs = Counter(curve.run.num_generations for curve in data.curves)
     fallen = Counter(c.run.num_generations for c in data.curves if c.collapsed_at is not None)
-    left: dict[int, list[float]] = {}
-    for reading in data.readings:
-        if reading.fallen is not None and reading.cell.budget == data.plan.budgets[-1]:
-            left.setdefault(reading.cell.num_generations, []).append(reading.fallen)
     return tuple(
-        Fallen(
-            num_generations=n,
-            collapsed=count,
-            runs=runs[n],
-            left_with=math.fsum(left[n]) / len(left[n]) if n in left else None,
-        )
+        Fallen(num_generations=n, collapsed=count, runs=runs[n])
         for n, count in sorted(fallen.items())
     )
 
@@ -407,11 +386,6 @@ def _warned(data: SweepData) -> tuple[Warned, ...]:
 
 def _named(run: PlannedRun) -> NamedRun:
     return NamedRun(**Pair.of(run)._asdict(), seed=run.seed)
-
-
-def collapsed_runs(data: SweepData) -> tuple[str, ...]:
-    """Ids of the runs that lost for good what they had gained, in the plan's order."""
-    return tuple(curve.run.run_id for curve in data.curves if curve.collapsed_at is not None)
 
 
 def _standing(curve: Curve, data: SweepData) -> Standing:

@@ -59,8 +59,7 @@ class Curve:
     `steps`, `generations`, `compute` (in the unit of the analysis), `hours` (device-hours of
     training so far) and `reward`: (records,). `successes`: (records, problems), how many of
     `samples_per_problem` completions were right, or the points by another metric; where records
-    have means alone no problems, and `errors`, (records,), their standard errors, which are
-    `errors_estimated` from the curve itself where nobody reported them.
+    have means alone no problems, and `errors`, (records,), their standard errors.
     `collapsed_at`: first record from which on the run never again has half of its best gain; None
     if it keeps it. `broken`: steps of the records that were left out (see `judged_curves`).
     `evaluation_hours`: device-hours of its evaluations.
@@ -76,7 +75,6 @@ class Curve:
     successes: IntArray | FloatArray
     samples_per_problem: int
     errors: FloatArray | None = None
-    errors_estimated: bool = False
     evaluation_hours: float | None = None
     collapsed_at: int | None = None
     broken: tuple[int, ...] = ()

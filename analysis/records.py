@@ -108,11 +108,10 @@ def make_curve(
         if not chosen.size:
             return make_curve(run, (), unit, ending)
     points: IntArray | FloatArray = right[:, chosen]
-    of, errors, estimated = k, None, False
+    of, errors = k, None
     if any(record.mean_reward is not None for record in records):
         reward = np.array([record.reward for record in records], dtype=np.float64)
         errors = _errors(records, reward)
-        estimated = any(record.standard_error is None for record in records)
     else:
         if records and (score := METRICS[metric]) is not None:
             scored = score(right[:, chosen], k)
@@ -131,7 +130,6 @@ def make_curve(
         successes=points,
         samples_per_problem=of,
         errors=errors,
-        errors_estimated=estimated,
     )
 
 

@@ -219,7 +219,7 @@ def _reward_detail(answer: "Answer", use: "Use", rise: "Rise") -> str:
         sentences.append(f"{last}: {then}, with n = {was.num_generations}.")
     if best := rise.coverage:
         solved = f"Share of problems with a right answer among {best.k} samples (best@{best.k})"
-        left_out = "; collapsed runs left out" if best.num_fallen else ""
+        left_out = "; collapsed runs left out" if use.num_fallen else ""
         sentences.append(f"{solved}: {best.now:.3f}, {best.before:.3f} before{left_out}.")
     return " ".join(sentences)
 
