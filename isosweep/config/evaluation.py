@@ -63,6 +63,9 @@ class EvaluationConfig(Settings, group="evaluation"):
     """Sampling temperature of held-out answers."""
     seed: Whole = 0
     """Random seed of the samples, the same for every run."""
+    keep_completions: Annotated[Whole, OUTSIDE] = 8
+    """Held-out problems, the same for all runs, whose answers are kept at every record, to be read
+    (docs/completions.md); 0: none."""
     # No number of training depends on it.
     sets: Annotated[Named[EvaluationSet] | None, BeforeValidator(_with_tasks), OUTSIDE] = None
     """Further sets of problems, by name; every record has their results

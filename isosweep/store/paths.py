@@ -40,6 +40,8 @@ class RunPaths:
     """The directory of training's metrics, a file for each attempt."""
     warnings = _Named("warnings")
     """The directory of the health monitor's warnings, a file for each attempt."""
+    completions = _Named("completions")
+    """The directory of completions that are kept to be read, a file for each attempt."""
     attempts = _Named(ATTEMPTS)
     """The directory of attempts."""
     checkpoints = _Named("checkpoints")

@@ -293,7 +293,7 @@ def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
 
 def read_metrics(metrics: Path, records: Path) -> list[JsonObject]:
     """Per-step training metrics that count, by step; the chain is that of `records`."""
-    by_step = {int(line["step"]): line for line in _on_chain(metrics, records)}
+    by_step = {int(line["step"]): line for line in lines_on_chain(metrics, records)}
     return [by_step[step] for step in sorted(by_step)]
 
 
@@ -301,11 +301,11 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
     """Health warnings that count, in the order they were raised; the chain is the records'."""
     return [
         HealthWarning(**{name: line[name] for name in _WARNING})
-        for line in _on_chain(warnings, records)
+        for line in lines_on_chain(warnings, records)
     ]
 
 
-def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
+def lines_on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
     """Lines of `log`, each with `attempt` and `step`, that count by the chain of `records`."""
     files = log_files(log)
     limits = read_records(records).chain if files else {}

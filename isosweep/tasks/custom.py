@@ -2,7 +2,8 @@
 
 The function is called with `task.custom.parameters` as keywords and returns its problems, a
 sequence of `Problem`, and `score(problems, completions) -> scores`, which takes two sequences of
-one length and returns as many numbers in [0, 1]. A third item, `answer(problem, completion)`,
+one length and returns as many numbers in [0, 1], or pairs of a number and the reason of it, a text
+that is kept with the completion for people to read. A third item, `answer(problem, completion)`,
 returns the text that completions are voted by, or None of one that gives no answer. docs/tasks.md
 has an example.
 """
@@ -58,18 +59,23 @@ def _judge(
     values = list(_called(own, "its score", score, problems, completions))
     if len(values) != len(completions):
         raise own.refused(f"its score returned {len(values)} numbers for {len(completions)}")
-    for value in values:
+    pairs = [
+        each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in values
+    ]
+    for value, reason in pairs:
+        if not isinstance(reason, str | None):
+            raise own.refused(f"its score returned {reason!r} as a reason, which is no text")
         number = float(value) if isinstance(value, Real) else math.nan
         if not 0 <= number <= 1:
             raise own.refused(f"its score returned {value!r}, which is no number in [0, 1]")
     answers: list[Any] = [None] * len(values)
     if answer is not None:
-        pairs = zip(problems, completions, strict=True)
-        answers = [_called(own, "its answer", answer, *pair) for pair in pairs]
+        given = zip(problems, completions, strict=True)
+        answers = [_called(own, "its answer", answer, *each) for each in given]
     for text in answers:
         if not isinstance(text, str | None):
             raise own.refused(f"its answer returned {text!r}, which is neither text nor None")
-    return [Judged(float(value), text) for value, text in zip(values, answers, strict=True)]
+    return [Judged(float(v), text, why) for (v, why), text in zip(pairs, answers, strict=True)]
 
 
 def own_function(config: CustomConfig) -> OwnFunction:

@@ -31,11 +31,13 @@ class PartProblem(Problem):
 
 
 class Judged(NamedTuple):
-    """A completion's score, in [0, 1], and the answer that it gives, as text that the same answer
-    always has; None where it gives none, or the task cannot tell."""
+    """A completion's score, in [0, 1]; the answer that it gives, as text that the same answer
+    always has, None where it gives none, or the task cannot tell; and the reason of the score, for
+    people to read, where the task has one."""
 
     score: float
     answer: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 Importing this module imports the training stack.
 """
 
+import math
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -26,7 +27,6 @@ from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem, heldout_problems, problems_digest, training_problems
 from isosweep.tasks.sets import hold_problems, problems_of_sets
 from isosweep.training.arguments import adapters, trl_arguments
-from isosweep.training.completions import hand_on
 from isosweep.training.evaluate import Evaluator, base_identity
 from isosweep.training.generator import Generator
 from isosweep.training.loop import TrainingLoop
@@ -70,7 +70,9 @@ def make_loop(session: Session, directory: str, beside: Generator | None = None)
     if spec.generation.name == "vllm":
         sampler = make_sampler(spec, trainer) if beside is None else beside
 
-    def evaluator(name: str, on: RunSpec, problems: Sequence[Problem] | None = None) -> Evaluator:
+    def evaluator(
+        on: RunSpec, problems: Sequence[Problem] | None = None, keep: int = 0
+    ) -> Evaluator:
         return Evaluator(
             on,
             tokenizer,
@@ -79,12 +81,18 @@ def make_loop(session: Session, directory: str, beside: Generator | None = None)
             base=run.base_evaluation(base_identity(on, problems)),
             rank=rank,
             on_batch=session.reporter.progress,
-            on_completions=lambda made: hand_on(name, trainer.steps_done, made),
+            keep=keep,
         )
 
     asked = {name: heldout_problems(part) for name, part in spec.task.parts.items()} | further
-    sets = {name: evaluator(name, on, asked[name]) for name, on in on_all(spec).items()}
-    return TrainingLoop(session, trainer, evaluator("heldout", spec), sets)
+    parts, keep = spec.task.parts, spec.evaluation.keep_completions
+    # A mixture is evaluated part by part.
+    of_part = math.ceil(keep / max(1, len(parts)))
+    sets = {
+        name: evaluator(on, asked[name], of_part if name in parts else 0)
+        for name, on in on_all(spec).items()
+    }
+    return TrainingLoop(session, trainer, evaluator(spec, keep=keep), sets)
 
 
 def make_generator(

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,10 +22,17 @@ from isosweep.files import read_json, write_json
 from isosweep.models.prompts import prompt_tokens
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
+from isosweep.store.completions import (
+    AnsweredProblem,
+    Completion,
+    kept_problems,
+    share_completions,
+    shared_completions,
+    shortened,
+)
 from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.changed import without_routing
-from isosweep.training.completions import Completion
 from isosweep.training.distributed import Rank
 from isosweep.training.generator import Generator
 from isosweep.training.sampling import Policy, Sampler, Tokenizer
@@ -60,17 +67,19 @@ class Evaluator:
         base: Path | None = None,
         rank: Rank | None = None,
         on_batch: Callable[[], object] = lambda: None,
-        on_completions: Callable[[list[Completion]], object] = lambda completions: None,
+        keep: int = 0,
         top_p: float = 1.0,
     ) -> None:
-        """`base`: where the evaluation before training is shared with other runs;
-        `on_completions` is given every judged completion of this rank; `top_p`: probability mass
-        that is sampled from, where there is no `sampler`."""
-        self._on_completions = on_completions
+        """`base`: where the evaluation before training is shared with other runs; `keep`: problems
+        whose answers are kept; `top_p`: probability mass that is sampled from, where there is no
+        `sampler`."""
+        self.kept: tuple[AnsweredProblem, ...] = ()
+        """On rank 0, the answers of the newest evaluation that are kept."""
         self._spec, self._base, self._top_p = spec, base, top_p
         self._tokenizer, self._sampler, self._on_batch = tokenizer, sampler, on_batch
         self._rank = rank or Rank()
         everything = heldout_problems(spec.task) if problems is None else problems
+        self._keep = kept_problems([each.problem_id for each in everything], keep)
         size = math.ceil(len(everything) / self._rank.count)
         own = list(everything)[self._rank.number * size :][:size]
         # The last shares may be smaller, or empty. Where ranks share a model, all have to call it
@@ -91,6 +100,9 @@ class Evaluator:
             shared = None if document is None else Evaluation.from_json(document)
         shared = self._rank.agree(shared)
         if shared is not None:
+            if base is not None and self._keep:
+                made = shared_completions(base)
+                self.kept = tuple(each for each in made if each.problem_id in self._keep)
             return shared
         taken = self(model)
         if base is not None:
@@ -99,6 +111,8 @@ class Evaluator:
                 # Of sweeps that are away nothing is made anew.
                 base.parent.mkdir(exist_ok=True)
                 write_json(base, taken.to_json())
+                if self.kept:
+                    share_completions(base, self.kept)
         return taken
 
     def __call__(self, model: Policy) -> Evaluation:
@@ -109,11 +123,7 @@ class Evaluator:
         devices = [model.device] if model.device.type == "cuda" else []
         with without_routing(model.config), torch.random.fork_rng(devices=devices):
             answers = self._answers(model)
-        own = answers[: self._own * self._spec.evaluation.samples_per_problem]
-        self._on_completions([completion for completion, _ in own])
-        return self._together(
-            [judged for _, judged in own], sum(len(completion.tokens) for completion, _ in own)
-        )
+        return self._together(answers[: self._own * self._spec.evaluation.samples_per_problem])
 
     def can_answer(self, model: Policy) -> bool:
         """Whether the logits of a micro-batch of prompts are finite: from others none is drawn."""
@@ -123,18 +133,24 @@ class Evaluator:
         with torch.no_grad():
             return bool(torch.isfinite(model(**read, logits_to_keep=1).logits).all())
 
-    def _together(self, judged: Sequence[Judged], tokens: int) -> Evaluation:
-        """The evaluation of all ranks, of this one's answers (problems x k,) and their tokens."""
+    def _together(self, answers: Sequence[Completion]) -> Evaluation:
+        """The evaluation of all ranks, of this one's answers (problems x k,)."""
         task, k = self._spec.task, self._spec.evaluation.samples_per_problem
         found: list[tuple[int, float]] = []
+        kept = []
         for number, problem in enumerate(self._problems[: self._own]):
-            samples = judged[number * k : (number + 1) * k]
-            right = [is_success(task, each.score, problem) for each in samples]
+            samples = answers[number * k : (number + 1) * k]
+            right = [is_success(task, each.reward, problem) for each in samples]
             found.append((sum(right), majority(right, [each.answer for each in samples])))
+            if problem.problem_id in self._keep:
+                kept.append(answered(problem, samples))
+        tokens = sum(each.tokens for each in answers)
         if self._rank.count > 1:
-            shares = gather_object([(found, tokens)])
-            found = [problem for share, _ in shares for problem in share]
-            tokens = sum(share for _, share in shares)
+            shares = gather_object([(found, tokens, kept)])
+            found = [problem for share, *_ in shares for problem in share]
+            tokens = sum(share for _, share, _ in shares)
+            kept = [problem for *_, share in shares for problem in share]
+        self.kept = tuple(kept)
         successes, votes = zip(*found, strict=True)
         return Evaluation(
             successes=successes,
@@ -143,7 +159,7 @@ class Evaluator:
             scores={"majority": votes} if tells_answers(task) else {},
         )
 
-    def _answers(self, model: Policy) -> list[tuple[Completion, Judged]]:
+    def _answers(self, model: Policy) -> list[Completion]:
         """k answers of each problem in a row; a batch is judged while the next is sampled."""
         k, size = self._spec.evaluation.samples_per_problem, self._spec.evaluation_batch
         places = range(len(self._problems) * k)
@@ -158,13 +174,13 @@ class Evaluator:
             texts = self._tokenizer.batch_decode(made, skip_special_tokens=True)
             problems = [self._problems[at // k] for at in batch]
             judge = judge_later(self._spec.task, problems, texts)
-            judging.append((batch, problems, texts, made, judge))
+            judging.append((batch, texts, made, judge))
             self._on_batch()
-        answers: dict[int, tuple[Completion, Judged]] = {}
-        for *columns, judge in judging:
-            for at, problem, text, ids, one in zip(*columns, judge(), strict=True):
-                ended = ids[-1] in ends
-                answers[at] = Completion(problem.problem_id, text, ids, ended, one.score), one
+        answers = {
+            at: completion(text, ids, ends, one)
+            for *columns, judge in judging
+            for at, text, ids, one in zip(*columns, judge(), strict=True)
+        }
         return [answers[at] for at in places]
 
     def _sample(self, model: Policy, batch: Sequence[int], ends: list[int]) -> list[list[int]]:
@@ -191,6 +207,27 @@ class Evaluator:
         names = [(self._problems[at // k].problem_id, at % k) for at in batch]
         seeds = seeds_by_name(settings.seed, names)
         return sampler.sample(model, [self._prompts[at // k] for at in batch], seeds)
+
+
+def completion(text: str, ids: Sequence[int], ends: Collection[int], judged: Judged) -> Completion:
+    """Return a completion of these tokens, of which those of `ends` end one."""
+    score, answer, reason = judged
+    ended = ids[-1] in ends
+    return Completion(
+        text=text, tokens=len(ids), ended=ended, reward=score, answer=answer, reason=reason
+    )
+
+
+def answered(problem: Problem, completions: Iterable[Completion]) -> AnsweredProblem:
+    """Return the problem with completions of it, as it is kept."""
+    return shortened(
+        AnsweredProblem(
+            problem_id=problem.problem_id,
+            prompt=problem.prompt,
+            answer=problem.answer,
+            completions=tuple(completions),
+        )
+    )
 
 
 def pooled(parts: Sequence[Evaluation]) -> Evaluation:

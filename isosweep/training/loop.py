@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 
 from isosweep.compute import Compute
 from isosweep.store.attempts import OvertakenError, Status
+from isosweep.store.completions import KeptCompletions
 from isosweep.store.records import Evaluation, Record
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.checkpoints import Saver, checkpoint_directory, sync_all_nodes
@@ -228,6 +229,12 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
                 result = pooled([sets[name] for name in parts])
             else:
                 result = evaluated(self.evaluator)
+        evaluators = [self.sets[name] for name in parts] or [self.evaluator]
+        if heldout := tuple(each for own in evaluators for each in own.kept):
+            training = self.trainer.latest_rollouts()
+            self.session.reporter.completions(
+                KeptCompletions(step=step, heldout=heldout, training=training)
+            )
         self.session.reporter.record(
             Record(
                 **vars(result),

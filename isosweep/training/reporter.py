@@ -12,6 +12,7 @@ from typing import Any
 from isosweep.compute import Compute
 from isosweep.store.attempts import HEARTBEAT_S, STARTING, Attempt, Status
 from isosweep.store.checkpoints import ResumePoint
+from isosweep.store.completions import KeptCompletions, append_completions
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -128,6 +129,11 @@ class Reporter:
         self.check()
         self._keep(append_record, self._run.records, self._attempt.number, record)
         self.reward = record.reward
+
+    def completions(self, kept: KeptCompletions) -> None:
+        """Append what is kept of the record that comes next."""
+        if self._rank.leads:
+            append_completions(self._run, self._attempt.number, kept)
 
     def metrics(self, step: int, values: dict[str, float]) -> None:
         """A value that is not finite is written as null."""

@@ -7,6 +7,7 @@ function, the loss are TRL's.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -21,11 +22,12 @@ from trl.rewards import get_soft_overlong_punishment
 from trl.trainer import utils as trl_utils
 
 from isosweep.plan.spec import RunSpec
+from isosweep.store.completions import AnsweredProblem, Completion
 from isosweep.tasks import Judged, Problem, judge_later
 from isosweep.tasks.problem import PartProblem
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.checkpoints import checkpoint_directory, writing
-from isosweep.training.completions import Completion, hand_on
+from isosweep.training.evaluate import answered, completion
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import RolloutQueue
 from isosweep.training.ledger import Ledger
@@ -48,6 +50,9 @@ from isosweep.training.weights import advantage_weights, by_their_spread, varied
 Row = dict[str, Any]
 # Metrics of a part of a mixture: its share of the rollouts, and their mean score.
 PART_METRICS = ("share_of_", "reward_of_")
+# Rollouts that are kept at a record, and what a batch says of each.
+MOST_KEPT = 8
+_KEPT = ("completion_ids", "lengths", "problem", "score", "advantages")
 
 
 class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -78,6 +83,8 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         self._judged: Callable[[], list[Judged]]
         self._rewards = torch.empty(0)
         self._lengths: list[tuple[int, int]] = []
+        # What the newest update was made with.
+        self._latest: Batch = {}
         # Rollouts, as `_generate` gives them, and rewards that dynamic sampling chose.
         self._chosen: tuple[tuple[Any, ...], Any] | None = None
         rewards: list[Callable[..., list[float]]] = [self.correctness]
@@ -106,19 +113,34 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """The next batch to train on, of `count` rollouts."""
         batch = self.queue.next_batch(count)
         self.ledger.trained(*self._all_lengths(batch))
+        self._latest = {name: batch[name][:MOST_KEPT].clone().cpu() for name in _KEPT}
         return batch
+
+    def latest_rollouts(self) -> tuple[AnsweredProblem, ...]:
+        """Return the first few rollouts of this process that the newest update was made with, by
+        problem; none before the first."""
+        found: dict[int, list[Completion]] = {}
+        batch = [values.tolist() for values in self._latest.values()]
+        for ids, (_, tokens), at, score, advantage in zip(*batch, strict=True):
+            text = self.processing_class.decode(ids[:tokens], skip_special_tokens=True)
+            made = completion(text, ids[:tokens], self.eos_token_ids, Judged(score))
+            found.setdefault(at, []).append(replace(made, advantage=advantage))
+        return tuple(answered(self.problems[at], made) for at, made in found.items())
 
     def fresh_batch(self, count: int) -> Batch:
         """A batch of `count` rollouts by the policy as it is: TRL's own, weighed and booked."""
         recipe, score = self.spec.recipe, super()._generate_and_score_completions
         with self.ledger.timing("scoring"):
             draw = self._varied_rows if recipe.zero_variance == "resample" else self._draw
-            fresh: Batch = score(draw(count))
+            rows = draw(count)
+            fresh: Batch = score(rows)
             self._chosen = None
         if recipe.scale_advantages:
             fresh["advantages"] = by_their_spread(fresh["advantages"], self.accelerator.gather)
         self._weigh_groups(fresh)
         fresh["lengths"] = torch.tensor(self._lengths, device=self.own_device)
+        fresh["problem"] = torch.tensor([row["problem"] for row in rows], device=self.own_device)
+        fresh["score"] = self._rewards[self.process * count :][:count, 0]
         self.ledger.scored(*self._all_lengths(fresh))
         if recipe.rollout_lag and "old_per_token_logps" not in fresh:
             # It will be trained on later, by another policy.
@@ -260,18 +282,6 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
             prompts = [row["prompt"] for row in inputs]
             self._rewards = super()._calculate_rewards(inputs, prompts, completions, ids)
         scores = self._rewards[:, 0]
-        own = scores[self.process * len(inputs) :].tolist()
-        completed = [
-            Completion(
-                self.problems[row["problem"]].problem_id,
-                text,
-                tokens,
-                tokens[-1] in self.eos_token_ids,
-                score,
-            )
-            for row, text, tokens, score in zip(inputs, completions, ids, own, strict=False)
-        ]
-        hand_on("training", self.steps_done, completed)
         self.stream.scored(
             zip(self._drawn, scores.view(len(self._drawn), -1).tolist(), strict=True)
         )

@@ -9,7 +9,14 @@ from isosweep.config.task import TaskConfig
 from isosweep.difficulty.selection import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.preflight.plan import require_functions
-from isosweep.tasks import heldout_problems, judge, problem_sets, tells_answers, training_problems
+from isosweep.tasks import (
+    Judged,
+    heldout_problems,
+    judge,
+    problem_sets,
+    tells_answers,
+    training_problems,
+)
 from tests.conftest import make_config
 from tests.tasks.files import scores
 
@@ -42,6 +49,12 @@ def untyped(): return [Problem(problem_id=1, prompt="?", answer="!")], lambda p,
 def single():
     import numpy
     return letters()[0], lambda problems, completions: numpy.full(len(problems), 0.5, "float32")
+def reasoned():
+    problems, score = letters()
+    def told(problems, completions):
+        return [(number, "as asked" if number else None) for number in score(problems, completions)]
+    return problems, told
+def mute(): return letters()[0], lambda problems, completions: [(1.0, 2) for _ in problems]
 value = 3
 """
 
@@ -78,9 +91,12 @@ def test_a_function_of_ones_own_gives_problems_scores_and_answers(directory: Pat
     assert scores(single, training_problems(single)[:2], ["?", "!"]) == [0.5, 0.5]
     voted = own(directory, "own_tasks:voted")
     assert tells_answers(voted)
-    assert judge(voted, training[:2], ["?!", "x"]) == [(0.0, "?"), (0.0, "x")]
+    assert judge(voted, training[:2], ["?!", "x"]) == [Judged(0.0, "?"), Judged(0.0, "x")]
+    reasoned = own(directory, "own_tasks:reasoned")
+    given = judge(reasoned, training[:2], [training[0].answer, "?"])
+    assert given == [Judged(1.0, None, "as asked"), Judged(0.0)]
     silent = own(directory, "own_tasks:voted", "task.custom.parameters={silent: true}")
-    assert judge(silent, training[:1], ["?"]) == [(0.0, None)]
+    assert judge(silent, training[:1], ["?"]) == [Judged(0.0)]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +112,7 @@ def test_a_function_of_ones_own_gives_problems_scores_and_answers(directory: Pat
         ("own_tasks:half", "half of a character"),
         ("own_tasks:wordy", "its answer returned 1, which is neither text nor None"),
         ("own_tasks:high", "returned 2.0, which is no number in"),
+        ("own_tasks:mute", "its score returned 2 as a reason, which is no text"),
         ("own_tasks:short", "returned 0 numbers for 1"),
         ("own_tasks:leaving", r"its score called sys.exit\(3\)"),
         ("own_tasks:gone", r"it called sys.exit\(bye\)"),

@@ -10,6 +10,7 @@ import pytest
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks import (
+    Judged,
     heldout_problems,
     is_success,
     judge,
@@ -83,7 +84,7 @@ def test_the_packaged_arithmetic_counts_the_last_number_of_an_answer() -> None:
         (f"1,0{right}", 0, f"10{right}"),
         ("ninety", 0, None),
     ):
-        assert judge(task, [problem], [completion]) == [(score, answer)]
+        assert judge(task, [problem], [completion]) == [Judged(score, answer)]
 
 
 def gym(generator: str, *more: str) -> TaskConfig:

@@ -60,20 +60,19 @@ def test_an_evaluation_counts_votes_where_answers_can_be_told_apart(
     wrong = [Judged(0.0, "2"), Judged(0.0, "2"), Judged(0.0, "2"), Judged(1.0, "1")]
     judged = (samples + wrong) * 16
     monkeypatch.setattr(evaluate, "judge_later", lambda task, asked, texts: lambda: judged)
-    handed: list[Any] = []
-    taken = evaluate.Evaluator(SPEC, tokenizer, on_completions=handed.extend)(model)
+    evaluator = evaluate.Evaluator(SPEC, tokenizer, keep=32)
+    taken = evaluator(model)
     assert taken.successes == (2, 1) * 16
-    # Each completion is handed on with what was made of it.
-    assert [each.score for each in handed] == [one.score for one in judged]
-    ids = [problem.problem_id for problem in heldout_problems(SPEC.task) for _ in range(4)]
-    assert [each.problem_id for each in handed] == ids
-    assert taken.completion_tokens == sum(len(each.tokens) for each in handed) / len(handed)
-    limit, end = SPEC.task.completion_limit, tokenizer.eos_token_id
-    assert {each.ended for each in handed} == {True, False}
-    for each in handed:
-        assert each.ended == (each.tokens[-1] == end)
-        assert each.ended or len(each.tokens) == limit
-        assert tokenizer.decode(each.tokens, skip_special_tokens=True) == each.text
+    # Each completion is kept with what was made of it.
+    problems = heldout_problems(SPEC.task)
+    assert [each.problem_id for each in evaluator.kept] == [each.problem_id for each in problems]
+    kept = [each for problem in evaluator.kept for each in problem.completions]
+    assert [(each.reward, each.answer) for each in kept] == [one[:2] for one in judged]
+    assert taken.completion_tokens == sum(each.tokens for each in kept) / len(kept)
+    assert {each.ended for each in kept} == {True, False}
+    limit = SPEC.task.completion_limit
+    assert all(each.ended or each.tokens == limit for each in kept)
+    assert all(len(tokenizer(each.text)["input_ids"]) <= each.tokens for each in kept)
     assert taken.scores == {"majority": (1.0, 0.0) * 16}
 
 
@@ -153,7 +152,7 @@ def test_runs_share_it_and_their_record_is_the_one_that_they_would_take(
         return trained(spec_of(n=n), tmp_path, (16.0,), unit="rollouts")
 
     runs = run_of(2), run_of(4)
-    (file,) = (tmp_path / "evaluations").glob("*")
+    (file,) = (tmp_path / "evaluations").glob("*.json")
     shared = Evaluation.from_json(json.loads(file.read_text()))
     model, tokenizer = policy
     assert Evaluator(spec_of(), tokenizer)(model) == shared

@@ -43,26 +43,24 @@ def test_rollouts_are_those_of_trls_own_sampling(tmp_path: Path) -> None:
     assert ours == GRPOTrainer._generate_single_turn(trainer, prompts, None, {}, 4)
 
 
-def test_counts_are_those_of_the_completions_that_were_sampled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -> None:
     from isosweep.training.loop import METRICS
 
-    handed: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(
-        "isosweep.training.trainer.hand_on",
-        lambda source, step, made: handed.extend((source, step, each) for each in made),
-    )
     trainer = trainer_of(spec_of(), tmp_path)
     heard = listen(trainer)
     metrics = train(trainer, 3)
     # Nothing that is kept of TRL's log is lost: vLLM's metrics are in its tests.
     rare = {"logp_difference", "logp_difference_max", "kl"}
     assert {*METRICS.values()} - rare <= metrics[0].keys()
-    # Each completion is handed on with its score.
-    scores = [(step, score) for step, each in enumerate(heard) for score in each["scores"]]
-    assert [(step, made.score) for _, step, made in handed] == scores
-    assert [made.tokens for _, _, made in handed] == [ids for step in heard for ids in step["ids"]]
+    # Those of the newest update can be read, with their scores and their advantage in their group.
+    kept = [each for group in trainer.latest_rollouts() for each in group.completions]
+    newest, scores = heard[-1], heard[-1]["scores"]
+    assert [each.reward for each in kept] == scores[:8]
+    assert [each.tokens for each in kept] == [len(ids) for ids in newest["ids"][:8]]
+    for at, each in enumerate(kept):
+        mean = sum(scores[at // 4 * 4 :][:4]) / 4
+        assert each.advantage is not None
+        assert (each.advantage > 0, each.advantage < 0) == (scores[at] > mean, scores[at] < mean)
     spent = trainer.ledger.spent
     assert spent.generations == len(heard) == 3
     assert spent.rollouts == 3 * 16
