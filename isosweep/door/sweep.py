@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import one_of, replaced
 from isosweep.door.frames import (
+    COMPLETION,
     RECORD,
     candidate_rows,
+    completion_rows,
     frame,
     page,
     record_rows,
@@ -240,6 +242,12 @@ class Sweep:
             ends = {curve.run.run_id: curve.steps[-1] for curve in curves if curve.steps.size}
             rows = (row for row in rows if row["step"] <= ends.get(row["run_id"], 0))
         return frame(rows, self.part.budget_unit, names)
+
+    @property
+    def completions(self) -> "pandas.DataFrame":
+        """A frame of what models answered: every completion that runs have kept, one a row."""
+        rows = completion_rows(self.part, self.stored.paths)
+        return frame(rows, self.part.budget_unit, COMPLETION)
 
     @property
     def cells(self) -> "pandas.DataFrame":

@@ -29,6 +29,7 @@ from isosweep.modes.sweeps import (
 from isosweep.modes.terminal import aligned, printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
+from isosweep.store.completions import AnsweredProblem, Completion, read_completions
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import RunPaths, rank_of_log
 from isosweep.words import status as words
@@ -136,6 +137,7 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Jobs, console: Co
     if config.runs and len(runs) == 1:
         logs = log_files(runs[0].paths)
         document["logs"] = {str(path): last_lines(path, config.lines) for path in logs}
+        document["completions"] = newest_answers(runs[0].paths)
     if config.format == "json":
         show_json(console, document)
     else:
@@ -165,6 +167,9 @@ def _show_runs(document: JsonObject, config: SweepConfig, console: Console) -> N
         if shown:
             # Faster than a console's own way, where there are thousands.
             print(printable(f"{head:<{width}}  {note}".rstrip()), file=console.file)
+    if document.get("completions"):
+        for line in words.answers(document["completions"]):
+            print(printable(line), file=console.file)
     if "logs" in document:
         if not document["logs"]:
             say(console, f"{shown[0]['run_id']} has no log yet")
@@ -249,6 +254,31 @@ def _run_document(seen: ObservedRun, sweep: StoredSweep, collapsed: bool) -> Jso
         "heartbeat_age_s": seen.heartbeat_s,
         "progress_age_s": seen.progress_s,
         "log_tail": log_tail(seen.paths, _TAIL_LINES) if wrong else [],
+    }
+
+
+def newest_answers(run: RunPaths) -> JsonObject | None:
+    """Return the best and the worst answer to one problem at the run's newest record: the problem
+    whose answers differ most in reward; None where no answers are kept."""
+    kept = read_completions(run)
+    if not kept:
+        return None
+
+    def ranked(problem: AnsweredProblem) -> list[Completion]:
+        return sorted(problem.completions, key=lambda made: made.reward)
+
+    def spread(problem: AnsweredProblem) -> float:
+        return ranked(problem)[-1].reward - ranked(problem)[0].reward
+
+    problem = max(kept[-1].heldout, key=spread)
+    worst, *_, best = [*ranked(problem), ranked(problem)[-1]]
+    return {
+        "step": kept[-1].step,
+        "problem_id": problem.problem_id,
+        "prompt": problem.prompt,
+        "reference": problem.answer,
+        "best": asdict(best),
+        "worst": asdict(worst),
     }
 
 

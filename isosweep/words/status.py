@@ -80,3 +80,23 @@ def listed(sweep: JsonObject) -> str:
 def plans(names: Sequence[str]) -> str:
     """Return the plans that never ran."""
     return f"only planned, never launched: {', '.join(names)}"
+
+
+def answers(document: Mapping[str, Any]) -> list[str]:
+    """Return the best and the worst answer to one problem, under lines that say what they are."""
+    lines = [
+        f"answers at step {document['step']} to problem {document['problem_id']}:",
+        *_quoted(document["prompt"]),
+    ]
+    for name in ("best", "worst"):
+        made = document[name]
+        ended = "" if made["ended"] else ", cut at the limit"
+        reason = f" ({made['reason']})" if made["reason"] else ""
+        tokens = plural(made["tokens"], "token")
+        lines += [f"{name}: reward {made['reward']:g}{reason}, {tokens}{ended}:"]
+        lines += _quoted(made["text"])
+    return lines
+
+
+def _quoted(text: str) -> list[str]:
+    return [f"  | {line}" for line in text.splitlines() or [""]]

@@ -10,7 +10,8 @@ ONE = (*TINY, "budget=6.4e9", "grid.num_generations=[4]")
 SAME = (
     *("budget=[6.4e9,1.28e10]", "grid.tolerance=0.1", "grid.seeds=[0]"),
     *("launcher=slurm", "launcher.max_retries=7", "checkpoint.keep=none", "tracking=mlflow"),
-    *("analysis.margin=0.01", "evaluation.batch_size=8", "hardware.dollars_per_hour=3"),
+    *("analysis.margin=0.01", "evaluation.batch_size=8", "evaluation.keep_completions=0"),
+    "hardware.dollars_per_hour=3",
     # What does not act.
     *("recipe.max_draws=4", "recipe.interruption_tokens=1"),
     # The same numbers in other words.
