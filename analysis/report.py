@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.analysis.answer import Answer
+from isosweep.analysis.completions import Sign, find_signs, read_kept
 from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
@@ -27,10 +28,11 @@ from isosweep.version import __version__
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What came of a sweep. `figures`: all files, by `analysis.formats`. The answer was read off
-    `data` and `findings`."""
+    """What came of a sweep. `signs`: what of the models' answers is worth a look. `figures`: all
+    files, by `analysis.formats`. The answer was read off `data` and `findings`."""
 
     answer: Answer
+    signs: tuple[Sign, ...]
     figures: tuple[Path, ...]
     report: Path
     data: SweepData
@@ -56,7 +58,9 @@ def analyse(
     Raises RecordError when the sweep has no readable plan.
     """
     data = replace(load_sweep(paths, config, axes), course=course)
-    data = replace(data, training=read_training(paths, data, METRICS))
+    data = replace(data, training=read_training(paths, data, (*METRICS, "reward")))
+    completions = read_kept(paths, data)
+    signs = find_signs(data, completions)
     findings = find(data, config, new_problems=True)
     figures = describe_figures(data, findings)
     numbers = {k: v for k, v in config.model_dump().items() if k not in ("formats", "figure_width")}
@@ -69,11 +73,24 @@ def analyse(
         for name, table in tables.items():
             write_text(paths.table(name), to_csv(table))
     settings = _settings(data, config)
-    about = About(settings=settings, answer=answer, going_on=going_on is not None)
+    about = About(
+        settings=settings,
+        answer=answer,
+        completions=completions,
+        signs=signs,
+        going_on=going_on is not None,
+    )
     page = render_report(data, findings, figures, tables, about)
     if going_on is None or going_on():
         write_text(paths.report, page)
-    return Analysis(answer=answer, figures=drawn, report=paths.report, data=data, findings=findings)
+    return Analysis(
+        answer=answer,
+        signs=signs,
+        figures=drawn,
+        report=paths.report,
+        data=data,
+        findings=findings,
+    )
 
 
 def _versions() -> dict[str, str]:

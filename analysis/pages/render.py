@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from isosweep.analysis.completions import visible
 from isosweep.analysis.figures.output import page_svg
 from isosweep.words import answer, numbers, verdict
 
@@ -42,6 +43,7 @@ def _environment() -> Environment:
     made.globals |= {"say": answer, "verdict": verdict}
     made.filters |= {
         "short": numbers.short,
+        "visible": visible,
         "svg": lambda figure, name: Markup(page_svg(figure, name)),
     }
     return made

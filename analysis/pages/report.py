@@ -1,12 +1,13 @@
 """What the report's page shows: values for its template."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, get_args
 
 from isosweep.analysis.answer import Answer
+from isosweep.analysis.completions import Completions, Sign, shown_problems
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.canvas import Figure, Section
@@ -22,6 +23,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.config.changes import changed_settings
 from isosweep.plan.cells import variant_label
 from isosweep.plan.tally import Standing
+from isosweep.words.completions import sign
 from isosweep.words.numbers import UNITS, setting, short
 
 if TYPE_CHECKING:
@@ -29,18 +31,30 @@ if TYPE_CHECKING:
 
 # Sections of the page in its order: a new one is a line here, and a template of this name in
 # `isosweep/words/report/`.
-SECTIONS = ("answer", "best_n", "reward", "curves", "search", "training", "runs", "settings")
+SECTIONS = (
+    "answer",
+    "best_n",
+    "reward",
+    "curves",
+    "completions",
+    "search",
+    "training",
+    "runs",
+    "settings",
+)
 # The page of a sweep that goes on looks for a newer one after so many seconds.
 _RELOAD_S = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What the page says beside the findings. `settings`: all, by dotted name; `going_on`: runs go
-    on, so that the page is written anew."""
+    """What the page says beside the findings. `settings`: all, by dotted name; `completions` that
+    are kept, and `signs` of them; `going_on`: runs go on, so that the page is written anew."""
 
     settings: Mapping[str, Any]
     answer: Answer
+    completions: Completions
+    signs: Sequence[Sign] = ()
     going_on: bool = False
 
 
@@ -52,7 +66,7 @@ def render_report(
     about: About,
 ) -> str:
     """The whole page. `tables`: those of its files."""
-    unit = UNITS[data.plan.budget_unit]
+    unit, use = UNITS[data.plan.budget_unit], about.answer.use
     drawn = {section: figures.of(section) for section in get_args(Section)}
     return render(
         "report.html",
@@ -73,6 +87,9 @@ def render_report(
         missing=missing_runs(data),
         searched=data.searched,
         survived=findings.survivals,
+        shown=shown_problems(about.completions, use.num_generations if use else None),
+        is_right=about.completions.is_right,
+        signs=[(each, sign(each)) for each in about.signs],
         num_rejected=len(data.plan.rejected),
         problems=data.problems,
         **_settings(data, about),

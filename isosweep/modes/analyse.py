@@ -23,6 +23,7 @@ from isosweep.plan.cells import Plan
 from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths
 from isosweep.words.answer import analysis as described
+from isosweep.words.completions import sign
 from isosweep.words.numbers import short
 from isosweep.words.plan import analysing
 
@@ -83,6 +84,7 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> list[JsonObject]:
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         document = analysis.answer.document()
         say(console, *described(analysis.answer, analysis.report))
+        say(console, *(f"look: {sign(found)}" for found in analysis.signs))
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
         variants.append({"axes": axes, "answer": document, "report": str(analysis.report)})
     if len(entries) > 1:
