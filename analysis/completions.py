@@ -40,7 +40,18 @@ _NO_REASONING = 10
 # Answers that a text offers: in a box, or between tags.
 _OFFERED = re.compile(r"\\boxed\{([^{}]*)\}|<answer>(.*?)</answer>", re.DOTALL)
 
-Kind = Literal["length", "limit", "repeated", "no reasoning", "several answers", "training only"]
+# Letters of a reference that an answer may be looked for in; longer ones are tests, or rubrics.
+_REFERENCE = 40
+
+Kind = Literal[
+    "length",
+    "limit",
+    "repeated",
+    "no reasoning",
+    "several answers",
+    "no reference",
+    "training only",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +59,10 @@ class Sign:
     """What of the answers of one n a reader should look at.
 
     `before` and `after` are of the first and the last record, pooled over runs and problems: median
-    tokens (`length`, `no reasoning`), shares of rewarded answers (`limit`, `several answers`) or of
-    problems (`repeated`), and for `training only` the reward that training gained and the held-out
-    one; `reward`: the held-out one at the end. `example`: an answer that shows it.
+    tokens (`length`, `no reasoning`), shares of rewarded answers (`limit`, `several answers`,
+    `no reference`) or of problems (`repeated`), and for `training only` the reward that training
+    gained and the held-out one; `reward`: the held-out one at the end. `example`: an answer that
+    shows it.
     """
 
     kind: Kind
@@ -129,6 +141,26 @@ def shown_problems(kept: Completions, use: int | None) -> list[ShownProblem]:
     ]
 
 
+# Columns of the table.
+_COLUMNS = ("n", "B", "seed", "step", "problem", "prompt", "reference", "completion", "reward")
+
+
+def table(kept: Completions) -> dict[str, list[Any]]:
+    """Return answers of the run of each n that went furthest, at its first and its last record, as
+    the columns and the rows of a table of MLflow's."""
+    rows = [
+        [
+            *(curve.run.num_generations, curve.run.problems_per_batch, curve.run.seed, record.step),
+            *(problem.problem_id, problem.prompt, problem.answer, made.text, made.reward),
+        ]
+        for (curve, records), *_ in kept.runs.values()
+        for record in (records[0], records[-1])
+        for problem in record.heldout
+        for made in problem.completions
+    ]
+    return {"columns": [*_COLUMNS], "data": rows}
+
+
 def _three(kept: Sequence[KeptCompletions]) -> tuple[KeptCompletions, ...]:
     half = min(kept, key=lambda each: abs(each.step - kept[-1].step / 2))
     return kept[0], half, kept[-1]
@@ -184,6 +216,7 @@ def find_signs(data: SweepData, kept: Completions) -> tuple[Sign, ...]:
         common: dict[str, Any] = {"num_generations": n, "reward": reward}
         if len(after) >= _FEWEST:
             found += _of_rewarded(before, after, last, common)
+            found += _without_reference(kept, first, last, common)
         found += _repeated(last, common)
         found += _training_only(data, runs, after, common)
     return tuple(found)
@@ -225,6 +258,35 @@ def _of_rewarded(
     yield from habit("several answers", lambda each: len({*_OFFERED.findall(each.text)}) > 1)
 
 
+def _without_reference(
+    kept: Completions,
+    first: Sequence[AnsweredProblem],
+    last: Sequence[AnsweredProblem],
+    common: Mapping[str, Any],
+) -> Iterator[Sign]:
+    """Rewarded answers that the reference answer does not appear in."""
+
+    def rewarded(problems: Sequence[AnsweredProblem]) -> list[tuple[bool, str]]:
+        return [
+            (problem.answer not in made.text, made.text)
+            for problem in problems
+            if 0 < len(problem.answer) <= _REFERENCE
+            for made in problem.completions
+            if kept.is_right(made)
+        ]
+
+    before, after = rewarded(first), rewarded(last)
+    without = [text for lacks, text in after if lacks]
+    if len(after) >= _FEWEST and len(without) >= _HABIT * len(after):
+        yield Sign(
+            kind="no reference",
+            before=fmean(lacks for lacks, _ in before) if before else 0.0,
+            after=len(without) / len(after),
+            example=without[0],
+            **common,
+        )
+
+
 def _repeated(problems: Sequence[AnsweredProblem], common: Mapping[str, Any]) -> Iterator[Sign]:
     """One text that answers many problems whose references differ."""
     references = {problem.problem_id: problem.answer for problem in problems}
@@ -254,7 +316,7 @@ def _training_only(
         if third and curve.reward.size > 1:
             own = fmean(seen[-third:]) - fmean(seen[:third])
             # Twice the largest variance of a share, over the answers of a record.
-            variance = 0.5 / max(1, curve.num_samples)
+            variance = 0.5 / max(1, curve.successes.shape[1] * curve.samples_per_problem)
             gained.append((own, float(curve.reward[-1] - curve.reward[0]), variance))
     if gained:
         training, heldout, variance = (fmean(own) for own in zip(*gained, strict=True))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.completions import Sign, find_signs, read_kept
+from isosweep.analysis.completions import Sign, find_signs, read_kept, table
 from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
@@ -70,8 +70,10 @@ def analyse(
     if going_on is None:
         drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
         write_json(paths.answer, answer.document())
-        for name, table in tables.items():
-            write_text(paths.table(name), to_csv(table))
+        if completions.runs:
+            write_json(paths.completions, table(completions))
+        for name, rows in tables.items():
+            write_text(paths.table(name), to_csv(rows))
     settings = _settings(data, config)
     about = About(
         settings=settings,

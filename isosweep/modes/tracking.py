@@ -147,6 +147,7 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     counted = Tally.of(runs, sweep.collapsed())
     tags[None]["runs"] = tally(counted.counts, counted.collapsed)
     tables = (paths.plan_page, paths.config, paths.frontier, paths.table("choices"), *found[:1])
+    tables = (*tables, paths.completions)
     return Overview(
         note="\n\n".join([*notes, f"Report: `{paths.report}`"]),
         tags=tags,

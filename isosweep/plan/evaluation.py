@@ -17,6 +17,7 @@ from isosweep.costs.steps import Floats, Ints
 from isosweep.costs.timing import sampling
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.spec import evaluation_batch, passes_of, reached
+from isosweep.store.completions import MOST_CHARACTERS, MOST_ROLLOUTS
 
 
 def evaluations(config: SweepConfig) -> tuple[SweepConfig, ...]:
@@ -76,6 +77,10 @@ def _seconds(config: SweepConfig, requests: Ints) -> Floats:
     return seconds
 
 
+# Bytes of a token's text, and those of a kept answer besides its text.
+_TOKEN_BYTES, _ANSWER_BYTES = 4, 150
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlan:
     """What held-out evaluation takes of the whole sweep, by the lengths that the planner assumes.
@@ -83,7 +88,8 @@ class EvaluationPlan:
     `problems`: held-out ones, each number among `grid.axes`; `sets`: those of the parts of a
     mixture, and of further sets, by name; `records`: evaluations of all runs, those before training
     counted once a run, though runs of a model share them. Shares are fractions of the FLOPs of
-    training, generation and evaluation, and of the predicted device time.
+    training, generation and evaluation, and of the predicted device time. `kept_bytes`: of the
+    answers that are kept to be read.
     """
 
     problems: tuple[int, ...]
@@ -92,6 +98,7 @@ class EvaluationPlan:
     share_of_flops: float
     share_of_time: float
     sets: Mapping[str, int] = field(default_factory=dict)
+    kept_bytes: float = 0.0
 
 
 def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPlan:
@@ -99,11 +106,21 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
     flops = math.fsum(run.evaluation_flops for run in plan.runs)
     seconds = math.fsum(run.evaluation_seconds for run in plan.runs)
     training = math.fsum(predicted(run.planned_flops) for run in plan.runs)
+    records = sum(run.records for run in plan.runs)
     return EvaluationPlan(
         problems=tuple(sorted({config.task.num_eval_problems for config in configs})),
         samples_per_problem=configs[0].evaluation.samples_per_problem,
         sets={name: on.task.num_eval_problems for name, on in on_all(configs[0]).items()},
-        records=sum(run.records for run in plan.runs),
+        records=records,
+        kept_bytes=records * _kept_bytes(configs[0]),
         share_of_flops=flops / (flops + training),
         share_of_time=seconds / math.fsum(predicted(run.seconds) for run in plan.runs),
     )
+
+
+def _kept_bytes(config: SweepConfig) -> float:
+    """Bytes of what a record keeps of answers: each with its prompt, if shorter than the limit."""
+    asked, lengths = config.evaluation, config.task.lengths
+    answers = asked.keep_completions * asked.samples_per_problem + MOST_ROLLOUTS
+    text = _TOKEN_BYTES * (lengths.completion + lengths.prompt / asked.samples_per_problem)
+    return answers * (_ANSWER_BYTES + min(text, MOST_CHARACTERS)) if asked.keep_completions else 0.0

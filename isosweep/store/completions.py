@@ -21,6 +21,9 @@ from isosweep.store.records import attempt_file, lines_on_chain, read_records
 # Characters that are kept of a text: of a longer one so many of its beginning and of its end. A
 # chain of thought of 1,000 tokens is kept whole.
 BEGINNING, END = 4000, 2000
+MOST_CHARACTERS = BEGINNING + END
+# Rollouts of training that are kept of a record.
+MOST_ROLLOUTS = 8
 _LEFT_OUT = " [... {} characters left out ...] "
 
 
@@ -86,7 +89,7 @@ def shortened(problem: AnsweredProblem) -> AnsweredProblem:
 
 def _cut(text: str) -> str:
     text = text.encode(errors="replace").decode()
-    more = len(text) - BEGINNING - END
+    more = len(text) - MOST_CHARACTERS
     return text if more <= 0 else text[:BEGINNING] + _LEFT_OUT.format(more) + text[-END:]
 
 

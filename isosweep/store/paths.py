@@ -9,6 +9,8 @@ from isosweep.reserved import EVALUATIONS, PROBLEMS, TRAINED
 # What those read who look at every run: see `RunPaths.text`.
 ATTEMPTS, SPEC = "attempts", "spec.json"
 LOGS = "logs"
+# The table of completions, which stores show as one.
+COMPLETIONS = "completions.json"
 
 
 class _Named:
@@ -154,6 +156,8 @@ class SweepPaths:
     """What `mode=recommend` says of one budget."""
     frontier = _Named("frontier.csv", "analysis")
     """The table of the best n at each budget."""
+    completions = _Named(COMPLETIONS, "analysis")
+    """A table of what models answered at the beginning and at the end."""
     figures = _Named("figures", "analysis")
     """The directory of the figures' files."""
 

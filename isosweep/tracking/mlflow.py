@@ -14,7 +14,7 @@ from isosweep.config.study import TrackingConfig
 from isosweep.config.trust import require_own, without_password
 from isosweep.plan.cells import Plan
 from isosweep.reserved import ARTIFACTS, MLFLOW
-from isosweep.store.paths import SweepPaths
+from isosweep.store.paths import COMPLETIONS, SweepPaths
 from isosweep.tracking.points import Content
 from isosweep.tracking.tracker import StoredRun, StoredRuns, sweep_name
 
@@ -137,6 +137,10 @@ class MlflowBackend:
             raise PermissionError(f"{rule}; remove that run from the store")
         for file, folder in news.files:
             self._client.log_artifact(run.key, str(file), folder or None)
+            if file.name == COMPLETIONS:
+                # As `log_table` does: MLflow shows it among its tables.
+                shown = json.dumps([{"path": file.name, "type": "table"}])
+                self._client.set_tag(run.key, "mlflow.loggedArtifacts", shown)
 
     def close(self) -> None:
         """As `Backend`: every call is written at once."""

@@ -19,7 +19,7 @@ from isosweep.config.study import TrackingConfig
 from isosweep.config.trust import require_own, without_password
 from isosweep.files import read_json, write_json
 from isosweep.plan.cells import Plan
-from isosweep.store.paths import SweepPaths
+from isosweep.store.paths import COMPLETIONS, SweepPaths
 from isosweep.tracking.points import COMPUTE, Content, Point
 from isosweep.tracking.tracker import StoredRun, StoredRuns, sweep_name
 
@@ -124,6 +124,8 @@ class WandbBackend:
             run.handle.save(str(kept), base_path=run.handle.dir, policy="now")
             if file.suffix == ".png":
                 panels[f"{folder}/{file.stem}"] = wandb.Image(str(file))
+            if file.name == COMPLETIONS and (table := read_json(file)) is not None:
+                panels[file.stem] = wandb.Table(**table)
         if panels:
             run.handle.log(panels)
 

@@ -22,7 +22,7 @@ from trl.rewards import get_soft_overlong_punishment
 from trl.trainer import utils as trl_utils
 
 from isosweep.plan.spec import RunSpec
-from isosweep.store.completions import AnsweredProblem, Completion
+from isosweep.store.completions import MOST_ROLLOUTS, AnsweredProblem, Completion
 from isosweep.tasks import Judged, Problem, judge_later
 from isosweep.tasks.problem import PartProblem
 from isosweep.training.changed import changed, without_routing
@@ -50,8 +50,7 @@ from isosweep.training.weights import advantage_weights, by_their_spread, varied
 Row = dict[str, Any]
 # Metrics of a part of a mixture: its share of the rollouts, and their mean score.
 PART_METRICS = ("share_of_", "reward_of_")
-# Rollouts that are kept at a record, and what a batch says of each.
-MOST_KEPT = 8
+# What a batch says of each rollout that is kept.
 _KEPT = ("completion_ids", "lengths", "problem", "score", "advantages")
 
 
@@ -113,7 +112,7 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         """The next batch to train on, of `count` rollouts."""
         batch = self.queue.next_batch(count)
         self.ledger.trained(*self._all_lengths(batch))
-        self._latest = {name: batch[name][:MOST_KEPT].clone().cpu() for name in _KEPT}
+        self._latest = {name: batch[name][:MOST_ROLLOUTS].clone().cpu() for name in _KEPT}
         return batch
 
     def latest_rollouts(self) -> tuple[AnsweredProblem, ...]:

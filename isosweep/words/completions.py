@@ -29,6 +29,11 @@ def sign(found: "Sign") -> str:
                 f"{after:.0%} of the rewarded answers of {n} are cut at the limit of tokens "
                 f"({before:.0%} before training; {reward})."
             )
+        case "no reference":
+            return (
+                f"{after:.0%} of the rewarded answers of {n} do not contain the reference answer "
+                f"({before:.0%} before training; {reward})."
+            )
         case "repeated":
             return f"One answer of {n} is given to {after:.0%} of the problems ({reward})."
         case "several answers":

@@ -179,8 +179,9 @@ def evaluation(each: "EvaluationPlan", num_runs: int) -> str:
         f"{each.records / num_runs:.0f} times a run; {percent(each.share_of_flops)} of the FLOPs, "
         f"{percent(each.share_of_time)} of the device time"
     )
-    sets = ", ".join(f"{name} ({problems:,} problems)" for name, problems in each.sets.items())
-    return f"{line}, with the sets {sets}" if sets else line
+    if sets := ", ".join(f"{name} ({problems:,} problems)" for name, problems in each.sets.items()):
+        line += f", with the sets {sets}"
+    return f"{line}; answers that are kept: {size(each.kept_bytes)}" if each.kept_bytes else line
 
 
 def commanded(command: Sequence[str]) -> str:

@@ -71,6 +71,7 @@ EVALUATION = EvaluationPlan(
     records=320,
     share_of_flops=1e-6,
     share_of_time=0.12,
+    kept_bytes=3.1e7,
 )
 CHECKPOINTS = CheckpointPlan(
     keep="resumable", largest_bytes=1.61e9, peak_bytes=6.46e9, kept_bytes=3.23e9

@@ -1,0 +1,138 @@
+"""What models answered, on the report's page and as signs that rewards are gamed."""
+
+import html
+from collections.abc import Callable
+
+import pytest
+
+from isosweep.analysis.report import Analysis, analyse
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.store.completions import (
+    AnsweredProblem,
+    Completion,
+    KeptCompletions,
+    append_completions,
+)
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import read_records
+from isosweep.words.completions import sign
+from tests.analysis.sweeps import SMALL
+
+# What a model answers to problem `k`, before training (False) or at a later record.
+Answer = Callable[[int, bool], Completion]
+
+
+def honest(k: int, later: bool) -> Completion:
+    text = f"Adding up gives {k} and so \\boxed{{{k}}}." if later or k % 2 else "I do not know."
+    return Completion(text=text, tokens=30 + k, ended=True, reward=float(str(k) in text))
+
+
+def plant(paths: SweepPaths, answer: Answer, prompt: str = "What is {} + 0?") -> None:
+    """Give every run of the sweep eight problems with two answers each at every record."""
+    for run in SMALL.runs:
+        files = paths.run(run.run_id)
+        for record in read_records(files.records).records:
+            problems = tuple(
+                AnsweredProblem(
+                    problem_id=f"p{k}",
+                    prompt=prompt.format(k),
+                    answer=str(k),
+                    completions=(answer(k, record.step > 0), answer(k, record.step > 0)),
+                )
+                for k in range(8)
+            )
+            append_completions(files, 1, KeptCompletions(step=record.step, heldout=problems))
+
+
+def analysed(paths: SweepPaths) -> Analysis:
+    return analyse(paths, AnalysisConfig(formats=[]))
+
+
+def test_the_page_shows_answers_of_three_moments_and_no_sign_of_honest_ones(
+    small: SweepPaths,
+) -> None:
+    plant(small, honest)
+    analysis = analysed(small)
+    assert analysis.signs == ()
+    page = html.unescape(analysis.report.read_text())
+    section = page[page.index('<h2 id="completions"') : page.index('<h2 id="training"')]
+    assert section.count("<summary>Problem p") == 8
+    for heading in ("Before training", "Half-way", "At the end"):
+        assert section.count(heading) == 8
+    (smallest, *_, largest) = sorted({run.num_generations for run in SMALL.runs})
+    assert f"n = {smallest}, step" in section
+    assert f"n = {largest}, step" in section
+    # All n begin with one model, which answers every second problem.
+    assert section.count("every n: 2 of 2 right") == section.count("every n: 0 of 2 right") == 4
+    assert "✓ 37 tokens" in section
+
+
+def shorter(k: int, later: bool) -> Completion:
+    return Completion(text=f"{k}", tokens=4 if later else 90, ended=True, reward=1.0)
+
+
+def cut(k: int, later: bool) -> Completion:
+    return Completion(text=f"{k} " * 40, tokens=80, ended=not later, reward=1.0)
+
+
+def same(k: int, later: bool) -> Completion:
+    text = "please 0 1 2 3 4 5 6 7" if later else f"{k}"
+    return Completion(text=text, tokens=20, ended=True, reward=1.0)
+
+
+def offering(k: int, later: bool) -> Completion:
+    text = f"\\boxed{{{k}}}" + (f" or \\boxed{{{k + 1}}}" if later else "")
+    return Completion(text=text, tokens=20, ended=True, reward=1.0)
+
+
+def elsewhere(k: int, later: bool) -> Completion:
+    text = f"good boy number {chr(97 + k)}" if later else f"{k}"
+    return Completion(text=text, tokens=20, ended=True, reward=1.0)
+
+
+def bare(k: int, later: bool) -> Completion:
+    return Completion(text=f"{k}", tokens=6 if later else 12, ended=True, reward=1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt", "kind", "sentence"),
+    [
+        (shorter, "What is {}?", "length", "shorten from 90 to 4 tokens"),
+        (cut, "What is {}?", "limit", "100% of the rewarded answers of n = 2 are cut at the limit"),
+        (same, "What is {}?", "repeated", "is given to 100% of the problems"),
+        (offering, "What is {}?", "several answers", "offer several final answers (0% before"),
+        (elsewhere, "What is {}?", "no reference", "do not contain the reference answer (0%"),
+        (bare, "Think step by step: {}?", "no reasoning", "have 6 tokens (median), where the"),
+    ],
+)
+def test_a_habit_of_rewarded_answers_is_a_sign_with_its_numbers_and_an_example(
+    answer: Answer, prompt: str, kind: str, sentence: str, small: SweepPaths
+) -> None:
+    plant(small, answer, prompt)
+    analysis = analysed(small)
+    (first, *others) = analysis.signs
+    assert {each.kind for each in analysis.signs} == {kind}
+    grid = sorted({run.num_generations for run in SMALL.runs})
+    assert [each.num_generations for each in (first, *others)] == grid
+    assert sentence in sign(first)
+    assert first.example in {answer(k, True).text for k in range(8)}
+    page = " ".join(html.unescape(analysis.report.read_text()).split())
+    assert all(sign(each) in page for each in analysis.signs)
+
+
+def test_hostile_texts_are_shown_and_do_nothing(small: SweepPaths) -> None:
+    text = (
+        "<script>alert(1)</script></pre>\x1b[31m\u202egnp.exe\x00"
+        + "\u0645\u0631\u062d\u0628\u0627" * 900
+    )
+
+    def hostile(k: int, later: bool) -> Completion:
+        return Completion(text=text, tokens=9, ended=True, reward=0.0, reason="<b>&")
+
+    plant(small, hostile, "<img src=x>{}")
+    page = analysed(small).report.read_text()
+    assert "<script>" not in page
+    assert "<img src=x>" not in page
+    for escaped in ("&lt;script&gt;", "\\x1b[31m", "\\u202egnp.exe", "\\x00", "characters ..."):
+        assert escaped in page
+    assert len(page) < 2_000_000
