@@ -41,7 +41,20 @@ class Basis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recommendation:
+class _Expected:
+    """What is known of the best n at a budget (see `Recommendation`)."""
+
+    n_star: Interval | None
+    n_d: Interval | None
+    missing: tuple[int, ...]
+    alternatives: tuple[int, ...]
+    reward: float | None
+    interval: tuple[float, float] | None
+    basis: Basis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation(_Expected):
     """The split of `budget` (in the sweep's unit), among the (n, B) that were measured.
 
     `n_star`: n*(C); `n_d`: the smallest n that is good enough; `missing`: n of the plan that
@@ -57,15 +70,8 @@ class Recommendation:
     num_steps: int
     learning_rate: float | None
     device_hours: float | None
-    n_star: Interval | None
-    n_d: Interval | None
-    missing: tuple[int, ...]
-    alternatives: tuple[int, ...]
-    reward: float | None
-    interval: tuple[float, float] | None
     base_reward: float | None
     factor: float
-    basis: Basis
 
 
 def recommend(
@@ -92,8 +98,8 @@ def recommend(
     factor = budget / last
     if factor > _ROUNDING and not extrapolate:
         raise _too_far(budget, last, findings)
-    chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(findings, budget)
-    pair = Pair.of(chosen.cell)
+    cell, expected = (_inside if factor <= _ROUNDING else _beyond)(findings, budget)
+    pair = Pair.of(cell)
     # Of the plan's own cells: those read between its budgets have a rounded T.
     runs = {run.run_id: run for run in data.plan.runs if Pair.of(run) == pair}
     cells = [c for c in data.plan.cells if c.run_id in runs]
@@ -108,22 +114,8 @@ def recommend(
         device_hours=planned.device_hours and planned.device_hours * steps / planned.num_steps,
         base_reward=data.base_reward,
         factor=factor,
-        **{name: value for name, value in vars(chosen).items() if name != "cell"},
+        **vars(expected),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Choice:
-    """The chosen (n, B) and what is known of it; fields as in `Recommendation`."""
-
-    cell: CellMean
-    n_star: Interval | None
-    n_d: Interval | None
-    alternatives: tuple[int, ...]
-    reward: float | None
-    interval: tuple[float, float] | None
-    basis: Basis
-    missing: tuple[int, ...]
 
 
 def _too_far(budget: float, last: float, findings: Findings) -> SettingError:
@@ -145,7 +137,7 @@ def _require_no_gap(findings: Findings, budget: float) -> None:
             raise SettingError("budget", f"{budget:g}", rule, nearest)
 
 
-def _inside(findings: Findings, budget: float) -> _Choice:
+def _inside(findings: Findings, budget: float) -> tuple[CellMean, _Expected]:
     """At a budget of the sweep what its report says; between two of them linear in log C, draw by
     draw, over the (n, B) that were read at both."""
     budgets, surface = findings.frontier.budgets, findings.surface
@@ -172,8 +164,7 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     as_good = (rewards >= rewards[:, [chosen]]).mean(axis=0) >= 1 - findings.frontier.confidence
     others = {c.num_generations for c, kept in zip(cells, as_good, strict=True) if kept}
     unread = {*near.missing, *before.missing, *near.measured, *before.measured} - of_both
-    return _Choice(
-        cell=cells[chosen],
+    return cells[chosen], _Expected(
         n_star=within(0.0),
         n_d=within(findings.saturation.reason.margin),
         alternatives=tuple(sorted(others - {cells[chosen].num_generations})),
@@ -184,11 +175,10 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     )
 
 
-def _reported(at: BudgetFrontier) -> _Choice:
+def _reported(at: BudgetFrontier) -> tuple[CellMean, _Expected]:
     """What the report says at one of its budgets."""
     best, means = at.best, at.best.expected is None
-    return _Choice(
-        cell=best.cell,
+    return best.cell, _Expected(
         n_star=at.optimum.n_star,
         n_d=at.optimum.n_d,
         alternatives=tuple(n for n in at.candidates if n != best.num_generations),
@@ -203,7 +193,7 @@ def _reported(at: BudgetFrontier) -> _Choice:
     )
 
 
-def _beyond(findings: Findings, budget: float) -> _Choice:
+def _beyond(findings: Findings, budget: float) -> tuple[CellMean, _Expected]:
     """Past the last budget: n* as it goes on from there, the n next to it, and B as there."""
     frontier, surface, saturation = findings.frontier, findings.surface, findings.saturation
     last = frontier.budgets[-1]
@@ -213,8 +203,7 @@ def _beyond(findings: Findings, budget: float) -> _Choice:
         n_d = _ahead(surface, findings, budget, saturation.reason.margin)
         wanted = math.log2(n_star.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-    return _Choice(
-        cell=choice.cell,
+    return choice.cell, _Expected(
         n_star=n_star,
         n_d=n_d,
         alternatives=tuple(n for n in last.candidates if n != choice.num_generations),

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.learning_curve import reward_errors
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
-from isosweep.heldout import pass_at
 from isosweep.metrics import METRICS, MetricName, passing
-from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import REWARD, SMALL, rewrite, write_sweep
 
 
@@ -53,19 +50,6 @@ def test_the_stated_error_of_pass_at_j_is_its_spread(draws: int, tmp_path: Path)
     rewards = (scored.points / scored.of).mean(axis=1)
     stated = np.sqrt((reward_errors(others) ** 2).mean())
     assert stated == pytest.approx(rewards.std(), rel=0.05)
-
-
-def test_a_row_is_all_that_another_metric_takes(
-    small: SweepPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(METRICS, "best", passing(4))
-    plain, some = load_sweep(small), load_sweep(small, AnalysisConfig(metric="best"))
-    for before, after in zip(plain.curves, some.curves, strict=True):
-        chances = pass_at(before.successes.astype(int), 8, 4)
-        assert after.reward == pytest.approx(chances.mean(axis=1))
-    found = find(some, AnalysisConfig())
-    assert all(fit.num_records > 0 for fit in found.fits)
-    assert found.frontier.budgets[-1].best.expected is not None
 
 
 def test_a_metric_that_no_record_tells_is_refused_with_those_that_are(tmp_path: Path) -> None:

@@ -64,5 +64,10 @@ def test_a_run_that_fell_counts_as_fallen_at_every_budget_past_its_last_record()
     before = [r for r in fell if r.cell.budget < 2.9e6]
     assert before
     assert all(r.fallen is None for r in before)
+    # Where a run is planned to end it is read last.
+    first = plan.runs[0].run_id
+    kept = tuple(cell for cell in plan.cells if cell.run_id != first or cell.budget < 3e7)
+    _, readings = read_runs(replace(plan, cells=kept), curves, 5, 1.0)
+    assert max(r.cell.budget for r in readings if r.cell.run_id == first) == 8e6
     # Without records there are no rungs.
     assert {c.budget for c in read.cells if c.run_id == plan.runs[2].run_id} == {*plan.budgets}

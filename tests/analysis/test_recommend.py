@@ -40,18 +40,6 @@ def found_in(paths: SweepPaths) -> Found:
     return data, find(data, AnalysisConfig())
 
 
-def test_both_n_are_given_and_the_setting_is_that_of_the_best(sweep: Found) -> None:
-    data, findings = sweep
-    last = findings.frontier.optima[-1]
-    split = recommend(data, findings, last.budget, extrapolate=False)
-    assert (split.n_star, split.n_d) == (last.n_star, last.n_d)
-    assert split.num_generations == last.best
-    ahead = recommend(data, findings, 2 * last.budget, extrapolate=True)
-    assert ahead.n_star is not None
-    assert ahead.n_d is not None
-    assert ahead.n_d.median < ahead.n_star.median
-
-
 def test_the_best_n_lies_where_runs_are(sweep: Found) -> None:
     data, findings = sweep
     surface = findings.surface
@@ -96,6 +84,8 @@ def test_beyond_the_largest_budget_it_is_refused_unless_asked(growing: Found) ->
     assert asked.n_star is not None
     assert 16 < asked.n_star.median < 32
     assert asked.n_star.low < 22.6 < asked.n_star.high
+    assert asked.n_d is not None
+    assert asked.n_d.median < asked.n_star.median
     assert (asked.basis.kind, asked.basis.budgets) == ("growth", (BUDGETS[-1],))
     assert asked.factor == 2
     assert (asked.reward, asked.interval) == (None, None)
