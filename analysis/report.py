@@ -12,9 +12,9 @@ from isosweep.analysis.completions import Sign, find_signs, read_kept, table
 from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.all import describe_figures
+from isosweep.analysis.figures.all import draw_figures
 from isosweep.analysis.figures.health import METRICS
-from isosweep.analysis.figures.output import write_figures
+from isosweep.analysis.figures.style import write_figures
 from isosweep.analysis.load import load_sweep, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
@@ -62,13 +62,13 @@ def analyse(
     completions = read_kept(paths, data)
     signs = find_signs(data, completions)
     findings = find(data, config, new_problems=True)
-    figures = describe_figures(data, findings)
-    numbers = {k: v for k, v in config.model_dump().items() if k not in ("formats", "figure_width")}
+    figures = draw_figures(data, findings)
+    numbers = {k: v for k, v in config.model_dump().items() if k != "formats"}
     answer = replace(conclude(data, findings, advice), settings=numbers, versions=_versions())
     tables, drawn = all_tables(data, findings), tuple[Path, ...]()
     paths.analysis.mkdir(parents=True, exist_ok=True)
     if going_on is None:
-        drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
+        drawn = write_figures(figures.drawn, paths.figures, config.formats)
         write_json(paths.answer, answer.document())
         if completions.runs:
             write_json(paths.completions, table(completions))

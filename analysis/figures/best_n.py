@@ -1,33 +1,34 @@
-"""Figures of n*(C) and n_d(C), the smallest n that is good enough, and of their growth."""
+"""Figures of n*(C), n_d(C) and their growth, and of B*(C) where n x B is fixed."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.canvas import (
+from isosweep.analysis.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
     NO_BUDGET,
-    Canvas,
+    RED,
     Figure,
     LeftOut,
-    ReportFigure,
-    compute_words,
+    bars,
+    compute_axis,
+    doublings_axis,
+    finish,
+    marks,
+    panels,
+    sequential,
 )
-from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, INK, RED
-from isosweep.analysis.statistics.best_n import BestN
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.verdict import Saturation
 from isosweep.config.analysis import Quantity
-
-# Half of the least length of a bar, as a factor of n: one of no length would not be seen.
-_SHORTEST = 1.02
-# How far off an edge a triangle stands, so that what lies on the edge stays readable.
-_OFF_EDGE = 1.16
+from isosweep.words.numbers import amount
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Named:
+class Named(NamedTuple):
     """Name and look of one of the two n. `aside`: factor on the budget at which it is drawn."""
 
     symbol: str
@@ -35,55 +36,56 @@ class _Named:
     color: str
     width: float
     opacity: float
-    aside: float = 1.0
-    triangle: float = 8.0
+    aside: float
 
 
-_NAMED: dict[Quantity, _Named] = {
-    "best": _Named(symbol="n*", words="the best n", color=BLUE, width=7.0, opacity=0.4),
-    "enough": _Named(
-        symbol="n_d",
-        words="smallest good enough",
-        color=RED,
-        width=3.0,
-        opacity=0.9,
-        aside=1.11,
-        triangle=4.5,
-    ),
+NAMED: dict[Quantity, Named] = {
+    "best": Named("n*", "the best n", BLUE, 7.0, 0.4, 1.0),
+    "enough": Named("n_d", "the smallest n that is good enough", RED, 3.0, 0.9, 1.11),
 }
+# Half of the least length of a bar, as a factor of n: one of no length would not be seen.
+_SHORTEST = 1.02
+# How far off an end a triangle stands, so that what lies on the end stays readable.
+_OFF_END = 1.16
 
 
 def best_n_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """n* and the smallest n that is good enough against compute, on an axis with a tick at
-    every n of the grid."""
-    saturation = findings.saturation
+    """n* and n_d against compute, on an axis with a tick at every n of the grid."""
     optima = findings.frontier.optima
     if not optima:
         return NO_BUDGET
-    generations = data.generations
-
-    def draw(canvas: Canvas) -> None:
-        ends = canvas.budgets(data)
-        canvas.generations("y", generations)
-        for n in sorted({generations[0], generations[-1]}):
-            canvas.level(n)
-        _draw_plateau(canvas, data, saturation, ends[1])
-        for quantity, named in _NAMED.items():
-            found = [(at.budget, known) for at in optima if (known := at.judged(quantity))]
-            _draw_intervals(canvas, data, named, found)
-        _draw_candidates(canvas, data, optima)
-
-    known = [at.n_d for at in optima if at.n_d]
-    and_smallest = ", and smallest n that is good enough," if known else ""
-    return Figure(
-        title=f"Best n{and_smallest} against compute",
-        caption=_best_n_caption(findings),
-        draw=(draw,),
-    )
+    (axes,) = panels()
+    unit = data.plan.budget_unit
+    compute_axis(axes, unit, data.plan.budgets[0], data.plan.budgets[-1], 1.3)
+    doublings_axis(axes, "y", "rollouts per problem, n", data.generations)
+    for edge in {data.generations[0], data.generations[-1]}:
+        axes.axhline(edge, color=GREY, ls="--", lw=1)
+    _draw_plateau(axes, findings)
+    for quantity, named in NAMED.items():
+        ends = [
+            (at.budget * named.aside, n, f"{named.symbol} at {amount(at.budget, unit)}: {n}")
+            for at in optima
+            if (n := at.judged(quantity)) is not None
+        ]
+        look = {"alpha": named.opacity, "label": f"interval of {named.symbol}"}
+        _draw_intervals(axes, ends, named.color, named.width, **look)
+    at_budget = [(at, amount(at.budget, unit)) for at in optima]
+    candidates = [
+        (at.budget, each, f"n = {each} cannot be distinguished from the best at {where}")
+        for at, where in at_budget
+        for each in at.candidates
+    ]
+    marks(axes, candidates, BLUE, "s", size=8, hollow=True, label="may be best")
+    best = [
+        (at.budget, at.best, f"best of the grid at {where}: {at.best}") for at, where in at_budget
+    ]
+    marks(axes, best, INK, label="best of the grid")
+    smallest = ", and smallest n that is good enough," if any(at.n_d for at in optima) else ""
+    return finish(axes, f"Best n{smallest} against compute", _best_n_caption(findings))
 
 
 def _best_n_caption(findings: Findings) -> str:
-    confidence, saturation = f"{findings.frontier.confidence:.0%}", findings.saturation
+    saturation = findings.saturation
     if findings.surface is None:
         return (
             "Dots: the n with the best measured mean. Squares: every n, for without a spread "
@@ -91,123 +93,102 @@ def _best_n_caption(findings: Findings) -> str:
         )
     text = (
         "Dots: the n of the grid with the best expected reward. Squares: every n of the grid that "
-        f"cannot be distinguished from it. Thick blue bars: {confidence} interval of n*, the best "
-        "n, planned or not. Thin orange bars, a little to the right of their budget: that of n_d, "
-        f"the smallest n that is good enough, at most {saturation.reason.margin:g} of reward below "
-        "the best. A triangle at an end: it may lie further out. Dashed: the edges of the grid."
+        f"cannot be distinguished from it. Thick blue bars: {findings.frontier.confidence:.0%} "
+        "interval of n*, the best n, planned or not. Thin orange bars, a little to the right of "
+        "their budget: that of n_d, the smallest n that is good enough, at most "
+        f"{saturation.reason.margin:g} of reward below the best. A triangle at an end: it may lie "
+        "further out. Dashed: the edges of the grid."
     )
-    named = _NAMED[saturation.quantity]
     if saturation.plateau is not None:
-        text += f" Green: the plateau of {named.symbol}, and the compute from which on it stays."
+        symbol = NAMED[saturation.quantity].symbol
+        text += f" Green: the plateau of {symbol}, and the compute from which on it stays."
     return text
 
 
-def _draw_plateau(canvas: Canvas, data: SweepData, saturation: Saturation, last: float) -> None:
-    """The plateau as a level, and C_sat as an upright line."""
-    plateau, settles = saturation.plateau, saturation.settles_at
+def _draw_plateau(axes: Axes, findings: Findings) -> None:
+    """The plateau as a level with its interval, and the compute from which on it stays."""
+    plateau, settles = findings.saturation.plateau, findings.saturation.settles_at
     if plateau is None or settles is None:
         return
-    x = (settles.median, last)
-    canvas.band(x, (plateau.low,) * 2, (plateau.high,) * 2, GREEN)
-    symbol = _NAMED[saturation.quantity].symbol
-    canvas.line(x, (plateau.median,) * 2, GREEN, label=f"plateau of {symbol}, {plateau.median:.3g}")
-    canvas.line(
-        (settles.median,) * 2,
-        canvas.axes.get_ylim(),
-        GREEN,
-        dash=":",
-        label=f"from {compute_words(data, settles.median)}",
-    )
+    x = (settles.median, axes.get_xlim()[1])
+    axes.fill_between(x, plateau.low, plateau.high, color=GREEN, alpha=0.15, lw=0)
+    label = f"plateau of {NAMED[findings.saturation.quantity].symbol}, {plateau.median:.3g}"
+    axes.plot(x, (plateau.median,) * 2, color=GREEN, label=label)
+    axes.axvline(settles.median, color=GREEN, ls=":")
 
 
 def _draw_intervals(
-    canvas: Canvas, data: SweepData, named: _Named, ranges: Sequence[tuple[float, Interval]]
+    axes: Axes, found: list[tuple[float, Interval, str]], color: str, width: float, **look: Any
 ) -> None:
-    """Upright bars, and triangles at the ends beyond which the n may lie."""
-    for i, (budget, found) in enumerate(ranges):
-        low, high = found.low, found.high
-        if high < low * _SHORTEST**2:
-            middle = math.sqrt(low * high)
-            low, high = middle / _SHORTEST, middle * _SHORTEST
-        name, x = f"{named.symbol}, {named.words}", budget * named.aside
-        canvas.bar(
-            x,
-            (low, high),
-            named.color,
-            width=named.width,
-            alpha=named.opacity,
-            label=None if i else name,
-            tip=f"{name}, at {compute_words(data, budget)}:\n{found}",
-        )
-        for is_open, marker, end, word in (
-            (found.open_above, "^", high * _OFF_EDGE, "larger"),
-            (found.open_below, "v", low / _OFF_EDGE, "smaller"),
-        ):
-            if is_open:
-                point = (x, end, f"{named.symbol} may be {word}")
-                canvas.marks([point], named.color, marker, size=named.triangle, hollow=True)
-
-
-def _draw_candidates(canvas: Canvas, data: SweepData, optima: Sequence[BestN]) -> None:
-    candidates = [
-        (
-            at.budget,
-            float(n),
-            f"n={n} cannot be distinguished from the best\nat {compute_words(data, at.budget)}",
-        )
-        for at in optima
-        for n in at.candidates
+    """Upright bars, and triangles at the ends beyond which the value may lie."""
+    ends = [
+        (x, min(at.low, at.median / _SHORTEST), max(at.high, at.median * _SHORTEST), tip)
+        for x, at, tip in found
     ]
-    canvas.marks(candidates, BLUE, "s", size=8, hollow=True, label="may be best")
-    best = [
-        (
-            at.budget,
-            float(at.best),
-            f"best: n={at.best} at {compute_words(data, at.budget)}\nn*: {at}",
-        )
-        for at in optima
-    ]
-    canvas.marks(best, INK, label="best of the grid")
+    bars(axes, ends, color, width=width, **look)
+    above = [(x, at.high * _OFF_END, "may be larger") for x, at, _ in found if at.open_above]
+    below = [(x, at.low / _OFF_END, "may be smaller") for x, at, _ in found if at.open_below]
+    for marker, points in (("^", above), ("v", below)):
+        marks(axes, points, color, marker, size=4 + width / 2, hollow=True)
 
 
 def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """The growth rate of the n that is judged, with the bound below which it has stopped."""
-    growth = findings.saturation.growth
+    growth, named = findings.saturation.growth, NAMED[findings.saturation.quantity]
     if growth is None:
         return LeftOut(reason="the sweep is too small for a growth rate")
-    named = _NAMED[findings.saturation.quantity]
-    history = growth.history
-
-    def draw(canvas: Canvas) -> None:
-        canvas.budgets(data)
-        canvas.axes.set_ylabel(f"doublings of {named.symbol} per decade")
-        canvas.level(growth.bound, f"stopped: within {growth.bound:g}", GREY)
-        canvas.level(-growth.bound)
-        tips = [
-            f"up to {compute_words(data, at.budget)}:\n{at.rate} doublings per decade"
-            for at in history
-        ]
-        for at, tip in zip(history, tips, strict=True):
-            canvas.bar(at.budget, (at.rate.low, at.rate.high), named.color, tip=tip)
-        rates = [at.rate.median for at in history]
-        label = f"growth rate of {named.symbol}"
-        canvas.line([at.budget for at in history], rates, named.color, label=label)
-        points = zip([at.budget for at in history], rates, tips, strict=True)
-        canvas.marks(points, named.color)
-
-    judged = "the best n" if named.symbol == "n*" else "the smallest n that is good enough"
-    return Figure(
-        title=f"Growth of {named.symbol}, {judged}, against compute",
-        caption=f"Growth rate of {named.symbol} in a sliding window: doublings per decade "
-        "(tenfold) of compute, over the last third of the decades up to each budget. Neighbouring "
-        f"points overlap. Bars: {findings.frontier.confidence:.0%} interval. {named.symbol} has "
-        "stopped if the bar of the last point lies between the dashed lines, at "
-        f"{growth.bound:g} and -{growth.bound:g}.",
-        draw=(draw,),
+    symbol, color, unit = named.symbol, named.color, data.plan.budget_unit
+    (axes,) = panels()
+    compute_axis(axes, unit, data.plan.budgets[0], data.plan.budgets[-1], 1.3)
+    axes.set_ylabel(f"doublings of {symbol} per decade")
+    axes.axhline(growth.bound, color=GREY, ls="--", lw=1, label=f"stopped: within {growth.bound:g}")
+    axes.axhline(-growth.bound, color=GREY, ls="--", lw=1)
+    rates = [
+        (at.budget, at.rate, f"up to {amount(at.budget, unit)}:\n{at.rate} per decade")
+        for at in growth.history
+    ]
+    bars(axes, [(x, at.low, at.high, tip) for x, at, tip in rates], color)
+    points = [(x, at.median, tip) for x, at, tip in rates]
+    marks(axes, points, color, label=f"growth rate of {symbol}")
+    return finish(
+        axes,
+        f"Growth of {symbol}, {named.words}, against compute",
+        f"Growth rate of {symbol} in a sliding window: doublings per decade (tenfold) of compute, "
+        "over the last third of the decades up to each budget. Neighbouring points overlap. Bars: "
+        f"{findings.frontier.confidence:.0%} interval. {symbol} has stopped if the bar of the last "
+        f"point lies between the dashed lines, at {growth.bound:g} and -{growth.bound:g}.",
     )
 
 
-FIGURES = (
-    ReportFigure(name="best_n", section="Answer", describe=best_n_figure),
-    ReportFigure(name="growth", section="Best n", describe=growth_figure),
-)
+def best_batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """B* against compute, for every n x B of a sweep that fixes it."""
+    laws, unit = findings.batch_laws, data.plan.budget_unit
+    if not laws:
+        return LeftOut(reason="it takes three n or more at every n x B")
+    if not any(law.optima for law in laws):
+        return NO_BUDGET
+    (axes,) = panels()
+    compute_axis(axes, unit, data.plan.budgets[0], data.plan.budgets[-1], 1.3)
+    doublings_axis(axes, "y", "problems per batch, B", data.batches)
+    for i, (law, color) in enumerate(zip(laws, sequential(len(laws)), strict=True)):
+        # Side by side, so that intervals do not hide each other.
+        shift, name = 1.04 ** (i - (len(laws) - 1) / 2), f"n x B = {law.completions_per_step}"
+        at_budget = [
+            (at, at.budget * shift, f"{name} at {amount(at.budget, unit)}: B* {at}")
+            for at in law.optima
+        ]
+        found = [(x, at.interval, tip) for at, x, tip in at_budget if at.interval is not None]
+        _draw_intervals(axes, found, color, 1.6)
+        dots = [
+            (x, at.interval.median if at.interval else at.best, tip) for at, x, tip in at_budget
+        ]
+        marks(axes, dots, color, label=name)
+    what = (
+        "Dots: the B with the best measured mean."
+        if findings.surface is None
+        else "Dots and bars: B*(C) = (n x B) / n*(C), median and "
+        f"{findings.frontier.confidence:.0%} interval; a triangle at an end says that B* may lie "
+        "beyond the grid."
+    )
+    aside = "" if len(laws) == 1 else " Shifted sideways a little."
+    return finish(axes, "Best B against compute at equal n x B", what + aside)

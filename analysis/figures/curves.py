@@ -1,110 +1,73 @@
 """Learning curves and the sigmoids that are fitted to them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.figures.canvas import (
+from isosweep.analysis.figures.style import (
     NO_BUDGET,
-    Canvas,
     Figure,
     LeftOut,
-    ReportFigure,
-    compute_words,
+    compute_axis,
     evenly_chosen,
+    finish,
     generation_colors,
+    marks,
+    panels,
+    reward_label,
 )
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.learning_curve import Fit, sigmoid
+from isosweep.words.numbers import amount
 
 # Records of a mean over seeds, which lie at the same computes for all of them.
 _MEAN_RECORDS = 24
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Course:
-    """The mean of an (n, B) over seeds; all (records,). `fitted`: None unless each seed identifies
-    a sigmoid, for the mean of some would be that of those that rose."""
-
-    pair: Pair
-    num_seeds: int
-    compute: FloatArray
-    reward: FloatArray
-    fitted: FloatArray | None
 
 
 def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """The smallest, the best and the largest n: mean records and fitted curve."""
     if not findings.frontier.budgets:
         return NO_BUDGET
-    found = [_course(data, findings, pair) for pair in _chosen(findings)]
-    courses = [each for each in found if each is not None]
+    at = findings.frontier.budgets[-1]
+    chosen = {
+        at.choices[0].num_generations,
+        at.best.num_generations,
+        at.choices[-1].num_generations,
+    }
+    courses = {}
+    for choice in at.choices:
+        if choice.num_generations in chosen:
+            pair = Pair.of(choice.cell)
+            kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
+            if mean := _mean_course([c for c in kept if (c.compute > 0).sum() > 2]):
+                courses[pair] = (*mean, _mean_fit(data, findings, pair, mean[0]))
     if not courses:
         return LeftOut(reason="no run has three records past step 0")
-    if all(each.fitted is None for each in courses):
+    if all(fitted is None for *_, fitted in courses.values()):
         return LeftOut(reason="no curve is identified")
-
-    def draw(canvas: Canvas) -> None:
-        ends = [float(value) for each in courses for value in each.compute]
-        canvas.compute(data.plan.budget_unit, min(ends) / 1.15, max(ends) * 1.05)
-        canvas.reward(data)
-        for each in courses:
-            _draw_course(canvas, data, each)
-
-    return Figure(
-        title="Where the curves go",
-        caption="Smallest, best and largest n that keep their gain, at their best B, mean over "
-        f"seeds ({len(courses)} of {len(data.generations)} n). Dots: records. "
-        "Full lines: fitted sigmoids.",
-        draw=(draw,),
-    )
-
-
-def _draw_course(canvas: Canvas, data: SweepData, course: _Course) -> None:
-    color = generation_colors(data.generations)[course.pair.num_generations]
-    about = "n={}, B={}".format(*course.pair) + f", mean over {course.num_seeds} seeds\n"
-    canvas.marks(
-        [
-            (x, y, f"{about}{compute_words(data, x)}\nreward {y:.4f}")
-            for x, y in zip(course.compute.tolist(), course.reward.tolist(), strict=True)
-        ],
-        color,
-        size=3.5,
-    )
-    line = course.reward if course.fitted is None else course.fitted
-    if course.fitted is not None:
-        canvas.line(course.compute.tolist(), line.tolist(), color, width=2.0)
-    end = float(course.compute[-1]), float(line[-1])
-    canvas.name_end(*end, f"n = {course.pair.num_generations}", color)
-
-
-def _chosen(findings: Findings) -> list[Pair]:
-    """Of the n read at the largest budget the first, the best and the last, each at its best B."""
-    at = findings.frontier.budgets[-1]
-    ends = {at.choices[0].num_generations, at.best.num_generations, at.choices[-1].num_generations}
-    return [Pair.of(c.cell) for c in at.choices if c.num_generations in ends]
-
-
-def _course(data: SweepData, findings: Findings, pair: Pair) -> _Course | None:
-    """None where no run has enough records."""
-    kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
-    long = [curve for curve in kept if (curve.compute > 0).sum() > 2]
-    mean = _mean_course(long)
-    if mean is None:
-        return None
-    compute, reward = mean
-    fits = [f for c, f in zip(data.curves, findings.fits, strict=True) if Pair.of(c.run) == pair]
-    fitted = [course for fit in fits if (course := _fitted(fit, compute)) is not None]
-    return _Course(
-        pair=pair,
-        num_seeds=len(long),
-        compute=compute,
-        reward=reward,
-        fitted=np.mean(fitted, axis=0) if fits and len(fitted) == len(fits) else None,
+    (axes,) = panels()
+    ends = [float(value) for compute, *_ in courses.values() for value in compute]
+    compute_axis(axes, data.plan.budget_unit, min(ends), max(ends))
+    axes.set_ylabel(reward_label(data))
+    colors = generation_colors(data.generations)
+    for pair, (compute, reward, fitted) in courses.items():
+        color, about = colors[pair.num_generations], "n={}, B={}, mean over seeds".format(*pair)
+        points = [
+            (x, y, f"{about}\n{amount(x, data.plan.budget_unit)}\nreward {y:.4f}")
+            for x, y in zip(compute.tolist(), reward.tolist(), strict=True)
+        ]
+        marks(axes, points, color, size=3.5, label=f"n = {pair.num_generations}")
+        if fitted is not None:
+            axes.plot(compute, fitted, color=color, lw=2)
+    return finish(
+        axes,
+        "Where the curves go",
+        "Smallest, best and largest n that keep their gain, at their best B, mean over seeds "
+        f"({len(courses)} of {len(data.generations)} n). Dots: records. Full lines: fitted "
+        "sigmoids.",
     )
 
 
@@ -123,12 +86,20 @@ def _mean_course(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray] | Non
     return at, np.mean(rewards, axis=0)
 
 
+def _mean_fit(
+    data: SweepData, findings: Findings, pair: Pair, compute: FloatArray
+) -> FloatArray | None:
+    """The mean of the sigmoids of all seeds; None unless each seed identifies one, for the mean of
+    some would be that of those that rose."""
+    runs = {curve.run.run_id for curve in data.curves if Pair.of(curve.run) == pair}
+    fitted = [_fitted(fit, compute) for fit in findings.fits if fit.run_id in runs]
+    known = [each for each in fitted if each is not None]
+    return np.mean(known, axis=0) if known and len(known) == len(fitted) else None
+
+
 def _fitted(fit: Fit, compute: FloatArray) -> FloatArray | None:
     """A run's sigmoid at `compute`; None where its records identify none."""
     parameters = [part.value for part in (fit.asymptote, fit.midpoint, fit.exponent) if part]
     if fit.base_reward is None or len(parameters) < 3:
         return None
     return sigmoid(compute, fit.base_reward, *parameters)
-
-
-FIGURES = (ReportFigure(name="curves", section="Curves", describe=curves_figure),)

@@ -1,17 +1,19 @@
 """The figure of training's health: what optimisation itself reports, over compute, run by run."""
 
-import math
 from collections.abc import Sequence
-from functools import partial
+
+import numpy as np
 
 from isosweep.analysis.curves import SweepData, TrainingCourse
-from isosweep.analysis.figures.canvas import (
-    Canvas,
+from isosweep.analysis.figures.style import (
     Figure,
     LeftOut,
-    ReportFigure,
+    compute_axis,
     evenly_chosen,
+    finish,
     generation_colors,
+    lines,
+    panels,
 )
 from isosweep.analysis.statistics.findings import Findings
 
@@ -64,7 +66,22 @@ def health_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     moving = [m for m, courses in written.items() if len(_values(courses, m)) > 1]
     if not moving:
         return LeftOut(reason="no run has written a metric that changes")
-    shown = {metric: evenly_chosen(written[metric], _MOST_RUNS) for metric in moving}
+    colors = generation_colors(data.generations)
+    every = panels(len(moving))
+    for axes, metric in zip(every, moving, strict=True):
+        courses = evenly_chosen(written[metric], _MOST_RUNS)
+        spent = [float(c) for course in courses for c in course.compute if c > 0]
+        compute_axis(axes, data.plan.budget_unit, min(spent), max(spent))
+        title, unit, _ = _METRICS[metric]
+        axes.set_title(_capital(title))
+        axes.set_ylabel(unit)
+        for n, color in colors.items():
+            mine = [
+                (c.compute, np.array(c.values[metric], dtype=float), f"{c.run.run_id}, n = {n}")
+                for c in courses
+                if c.run.num_generations == n
+            ]
+            lines(axes, mine, color, width=0.8, alpha=0.6, label=f"n = {n}")
     num_runs = max(map(len, written.values()))
     some = f" ({_MOST_RUNS} are drawn)" if num_runs > _MOST_RUNS else ""
     still = [
@@ -73,13 +90,9 @@ def health_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         if m not in moving and courses
     ]
     looks = [f"{_METRICS[metric][0]}: {_METRICS[metric][2]}" for metric in moving]
-    return Figure(
-        title="What training reports of itself",
-        caption=f"{num_runs} runs{some}; means over stretches of steps. "
-        + ". ".join(_capital(look) for look in [*looks, *still])
-        + ".",
-        draw=tuple(partial(_draw, data, metric, shown[metric]) for metric in moving),
-    )
+    about = ". ".join(_capital(look) for look in [*looks, *still])
+    caption = f"{num_runs} runs{some}; means over stretches of steps. {about}."
+    return finish(every[0], "What training reports of itself", caption)
 
 
 def _values(courses: Sequence[TrainingCourse], metric: str) -> set[float]:
@@ -88,27 +101,3 @@ def _values(courses: Sequence[TrainingCourse], metric: str) -> set[float]:
 
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def _draw(data: SweepData, metric: str, courses: Sequence[TrainingCourse], canvas: Canvas) -> None:
-    title, unit, _ = _METRICS[metric]
-    spent = [float(c) for course in courses for c in course.compute if c > 0]
-    canvas.compute(data.plan.budget_unit, min(spent) / 1.15, max(spent) * 1.15)
-    canvas.axes.set_title(_capital(title))
-    canvas.axes.set_ylabel(unit)
-    colors = generation_colors(data.generations)
-    named: set[int] = set()
-    for course in sorted(courses, key=lambda course: course.run.num_generations):
-        n = course.run.num_generations
-        values = [math.nan if v is None else v for v in course.values[metric]]
-        canvas.line(
-            *(course.compute, values, colors[n]),
-            width=0.8,
-            alpha=0.6,
-            label=None if n in named else f"n = {n}",
-            tip=f"{course.run.run_id}, n = {n}",
-        )
-        named.add(n)
-
-
-FIGURES = (ReportFigure(name="health", section="Training", describe=health_figure),)

@@ -1,22 +1,30 @@
-"""The figure of reward against compute: the best n and every n at each budget, and every run."""
+"""Figures of reward against compute, and of surer answers against more problems solved."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.figures.canvas import (
-    Canvas,
+from isosweep.analysis.figures.style import (
+    GREY,
+    NO_BUDGET,
     Figure,
     LeftOut,
-    ReportFigure,
+    bars,
     choice_words,
-    compute_words,
+    compute_axis,
+    finish,
     generation_colors,
+    lines,
+    marks,
+    panels,
+    reward_label,
 )
-from isosweep.analysis.figures.colors import GREY
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.best_n import Choice, Frontier
 from isosweep.analysis.statistics.findings import Findings
+from isosweep.words.numbers import amount
 
 # States of a run that is no reason for a mark where its records end.
 _ENDED_WELL = ("finished", None)
@@ -27,64 +35,49 @@ _MANY_RUNS = 60
 def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Reward against compute: what is expected of every n and of the best, over single runs."""
     frontier = findings.frontier
-    if not any(np.any(curve.compute > 0) for curve in data.curves):
+    begun = [curve for curve in data.curves if np.any(curve.compute > 0)]
+    if not begun:
         return LeftOut(reason="no run has left a record past step 0")
-    colors = generation_colors(data.generations)
-    best = _best_batches(data, frontier)
-    runs = [c for c in data.curves if best.get(c.run.num_generations) == c.run.problems_per_batch]
+    best = {run.num_generations: run.problems_per_batch for run in reversed(data.plan.runs)}
+    for at in frontier.budgets:
+        best |= {c.num_generations: c.cell.problems_per_batch for c in at.choices}
+    runs = [c for c in begun if best.get(c.run.num_generations) == c.run.problems_per_batch]
     collapsed = [(c, c.collapsed_at) for c in runs if c.collapsed_at is not None]
-    stopped = [
-        (c, len(c.compute) - 1)
-        for c in runs
-        if c.ending.status not in _ENDED_WELL and c.compute.size and c.compute[-1] > 0
-    ]
-    losing = _begin_to_lose(frontier)
-
-    def draw(canvas: Canvas) -> None:
-        spent = [float(value) for c in data.curves for value in c.compute if value > 0]
-        ends = [*spent, *data.plan.budgets]
-        canvas.compute(data.plan.budget_unit, min(ends) / 1.15, max(ends) * 1.15)
-        canvas.reward(data)
-        _draw_runs(canvas, data, runs, colors)
-        _draw_stops(canvas, data, collapsed, colors, "x", "collapsed")
-        _draw_stops(canvas, data, stopped, colors, "o", "not finished")
-        _draw_expected(canvas, data, frontier, colors)
-        for budget, choice in losing:
-            tip = f"begins to lose: {choice_words(data, budget, choice)}"
-            color = colors[choice.num_generations]
-            point = (budget, _reward_of(choice), tip)
-            canvas.marks([point], color, "v", size=8, hollow=True)
-        if losing:
-            canvas.line((), (), GREY, dash="v", mfc="none", label="begins to lose")
-        if frontier.budgets:
-            canvas.line((), (), GREY, dash="D", label="best n")
-
+    stopped = [(c, len(c.compute) - 1) for c in runs if c.ending.status not in _ENDED_WELL]
+    colors = generation_colors(data.generations)
+    (axes,) = panels()
+    spent = [float(c) for curve in begun for c in curve.compute if c > 0]
+    ends = [*spent, *data.plan.budgets]
+    compute_axis(axes, data.plan.budget_unit, min(ends), max(ends))
+    axes.set_ylabel(reward_label(data))
+    for n, color in colors.items():
+        courses = [
+            (c.compute[past], c.reward[past], _run_words(data, c, len(c.compute) - 1))
+            for c in runs
+            if c.run.num_generations == n
+            for past in [c.compute > 0]
+        ]
+        lines(axes, courses, color, width=0.6, alpha=0.3 if len(runs) <= _MANY_RUNS else 0.15)
+    _draw_expected(axes, data, frontier, colors)
+    _draw_ends(axes, data, collapsed, "x", "collapsed")
+    _draw_ends(axes, data, stopped, "o", "not finished")
     about = " Crosses: where a run collapsed." if collapsed else ""
     if stopped:
         states = ", ".join(sorted({str(curve.ending.status) for curve, _ in stopped}))
         about += f" Open circles: the last record of a run that has not finished ({states})."
-    if unseen := sum(not np.any(curve.compute > 0) for curve in data.curves):
+    if unseen := len(data.curves) - len(begun):
         about += (
             f" Not drawn: {unseen} of {len(data.curves)} runs, which have no record past step 0."
         )
-    return Figure(
-        title="Held-out reward against compute",
-        caption=f"{_about_best(findings, losing)} Thin lines: single runs at each n's best B."
-        + about,
-        draw=(draw,),
+    return finish(
+        axes,
+        "Held-out reward against compute",
+        f"{_about_best(findings)} Thin lines: single runs at each n's best B.{about}",
     )
 
 
-def _best_batches(data: SweepData, frontier: Frontier) -> dict[int, int]:
-    """The best B of every n at the largest budget at which it was read; else the smallest run."""
-    best = {run.num_generations: run.problems_per_batch for run in reversed(data.plan.runs)}
-    for at in frontier.budgets:
-        best |= {c.num_generations: c.cell.problems_per_batch for c in at.choices}
-    return best
-
-
-def _about_best(findings: Findings, losing: Sequence[object]) -> str:
-    """What the lines of every n, the diamonds and the triangles are."""
+def _about_best(findings: Findings) -> str:
+    """What the lines of every n and the diamonds are."""
     if not findings.frontier.budgets:
         return "No run has reached a budget and kept its gain."
     if findings.surface is None:
@@ -93,61 +86,33 @@ def _about_best(findings: Findings, losing: Sequence[object]) -> str:
             "in the colour of its n, which favours a lucky cell. Without a spread between seeds "
             "no interval is known."
         )
-    text = (
+    return (
         "Lines: the reward to expect of every n at its best B, by the reward surface, which "
         "smooths over neighbouring n, B and budgets. Diamonds: the best n at each budget, in its "
         f"colour, with its {findings.frontier.confidence:.0%} interval."
     )
-    if losing:
-        text += " Triangles: from this budget on, an n that may have been the best is not any more."
-    return text
-
-
-def _draw_runs(
-    canvas: Canvas, data: SweepData, runs: Sequence[Curve], colors: dict[int, str]
-) -> None:
-    opacity = 0.3 if len(runs) <= _MANY_RUNS else 0.15
-    for curve in runs:
-        past = curve.compute > 0
-        # A line through one point is not seen.
-        canvas.line(
-            curve.compute[past].tolist(),
-            curve.reward[past].tolist(),
-            colors[curve.run.num_generations],
-            dash="-" if past.sum() > 1 else ".",
-            width=0.6,
-            alpha=opacity,
-            tip=_run_words(data, curve, len(curve.compute) - 1) if past.any() else "",
-        )
 
 
 def _run_words(data: SweepData, curve: Curve, place: int) -> str:
     """A run, how far it was at a record, and its reward."""
-    run = curve.run
+    run, spent = curve.run, amount(float(curve.compute[place]), data.plan.budget_unit)
     return (
         f"run {run.run_id}\nn={run.num_generations}, B={run.problems_per_batch}, seed {run.seed}\n"
-        f"T={curve.steps[place]}, {compute_words(data, float(curve.compute[place]))}\n"
-        f"reward {curve.reward[place]:.4f}"
+        f"T={curve.steps[place]}, {spent}\nreward {curve.reward[place]:.4f}"
     )
 
 
-def _draw_stops(
-    canvas: Canvas,
-    data: SweepData,
-    places: Sequence[tuple[Curve, int]],
-    colors: dict[int, str],
-    marker: str,
-    label: str,
+def _draw_ends(
+    axes: Axes, data: SweepData, places: Sequence[tuple[Curve, int]], marker: str, label: str
 ) -> None:
     """Where runs collapsed or stopped early."""
+    points = []
     for curve, i in places:
         # A traceback would cover the figure; the table of missing runs holds it all.
         why = ", ".join(filter(None, (curve.ending.status, (curve.ending.reason or "")[:80])))
         tip = f"{label}: {why or 'no status'}\n{_run_words(data, curve, i)}"
-        point = (float(curve.compute[i]), float(curve.reward[i]), tip)
-        canvas.marks([point], colors[curve.run.num_generations], marker, size=7, hollow=True)
-    if places:
-        canvas.line((), (), GREY, dash=marker, mfc="none", label=label)
+        points.append((float(curve.compute[i]), float(curve.reward[i]), tip))
+    marks(axes, points, GREY, marker, size=7, hollow=True, label=label)
 
 
 def _reward_of(choice: Choice) -> float:
@@ -155,37 +120,71 @@ def _reward_of(choice: Choice) -> float:
     return choice.cell.mean if choice.expected is None else choice.expected
 
 
-def _draw_expected(
-    canvas: Canvas, data: SweepData, frontier: Frontier, colors: dict[int, str]
-) -> None:
+def _draw_expected(axes: Axes, data: SweepData, frontier: Frontier, colors: dict[int, str]) -> None:
     """What is expected of every n at its best B, and the best at each budget as diamonds in the
     colour of its n, with intervals."""
     for n, color in colors.items():
         mine = [(at, c) for at in frontier.budgets for c in at.choices if c.num_generations == n]
-        if not mine:
-            continue
-        x, y = [at.budget for at, _ in mine], [_reward_of(choice) for _, choice in mine]
-        canvas.line(x, y, color, tip=f"n = {n}", marker="o" if len(mine) == 1 else None, ms=4)
-        canvas.name_end(x[-1], y[-1], f"n = {n}", color)
-        for at, choice in mine:
-            if at.best is choice:
-                tip = f"best: {choice_words(data, at.budget, choice)}"
-                if choice.interval is not None:
-                    canvas.bar(at.budget, choice.interval, color, tip=tip)
-                canvas.marks([(at.budget, _reward_of(choice), tip)], color, "D", size=7)
+        best = [(at.budget, c, choice_words(data, at.budget, c)) for at, c in mine if at.best is c]
+        if mine:
+            x, y = [at.budget for at, _ in mine], [_reward_of(choice) for _, choice in mine]
+            marker = "o" if len(mine) == 1 else ""
+            axes.plot(x, y, color=color, lw=1.6, marker=marker, ms=4, label=f"n = {n}")
+        bars(axes, [(x, *c.interval, tip) for x, c, tip in best if c.interval], color)
+        marks(axes, [(x, _reward_of(c), tip) for x, c, tip in best], color, "D", size=7)
+    if frontier.budgets:
+        axes.plot((), (), "D", color=GREY, label="best n")
 
 
-def _begin_to_lose(frontier: Frontier) -> list[tuple[float, Choice]]:
-    """Where every n that may once have been the best no longer may."""
-    found = []
-    for n in frontier.measured:
-        mine = [
-            (at.budget, c) for at in frontier.budgets for c in at.choices if c.num_generations == n
+def sharpening_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """best@k against avg@k of runs at each n's best B, from before training to the last record."""
+    if not findings.frontier.budgets:
+        return NO_BUDGET
+    best = {Pair.of(choice.cell) for choice in findings.frontier.budgets[-1].choices}
+    runs = [
+        curve.until_collapse()
+        for curve in data.curves
+        if Pair.of(curve.run) in best and curve.counted and curve.base_reward is not None
+    ]
+    runs = [run for run in runs if len(run.steps) > 1 and run.samples_per_problem > 1]
+    if not runs:
+        return LeftOut(reason="no records count several samples of each problem")
+    k, *others = {run.samples_per_problem for run in runs}
+    if others:
+        return LeftOut(reason="runs differ in how many samples of each problem are counted")
+    (axes,) = panels()
+    axes.set_xlabel(f"share of right answers (avg@{k})")
+    axes.set_ylabel(f"problems solved (best@{k})")
+    shares = []
+    for n, color in generation_colors(data.generations).items():
+        mine = [run for run in runs if run.run.num_generations == n]
+        tips = [
+            f"n = {n}, seed {run.run.seed}\nlost {_lost(run):.0%} of the solved" for run in mine
         ]
-        good = [i for i, (_, choice) in enumerate(mine) if choice.indistinguishable]
-        if good and good[-1] + 1 < len(mine):
-            found.append(mine[good[-1] + 1])
-    return found
+        ends = [(*_place(run, -1), tip) for run, tip in zip(mine, tips, strict=True)]
+        starts = [_place(run, 0) for run in mine]
+        courses = [((a, x), (b, y), tip) for (a, b), (x, y, tip) in zip(starts, ends, strict=True)]
+        lines(axes, courses, color, width=0.8, alpha=0.5)
+        marks(axes, ends, color, label=f"n = {n}")
+        if mine:
+            shares.append(f"{np.mean([_lost(run) for run in mine]):.0%} with n = {n}")
+    return finish(
+        axes,
+        "Surer answers against more problems solved",
+        "Lines: runs at each n's best B, from before training to their last record (dot). To the "
+        "right, more of all answers are right; upwards, more problems have a right answer among "
+        f"{k}. Of the problems with a right answer before training, runs end without one, by "
+        f"chance too, in {', '.join(shares)}.",
+    )
 
 
-FIGURES = (ReportFigure(name="reward", section="Reward", describe=reward_figure),)
+def _place(run: Curve, record: int) -> tuple[float, float]:
+    """avg@k and best@k of a record."""
+    right = run.successes[record]
+    return float(right.mean() / run.samples_per_problem), float((right > 0).mean())
+
+
+def _lost(run: Curve) -> float:
+    """Of the problems with a right answer before training, the share that have none at the end."""
+    before = run.successes[0] > 0
+    return float((run.successes[-1][before] == 0).mean()) if before.any() else 0.0

@@ -1,16 +1,17 @@
 """The figure of a search: what it asked for over compute."""
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.canvas import (
-    Canvas,
+from isosweep.analysis.figures.style import (
     Figure,
     LeftOut,
-    ReportFigure,
-    compute_words,
+    doublings_axis,
+    finish,
+    marks,
+    panels,
+    sequential,
 )
-from isosweep.analysis.figures.colors import sequential
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.words.numbers import short
+from isosweep.words.numbers import amount, short
 
 # Marks of the smallest and the largest milestone.
 _SMALLEST, _LARGEST = 4.0, 12.0
@@ -28,36 +29,29 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     # Compute of the whole grid, all variants, in the unit that the search counts in.
     whole = float(sum(run["milestones"][-1] for run in data.plan_document["runs"]))
     milestones = sorted({step.milestone for step in steps})
-
-    def draw(canvas: Canvas) -> None:
-        canvas.generations("y", (run.num_generations for run in data.plan.runs))
-        canvas.axes.set_xlabel("share of the grid's compute spent")
-        for i, (milestone, color) in enumerate(
-            zip(milestones, sequential(len(milestones)), strict=True)
-        ):
-            # Seeds of one n that are asked for at once are one mark.
-            marks: dict[tuple[float, int], list[str]] = {}
-            for step in steps:
-                if step.milestone == milestone:
-                    run = runs[step.run_id]
-                    line = f"{run.label}: {step.why} (value {step.value:.2g})"
-                    marks.setdefault((step.spent / whole, run.num_generations), []).append(line)
-            points = [
-                (x, float(n), "\n".join([f"to {compute_words(data, milestone)}", *lines]))
-                for (x, n), lines in marks.items()
-            ]
-            share = i / max(1, len(milestones) - 1)
-            size = _SMALLEST + (_LARGEST - _SMALLEST) * share
-            canvas.marks(points, color, size=size, hollow=True, label=f"to {short(milestone)}")
-
-    asked = {step.run_id for step in steps}
-    return Figure(
-        title="What the search trained, in order",
-        caption=f"{len(steps)} steps of {len(asked)} runs. Each mark trains a run of this n up to "
-        "the compute that the legend names: the larger the mark, the further. Seeds and B chosen "
-        "at the same time lie on each other.",
-        draw=(draw,),
+    (axes,) = panels()
+    doublings_axis(
+        axes, "y", "rollouts per problem, n", (run.num_generations for run in data.plan.runs)
     )
-
-
-FIGURES = (ReportFigure(name="decisions", section="Search", describe=decisions_figure),)
+    axes.set_xlabel("share of the grid's compute spent")
+    for i, (milestone, color) in enumerate(
+        zip(milestones, sequential(len(milestones)), strict=True)
+    ):
+        # Seeds of one n that are asked for at once are one mark.
+        words: dict[tuple[float, int], list[str]] = {}
+        for step in steps:
+            if step.milestone == milestone:
+                run = runs[step.run_id]
+                why = f"{run.label}: {step.why} (value {step.value:.2g})"
+                words.setdefault((step.spent / whole, run.num_generations), []).append(why)
+        to = f"to {amount(milestone, data.plan.budget_unit)}"
+        points = [(x, n, "\n".join([to, *why])) for (x, n), why in words.items()]
+        size = _SMALLEST + (_LARGEST - _SMALLEST) * i / max(1, len(milestones) - 1)
+        marks(axes, points, color, size=size, hollow=True, label=f"to {short(milestone)}")
+    return finish(
+        axes,
+        "What the search trained, in order",
+        f"{len(steps)} steps of {len({step.run_id for step in steps})} runs. Each mark trains a "
+        "run of this n up to the compute that the legend names: the larger the mark, the further. "
+        "Seeds and B chosen at the same time lie on each other.",
+    )

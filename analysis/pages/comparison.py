@@ -5,11 +5,10 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from isosweep.analysis.figures.comparison import comparison_figures
-from isosweep.analysis.figures.output import write_figures
+from isosweep.analysis.figures.style import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import MISSING, PageTable, page_table, span
 from isosweep.analysis.statistics.compare import AtBudget, Comparison, Entry
-from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
 from isosweep.words.numbers import UNITS, short
@@ -26,14 +25,13 @@ def write_comparison(
     formats: Collection[str],
     *,
     reports: Mapping[str, str] = MappingProxyType({}),
-    width: FigureWidth = "two_columns",
 ) -> None:
     """Write the comparison into `paths.analysis`, replacing what was there.
 
     `reports`: where each entry's own page lies from there.
     """
     figures = comparison_figures(comparison, entries)
-    write_figures(figures, paths.figures, formats, width)
+    write_figures(figures, paths.figures, formats)
     write_json(paths.comparison, to_json(asdict(comparison)))
     page = render(
         "comparison.html",

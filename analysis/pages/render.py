@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from isosweep.analysis.completions import visible
-from isosweep.analysis.figures.output import page_svg
+from isosweep.analysis.figures.style import page_svg
 from isosweep.words import answer, numbers, verdict
 
 _STYLE = Path(__file__).with_name("page.css")

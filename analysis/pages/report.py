@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from isosweep.analysis.answer import Answer
 from isosweep.analysis.completions import Completions, Sign, shown_problems
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.all import Figures
-from isosweep.analysis.figures.canvas import Figure, Section
+from isosweep.analysis.figures.all import Figures, Section
+from isosweep.analysis.figures.style import Figure
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import (
     PageTable,
@@ -67,7 +67,7 @@ def render_report(
 ) -> str:
     """The whole page. `tables`: those of its files."""
     unit, use = UNITS[data.plan.budget_unit], about.answer.use
-    drawn = {section: figures.of(section) for section in get_args(Section)}
+    drawn = {section: figures.in_section(section) for section in get_args(Section)}
     return render(
         "report.html",
         _title(data),

@@ -172,6 +172,14 @@ def fit_sigmoid(
         risen = special.expit(np.exp(exponent) * (x - midpoint))
         return np.asarray((base + (asymptote - base) * risen - reward) / error)
 
+    def slopes(theta: FloatArray) -> FloatArray:
+        """Derivatives of the residuals: (records, 3)."""
+        asymptote, midpoint, exponent = theta
+        steepness = np.exp(exponent)
+        risen = special.expit(steepness * (x - midpoint))
+        slope = (asymptote - base) * steepness * risen * (1 - risen)
+        return np.stack([risen, -slope, slope * (x - midpoint)], axis=1) / error[:, None]
+
     # For given C_mid and b the best A is known: the search starts from the best of a grid of these.
     below, among, above = _MIDPOINTS
     first = max(low, float(x[0]))
@@ -193,6 +201,7 @@ def fit_sigmoid(
     found = least_squares(
         residuals,
         np.clip([base + gain[start], *grid[start]], lower + 1e-9, upper - 1e-9),
+        slopes,
         bounds=(lower, upper),
         x_scale=(0.1, 1.0, 1.0),
         xtol=1e-10,

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib
 
 import isosweep
-from isosweep.analysis.figures.colors import BLUE, GREY, GRID, INK, RED
+from isosweep.analysis.figures.style import BLUE, GREY, GRID, INK, RED
 
 _FIRST_FLOPS = 2e10
 _TICKS_FLOPS = (2e10, 5e10, 1e11, 2e11)

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, GRID, INK
+from isosweep.analysis.figures.style import BLUE, GREEN, GREY, GRID, INK
 from isosweep.analysis.statistics.best_n import interval_of_n, on_grid
 from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.noise import Means

@@ -12,8 +12,7 @@ from isosweep.metrics import MetricName
 
 Quantity = Literal["enough", "best"]
 
-FigureWidth = Literal["one_column", "two_columns"]
-Format = Literal["png", "svg", "pdf", "dark_png"]
+Format = Literal["png", "svg", "pdf"]
 
 
 def _range(value: Any) -> tuple[float, float] | None:
@@ -51,13 +50,9 @@ class AnalysisConfig(Settings, group="analysis"):
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Only held-out problems with these success rates before training: a name (`hard`) or [low,
     high]; null: all."""
-    formats: Listed[Format] = Field(default_factory=lambda: list[Format](("png", "pdf")))
-    """Files of every figure: NAME.png and so on; `dark_png` is NAME-dark.png. Empty: none. The
-    report has its figures in any case."""
-
-    figure_width: FigureWidth = "two_columns"
-    """Width of figure files: one or two columns of a paper, 3.3 or 6.8 inches. They have no titles;
-    a caption has them."""
+    formats: Listed[Format] = Field(default_factory=list[Format])
+    """Files of every figure in `figures/`, such as `[pdf]` for a paper. They have no titles; a
+    caption has them. The report has its figures in any case."""
 
     @property
     def tolerance(self) -> float:

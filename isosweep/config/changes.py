@@ -28,13 +28,15 @@ def changed_settings(settings: Mapping[str, object]) -> dict[str, object] | None
     plain = _composed(()) if "model" in groups else None
     if _is_local(settings):
         groups["model"] = "local"
-    chosen = _composed(tuple(f"{group}={name}" for group, name in groups.items()))
-    if plain is None or chosen is None:
+    if plain is None:
         return None
-    changed: dict[str, object] = {
+    others: dict[str, object] = {
         group: name for group, name in groups.items() if plain.get(f"{group}.name") != name
     }
-    return changed | {
+    named = tuple(f"{group}={name}" for group, name in groups.items())
+    if (chosen := _composed(named) if others else plain) is None:
+        return None
+    return others | {
         name: value
         for name, value in settings.items()
         if name not in _PLACES

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
     import pandas
 
-    from isosweep.analysis.figures.canvas import Figure
+    from isosweep.analysis.figures.style import Figure
     from isosweep.analysis.statistics.compare import Comparison, Entry
 
 
@@ -61,10 +61,10 @@ class ComparedSweeps:
 
     def plot(self, name: str) -> "matplotlib.figure.Figure":
         """Return a figure of the comparison. Raises SettingError for none of `figures`."""
-        from isosweep.analysis.figures.output import to_matplotlib
+        from isosweep.analysis.figures.style import titled
 
         one_of("figure", name, self.figures)
-        return to_matplotlib(self._figures[name])
+        return titled(self._figures[name])
 
     @cached_property
     def _figures(self) -> "dict[str, Figure]":

@@ -287,7 +287,7 @@ class Sweep:
         """Names of the figures that `plot` draws, and that `mode=analyse` writes."""
         from isosweep.analysis.figures.all import REPORT_FIGURES
 
-        return tuple(figure.name for figure in REPORT_FIGURES)
+        return tuple(REPORT_FIGURES)
 
     def plot(self, name: str) -> "matplotlib.figure.Figure":
         """Return a figure of the report, drawn now. Raises SettingError for a name that is none of
@@ -296,18 +296,17 @@ class Sweep:
         >>> small.plot("best_n").get_suptitle()
         'Best n, and smallest n that is good enough, against compute'
         """
-        from isosweep.analysis.figures.all import describe_figures
+        from isosweep.analysis.figures.all import draw_figure
         from isosweep.analysis.figures.health import METRICS as COURSES
-        from isosweep.analysis.figures.output import to_matplotlib
+        from isosweep.analysis.figures.style import LeftOut, titled
         from isosweep.analysis.load import read_training
 
         one_of("figure", name, self.figures)
         training = read_training(self.stored.paths, self.data, COURSES)
-        figures = describe_figures(replace(self.data, training=training), self.findings)
-        if name in figures.left_out:
-            rule = f"has nothing to show: {figures.left_out[name]}"
-            raise SettingError("figure", name, rule)
-        return to_matplotlib(figures.drawn[name])
+        figure = draw_figure(name, replace(self.data, training=training), self.findings)
+        if isinstance(figure, LeftOut):
+            raise SettingError("figure", name, f"has nothing to show: {figure.reason}")
+        return titled(figure)
 
     def recommend(self, budget: float) -> "Recommendation":
         """Return how to split a budget: n, B, T, learning rate, and the reward to expect.

@@ -37,7 +37,7 @@ VERSION: Final = 1
 _SENTENCES = 5
 # An analysis takes about so many seconds for the figures of a variant, and for a run, on one core
 # of a laptop.
-_FIGURES_S, _RUN_S = 15.0, 0.1
+_FIGURES_S, _RUN_S = 7.0, 0.05
 
 
 def analyse_stored(config: SweepConfig, console: Console) -> int:
@@ -190,8 +190,7 @@ def _set_side_by_side(
         for entry, page in zip(entries, reports, strict=True)
         if page.exists()
     }
-    formats, width = config.analysis.formats, config.analysis.figure_width
-    write_comparison(comparison, entries, target, formats, reports=pages, width=width)
+    write_comparison(comparison, entries, target, config.analysis.formats, reports=pages)
     say(console, *summarise(comparison)[:_SENTENCES])
     reached = [at.budget for at in comparison.frontiers]
     last = max(set(reached), key=lambda budget: (reached.count(budget), budget), default=None)

@@ -164,9 +164,8 @@ def _drawn(paths: SweepPaths) -> tuple[tuple[Path, str], ...]:
     `grid.axes` if the sweep has several."""
     drawn = [(paths.report, "")] if paths.report.exists() else []
     for figure in sorted(paths.analysis.rglob("*.png")):
-        if not figure.stem.endswith("-dark"):
-            variant = figure.parent.parent.relative_to(paths.analysis)
-            drawn.append((figure, str(Path("figures", variant))))
+        variant = figure.parent.parent.relative_to(paths.analysis)
+        drawn.append((figure, str(Path("figures", variant))))
     return tuple(drawn)
 
 

@@ -97,7 +97,7 @@ class WandbBackend:
         return run
 
     def write(self, run: StoredRun, news: Content) -> None:
-        """As `Backend`: figures are panels too. A run that is not running is closed."""
+        """As `Backend`: report and figures are panels too. A run that is not running is closed."""
         import wandb
 
         run.handle.config.update(dict(news.params))
@@ -124,6 +124,8 @@ class WandbBackend:
             run.handle.save(str(kept), base_path=run.handle.dir, policy="now")
             if file.suffix == ".png":
                 panels[f"{folder}/{file.stem}"] = wandb.Image(str(file))
+            elif file.name == "report.html":
+                panels["report"] = wandb.Html(str(file), inject=False)
             if file.name == COMPLETIONS and (table := read_json(file)) is not None:
                 panels[file.stem] = wandb.Table(**table)
         if panels:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.answer import read_answer
-from isosweep.analysis.figures.all import describe_figures
+from isosweep.analysis.figures.all import draw_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.config.analysis import AnalysisConfig
@@ -197,7 +197,7 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(
     assert easy.answer.settings["evaluation_set"] == "easy"
     page = easy.report.read_text()
     assert "scored on easy" in page.partition("</title>")[0]
-    drawn, _ = describe_figures(easy.data, easy.findings).drawn["reward"].drawn((6.8, 3.6))
+    drawn = draw_figures(easy.data, easy.findings).drawn["reward"].drawn
     assert drawn.axes[0].get_ylabel() == "reward on the set easy (avg@k)"
     rows = re.findall(r'<td class="word">(held-out problems|easy)</td>.*?<td>(\d+)</td>', page)
     number = main.curves[0].successes.shape[1]

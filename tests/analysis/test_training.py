@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from isosweep.analysis.figures.canvas import Figure
-from isosweep.analysis.figures.health import FIGURES, METRICS
+from isosweep.analysis.figures.health import METRICS, health_figure
+from isosweep.analysis.figures.style import Figure
 from isosweep.analysis.load import load_sweep, read_training
 from isosweep.analysis.statistics.findings import find
 from isosweep.store.paths import SweepPaths
@@ -34,7 +34,7 @@ def test_courses_are_means_over_stretches_and_a_damaged_file_costs_its_run(
     assert set(courses[0].values["kl"]) == {None}
     assert courses[0].compute[-1] < data.curves[0].compute[-1]
     seen = replace(data, training=courses)
-    figure = FIGURES[0].describe(seen, find(data, CONFIG))
+    figure = health_figure(seen, find(data, CONFIG))
     assert isinstance(figure, Figure)
     assert figure.caption.startswith("1 runs;")
-    assert len(figure.draw) == 1
+    assert len(figure.drawn.axes) == 1

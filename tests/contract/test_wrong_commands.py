@@ -147,7 +147,7 @@ WRONG = [
     ),
     (GPU + "evaluation.temperature=3", "evaluation.temperature=3.0", "vLLM takes at most 2"),
     ("analysis.confidence=nan", "analysis.confidence=nan", "must be"),
-    ("analysis.formats=[gif]", "analysis.formats=gif", "must be 'png', 'svg', 'pdf'"),
+    ("analysis.formats=[gif]", "analysis.formats=gif", "must be 'png', 'svg' or 'pdf'"),
     ("analysis.difficulty=odd", "analysis.difficulty=odd", "or a range [low, high] between 0 "),
     ("analysis.evaluation_set=x", "analysis.evaluation_set=x", "evaluation.sets: there are none"),
     # What goes on beside a run.

@@ -11,7 +11,7 @@ import pytest
 
 import isosweep
 from isosweep.analysis.answer import read_answer
-from isosweep.analysis.figures.all import describe_figures
+from isosweep.analysis.figures.all import draw_figures
 from isosweep.analysis.report import analyse
 from isosweep.analysis.tables import optima
 from isosweep.door.sweep import Sweep, Verdict
@@ -165,7 +165,7 @@ def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> Non
 
 
 def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> None:
-    drawn = describe_figures(sweep.data, sweep.findings).drawn
+    drawn = draw_figures(sweep.data, sweep.findings).drawn
     for name in sweep.figures:
         if name in drawn:
             assert sweep.plot(name).get_suptitle() == drawn[name].title

@@ -20,7 +20,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
     write_text(sweep.paths.table("choices"), "budget,n")
     own, variant = sweep.paths.analysis / "figures", sweep.paths.analysis / "beta=0" / "figures"
-    for figure in (own / "a.png", own / "a-dark.png", own / "a.svg", variant / "a.png"):
+    for figure in (own / "a.png", own / "a.svg", variant / "a.png"):
         figure.parent.mkdir(parents=True, exist_ok=True)
         figure.touch()
     overview = sweep_overview(sweep)

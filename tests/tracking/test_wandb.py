@@ -44,6 +44,7 @@ def test_a_sweep_is_a_group_with_reward_against_compute_verdict_and_figures(
     assert run.values["n"] == 2, "numbers are compared as numbers"
     assert whole.said["notes"] == "**saturated.** It has"
     assert whole.summary["figures/reward"]["_type"] == "image-file"
+    assert whole.summary["report"]["_type"] == "html-file"
     assert {"report.html", "reward.png"} <= {Path(name).name for name in whole.files}
     folder = next((sweep.paths.root / "wandb").glob(f"*run-*-{whole.key}"))
     assert (folder / "files" / "report.html").read_text() == "<p>the report"

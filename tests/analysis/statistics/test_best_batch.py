@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.batch import best_batch_figure
-from isosweep.analysis.figures.canvas import Figure, LeftOut
+from isosweep.analysis.figures.best_n import best_batch_figure
+from isosweep.analysis.figures.style import Figure, LeftOut
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.best_batch import BatchLaw, fixed_products
 from isosweep.analysis.statistics.findings import Findings, find
@@ -78,8 +78,7 @@ def test_every_product_has_a_law_of_its_own(tmp_path: Path) -> None:
         assert known(law.slope).median == pytest.approx(-1.0, abs=0.3)
     figure = best_batch_figure(data, findings)
     assert isinstance(figure, Figure)
-    drawn, _ = figure.drawn((6.8, 3.6))
-    labels = drawn.axes[0].get_legend_handles_labels()[1]
+    labels = figure.drawn.axes[0].get_legend_handles_labels()[1]
     assert labels == ["n x B = 64", "n x B = 256"]
 
 
@@ -91,11 +90,8 @@ def test_an_optimum_at_the_edge_gives_no_slope(tmp_path: Path) -> None:
     assert (law.lacks, law.open_at) == ("open", 8e6)
     figure = best_batch_figure(data, findings)
     assert isinstance(figure, Figure)
-    lines = figure.drawn((6.8, 3.6))[0].axes[0].get_lines()
-    triangles = [
-        float(np.asarray(line.get_ydata())[0]) for line in lines if line.get_marker() == "v"
-    ]
-    assert triangles == [at.interval.low for at in law.optima if at.interval]
+    (line,) = [each for each in figure.drawn.axes[0].get_lines() if each.get_marker() == "v"]
+    assert len(np.asarray(line.get_ydata())) == len(law.optima)
 
 
 def test_other_grids_have_no_law(tmp_path: Path) -> None:
