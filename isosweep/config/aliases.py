@@ -42,9 +42,12 @@ _WORDS = {
     r"budget=([\d.e+]+?)(?:\.\.|-| to )([\d.e+]+)": "budget=logspace:{1}:{2}:3",
     r"budget=logspace:([^:,]+):([^:,]+)": "budget=logspace:{1}:{2}:3",
     r"budget=10(?:\^|\*\*)(\d+)": "budget=1e{1}",
-    r"budget=([\d.e+]+) ?h": "budget={1} budget_unit=device_hours",
-    r"total=([\d.e+]+) ?h": "budget=HOURS budget_unit=device_hours search=frontier "
-    "search.max_compute={1}",
+    r"budget=([\d.e+]+) ?h": "budget={1} budget_unit=device_hours for each cell, or total={1}h for "
+    "all of them",
+    r"budget=\$?([\d.e+]+) ?(?:\$|usd)": "total={1}usd",
+    r"(?:max_|total_)?(?:gpu_|device_)?hours=([\d.e+]+) ?h?": "total={1}h",
+    r"total=([\d.e+]+) ?(?:hours|gpu_?h|gpu_?hours|device_?hours)": "total={1}h",
+    r"total=\$?([\d.e+]+) ?(?:\$|dollars)?": "total={1}usd",
     r"budget_unit=(?:gpu_?)?hours?": "budget_unit=device_hours",
     # Verbs.
     r"mode=(?:stop|kill|scancel)": "mode=cancel",

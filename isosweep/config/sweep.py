@@ -45,6 +45,7 @@ OF_MODES: dict[str, tuple[tuple[str, ...], str]] = {
     "runs": (("status", "cancel"), ""),
     "lines": (("status",), ""),
     "steps": (("plan",), "mode=plan"),
+    "total": (("plan", "run", "launch", "difficulty"), "mode=plan"),
     "retry_failed": (("resume",), "mode=resume retry_failed=true"),
     "format": (
         (
@@ -72,6 +73,8 @@ Mode = Literal[
     "import",
 ]
 _LOGSPACE = re.compile(r"logspace[(:]([^,:]+)[,:]([^,:]+)[,:]([^,:)]+)\)?")
+
+_TOTAL = re.compile(r"(.*?) ?(h|usd|)", re.DOTALL)
 
 
 def _parse_budgets(value: Any) -> tuple[float, ...]:
@@ -101,6 +104,23 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     return tuple(sorted(budgets))
 
 
+def _parse_total(value: Any) -> str | None:
+    """`2000h`, `5000usd` or `3e20`, from a number or its text with a unit.
+
+    Raises ValueError for anything else.
+    """
+    if value is None:
+        return None
+    text, unit = _TOTAL.fullmatch(str(value).casefold()).groups()  # type: ignore[union-attr]
+    number = _number(text)
+    if not 0 < number < math.inf:
+        raise ValueError(
+            "must be device-hours (2000h), US dollars (5000usd) or FLOPs (3e20), of all runs"
+        )
+    few, all_digits = f"{number:g}", f"{number:.15g}"
+    return f"{few if float(few) == number else all_digits}{unit}".replace("e+", "e")
+
+
 def _number(value: Any) -> float:
     """`value` as a float; NaN where it is none."""
     try:
@@ -119,6 +139,10 @@ class SweepConfig(Settings):
     range (`logspace:1e18:1e20:3`)."""
     budget_unit: BudgetUnit = "flops"
     """Unit of the budgets."""
+    total: Annotated[str | None, BeforeValidator(_parse_total)] = None
+    """In place of `budget`, what the whole sweep may take: device-hours (`2000h`, so 250 hours of 8
+    GPUs), US dollars (`5000usd`) or FLOPs (`3e20`). It chooses budgets, and seeds unless
+    `grid.seeds` is given: the plan that decides most often in simulated sweeps."""
     steps: PositiveInt | None = None
     """With `mode=plan` and no budget: update steps of single runs, one at each n and B of the grid.
     Says whether they fit, how long they take and what they cost; null: plan the budgets."""
@@ -339,8 +363,20 @@ _RULES = (
         "budget_unit=rollouts",
     ),
     Rule(
+        "total",
+        lambda c: c.total is not None and "budget" in c.given,
+        "chooses the budgets itself",
+        "either without the other",
+    ),
+    Rule(
+        "total",
+        lambda c: (c.total or "").endswith("usd") and c.hardware.dollars_per_hour is None,
+        "is in dollars, and no price of a device is given",
+        "hardware.dollars_per_hour=NUMBER (an hour of one device), or total in hours, as 2000h",
+    ),
+    Rule(
         "steps",
-        lambda c: c.steps is not None and "budget" in c.given,
+        lambda c: c.steps is not None and {"budget", "total"} & {*c.given},
         "describes single runs; with a budget T follows from it",
         "either without the other",
     ),

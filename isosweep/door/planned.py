@@ -14,12 +14,13 @@ from isosweep.door.frames import candidate_rows, frame, page, run_rows
 from isosweep.door.sweep import Sweep
 from isosweep.door.sweep import open as open_sweep
 from isosweep.errors import IsosweepError, SettingError
+from isosweep.modes.dispatch import study_of
 from isosweep.modes.price import at_launch, hours_left
 from isosweep.modes.show_plan import described_cautions, described_findings
 from isosweep.modes.sweeps import StoredSweep, places_of, sweep_paths
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
-from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
+from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.words.numbers import price
 
 if TYPE_CHECKING:
@@ -102,10 +103,11 @@ class PlannedSweep:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Sentences of `mode=plan`: the cost of evaluation, what the sweep could find, warnings,
-        and whether launching it would ask first or be refused for its price or the disk."""
+        """Sentences of `mode=plan`: what `total` has chosen, the cost of evaluation, what the sweep
+        could find, warnings, and whether launching it would ask first or be refused for its price
+        or the disk."""
         said = (*described_findings(self.study), *described_cautions(self.study))
-        return (*said, *at_launch(self.study))
+        return (*self.study.notes, *said, *at_launch(self.study))
 
     @property
     def command(self) -> str:
@@ -130,7 +132,7 @@ def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:
     if config.mode != "plan":
         rule = "make_plan plans, run launches; what else is done is the command line's"
         raise SettingError("mode", config.mode, rule, "mode=plan")
-    return PlannedSweep(overrides=typed, study=resolve(config))
+    return PlannedSweep(overrides=typed, study=study_of(config))
 
 
 def run(overrides: Overrides = (), /, **settings: object) -> Sweep:

@@ -108,6 +108,18 @@ def _prepare_and_do(config: SweepConfig, console: Console) -> int:
     return prepare(config)(console)
 
 
+def study_of(config: SweepConfig) -> "Study":
+    """What a command that plans works out, with the budgets that its total chooses, if it has one;
+    raises as `resolve`."""
+    if config.total is not None:
+        from isosweep.modes.total import resolve_total
+
+        return resolve_total(config)
+    from isosweep.plan.study import resolve
+
+    return resolve(config)
+
+
 def prepare(config: SweepConfig) -> Action:
     """What `config.mode` says, ready to be done.
 
@@ -128,10 +140,9 @@ def prepare(config: SweepConfig) -> Action:
         return partial(describe_runs, config)
     from isosweep.modes.launch import require_plan
     from isosweep.modes.sweeps import places_of, sweep_paths
-    from isosweep.plan.study import resolve
     from isosweep.preflight.plan import require_disk, require_functions
 
-    study = resolve(config)
+    study = study_of(config)
     paths, planned = sweep_paths(study), Planned(study=study, priced=(study,))
     if planned.launches:
         from isosweep.modes.price import require_affordable

@@ -51,7 +51,7 @@ def show_plan(study: Study, paths: SweepPaths, console: Console) -> list[str]:
         hours=makespan(seconds, places or len(seconds)) / 3600,
         places=places,
     )
-    say(console, *totals)
+    say(console, *study.notes, *totals)
     if config.mode == "plan":
         say(console, *at_launch(study))
     warned, findings = described_cautions(study), described_findings(study)
@@ -67,7 +67,7 @@ def show_plan(study: Study, paths: SweepPaths, console: Console) -> list[str]:
     # Of small models it is nothing to think of.
     if planned.peak_bytes >= _LEAST_TOLD_BYTES:
         say(console, words.checkpoints(planned, free))
-    return [*findings, *warned]
+    return [*study.notes, *findings, *warned]
 
 
 def described_findings(study: Study) -> list[str]:

@@ -16,6 +16,7 @@ usage: python -m isosweep [mode=MODE] [SETTING=VALUE ...]      one sweep
 examples:
   python -m isosweep                                           the built-in model: minutes, no GPU
   python -m isosweep mode=plan budget=1e20 model=qwen-1.5b     the plan and its price, in a second
+  python -m isosweep mode=plan total=2000h model=qwen-1.5b     budgets for 2,000 device-hours in all
   python -m isosweep budget=1e20 model=qwen-1.5b launcher=slurm launcher.slurm.partition=gpu
   python -m isosweep budget=[1e19,1e20] model=qwen-1.5b search=frontier   less than the whole grid
   python -m isosweep mode=recommend budget=1e21 sweep=NAME     n, B, T and learning rate

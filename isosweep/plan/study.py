@@ -24,7 +24,8 @@ class Study:
 
     `config` has the efficiencies that were measured on its hardware, where any were; `variants`
     are the combinations of `grid.axes`, each with its problems chosen; `candidates` has one entry
-    a variant; `specs` has what each run of the plan is trained with, by run id.
+    a variant; `specs` has what each run of the plan is trained with, by run id; `notes` say why its
+    budgets were chosen, where a total chose them.
     """
 
     config: SweepConfig
@@ -32,6 +33,7 @@ class Study:
     candidates: tuple[Candidates, ...]
     plan: Plan
     specs: Mapping[str, RunSpec]
+    notes: tuple[str, ...] = ()
 
     @property
     def device_hours(self) -> float:

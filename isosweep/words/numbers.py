@@ -164,7 +164,12 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
+def in_steps(share: float) -> int:
+    """A share of simulated sweeps in per cent, in steps of 5: it is known to about 10."""
+    return 5 * round(20 * share)
+
+
 def of_100(share: float) -> str:
     """A share as so many of 100, in steps of 5: about 35, under 5, over 95."""
-    number = 5 * round(20 * share)
+    number = in_steps(share)
     return f"about {number}" if 5 <= number <= 95 else "under 5" if number < 5 else "over 95"

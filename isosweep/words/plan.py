@@ -11,6 +11,8 @@ from isosweep.words.numbers import (
     UNITS,
     amount,
     duration,
+    in_dollars,
+    in_hours,
     listed,
     of_100,
     percent,
@@ -26,6 +28,7 @@ from isosweep.words.numbers import (
 if TYPE_CHECKING:
     from isosweep.analysis.outlook import Lack, Outlook
     from isosweep.config.hardware import HardwareConfig
+    from isosweep.modes.total import Choice
     from isosweep.plan.cautions import Caution
     from isosweep.plan.cells import Axes, Plan, Rejection
     from isosweep.plan.evaluation import EvaluationPlan
@@ -169,6 +172,63 @@ def findings(outlook: "Outlook") -> str:
         f"{of_100(found.ends.surely)} that it has ended ({of_100(nearer.ends.surely)} if near the "
         f"largest n); {of_100(false)} report something false (docs/simulation.md)."
     )
+
+
+def chosen(
+    total: float,
+    choice: "Choice",
+    half: "Choice | None",
+    twice: "Choice | None",
+    hardware: "HardwareConfig",
+) -> list[str]:
+    """Return which budgets and seeds a total has chosen and why, and what half and twice as much
+    would find."""
+    share = f"{spent(choice.spent, choice.unit)}, {percent(choice.spent / total)} of the total"
+    if choice.unit == "h":
+        device, several = ("GPU", 8) if hardware.device == "cuda" else ("core", 2)
+        spread = f"{in_hours(total / several)} of {several} {device}s"
+        share += f" ({in_hours(total)} of one {device}, such as {spread})"
+    why = f"the largest budget that the total pays for; {_odds(choice)}"
+    if choice.odds is not None:
+        why = (
+            f"{_odds(choice)} simulated sweeps decide whether growth has ended; no plan within the "
+        )
+        why += "total decides more often, and none as often at a larger budget"
+    less = f"{_odds(half)}, {_chosen(half)}" if half else "no plan that can decide anything"
+    more = "no larger plan of this grid"
+    if twice and _chosen(twice) != _chosen(choice):
+        more = f"{_odds(twice)}, {_chosen(twice)}"
+    lines = [
+        f"total: {_chosen(choice)} take {share}",
+        f"why: {why}",
+        f"half as much: {less}; twice as much: {more}",
+    ]
+    if hardware.calibrated_from and choice.unit:
+        lines.append(
+            "the total is held against assumed times, so that this command always means the same "
+            "sweep; the times below are as measured"
+        )
+    return lines
+
+
+def _chosen(choice: "Choice") -> str:
+    budgets, seeds = ",".join(map(short, choice.budgets)), setting(choice.seeds)
+    return f"budget=[{budgets}] grid.seeds={seeds}"
+
+
+def _odds(choice: "Choice") -> str:
+    if choice.outlook.unknown:
+        return f"odds not known for analysis.metric={choice.outlook.unknown}"
+    if choice.odds is None:
+        return "odds not known with so few decades of compute"
+    return f"{'at most ' if choice.outlook.below else ''}{of_100(choice.odds)} of 100"
+
+
+def spent(value: float, unit: str) -> str:
+    """Return a part of a total: device time, dollars or FLOPs."""
+    if unit == "usd":
+        return in_dollars(value)
+    return f"{in_hours(value)} of device time" if unit else amount(value, "flops")
 
 
 def evaluation(each: "EvaluationPlan", num_runs: int) -> str:

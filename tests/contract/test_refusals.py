@@ -94,6 +94,12 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("budget=2e10flops", "budget", {}),
     ("budget=0", "budget", {}),
     ("budget=1e10..1e11", "budget", {"budget": [1e10, 3.16e10, 1e11]}),
+    ("budget=0.05h", "budget", {"budget_unit": "device_hours"}),
+    # What a whole sweep may take.
+    ("total=0.5hours", "total", {"grid.seeds": [0, 1, 2, 3, 4, 5, 6, 7]}),
+    ("gpu_hours=0.5", "gpu_hours", {"total": None}),
+    ("total=$1 hardware.dollars_per_hour=2", "total", {"hardware.dollars_per_hour": 2}),
+    ("total=1e6", "total", {"grid.seeds": [0, 1]}),
     # Modes, and words that are no override.
     ("plan", "overrides", {"mode": "plan"}),
     ("mode=pln", "mode", {"mode": "plan"}),
@@ -123,7 +129,7 @@ OPEN = [
     ("model=gpt2", "model", "model=local model.path=DIRECTORY"),
     ("gpus=8", "gpus", "hardware.devices_per_run=8"),
     ("launcher=pbs", "launcher", "launcher=local, in a job of that scheduler"),
-    ("total=2000h", "total", "budget=HOURS budget_unit=device_hours"),
+    ("total=5usd", "total", "hardware.dollars_per_hour=NUMBER (an hour of one device)"),
     ("budget_unit=gpu_hours", "budget_unit", "budget_unit=device_hours"),
 ]
 ADVICE = "Nearest choice that works: "

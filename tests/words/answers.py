@@ -12,6 +12,9 @@ from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable, Odds
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
+from isosweep.config.base import replaced
+from isosweep.config.hardware import HardwareConfig, MeasuredTimes
+from isosweep.modes.total import Choice
 from isosweep.plan.evaluation import EvaluationPlan
 from isosweep.plan.study import CheckpointPlan
 from isosweep.pricing import Pricing
@@ -64,6 +67,29 @@ OUTLOOKS = (
         judged_by={},
     ),
     Outlook(unknown="best", nearest={}, judged_by={}),
+)
+
+
+def _choice(outlook: Outlook, last: float, unit: str = "h") -> Choice:
+    budgets = (last / 10, last)
+    return Choice(budgets=budgets, seeds=(0, 1), spent=last / 1e17, unit=unit, outlook=outlook)
+
+
+_H100 = HardwareConfig(name="h100", memory_gb=80, peak_flops=1e15, memory_bandwidth=3e12)
+_MEASURED = replaced(_H100, calibrated_from=MeasuredTimes(runs=5))
+_FEW = replace(OUTLOOKS[2], below=("decades",))
+_UNKNOWN = _choice(OUTLOOKS[3], 2.8e20, "")
+# What `total` chose, and what half and twice of it would.
+TOTALS: tuple[tuple[float, Choice, Choice | None, Choice | None, HardwareConfig], ...] = (
+    (
+        2000.0,
+        _choice(OUTLOOKS[2], 1.8e20),
+        _choice(OUTLOOKS[2], 9e19),
+        _choice(OUTLOOKS[2], 3.6e20),
+        _MEASURED,
+    ),
+    (2000.0, _choice(OUTLOOKS[0], 1.8e20, "usd"), None, _choice(_FEW, 3.6e20, "usd"), _H100),
+    (3e3, _UNKNOWN, _UNKNOWN, _UNKNOWN, _H100),
 )
 EVALUATION = EvaluationPlan(
     problems=(1024, 2048),

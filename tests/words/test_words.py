@@ -27,6 +27,7 @@ from tests.words.answers import (
     RECOMMENDED,
     STATUS,
     STEPS,
+    TOTALS,
     of_best,
 )
 
@@ -56,6 +57,7 @@ def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
             plan.rest(2130.0, pricing),
             plan.above(2130.0, pricing, "max_device_hours", 1000.0),
         ],
+        "total": [line for each in TOTALS for line in plan.chosen(*each)],
         "recommend": [
             line
             for split in RECOMMENDED
