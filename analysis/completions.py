@@ -127,7 +127,10 @@ def shown_problems(kept: Completions, use: int | None) -> list[ShownProblem]:
     chosen = sorted({*every[:1], *every[-1:], *(n for n in every if n == use)})
     records = {n: _three(kept.runs[n][0][1]) for n in chosen}
     known = {
-        each.problem_id: each for three in records.values() for one in three for each in one.heldout
+        each.problem_id: each
+        for three in records.values()
+        for one in three
+        for each in one.problems
     }
     return [
         ShownProblem(
@@ -155,7 +158,7 @@ def table(kept: Completions) -> dict[str, list[Any]]:
         ]
         for (curve, records), *_ in kept.runs.values()
         for record in (records[0], records[-1])
-        for problem in record.heldout
+        for problem in record.problems
         for made in problem.completions
     ]
     return {"columns": [*_COLUMNS], "data": rows}
@@ -178,7 +181,7 @@ def _answers(
         # Before training all n have the same model.
         if record.step == 0 and (at > 0 or n != chosen[0]):
             continue
-        for problem in record.heldout:
+        for problem in record.problems:
             if problem.problem_id == problem_id:
                 right = [each for each in problem.completions if kept.is_right(each)]
                 wrong = [each for each in problem.completions if not kept.is_right(each)]
@@ -209,7 +212,7 @@ def find_signs(data: SweepData, kept: Completions) -> tuple[Sign, ...]:
     found: list[Sign] = []
     for n, runs in kept.runs.items():
         first, last = (
-            [problem for _, records in runs for problem in records[at].heldout] for at in (0, -1)
+            [problem for _, records in runs for problem in records[at].problems] for at in (0, -1)
         )
         before, after = (_rewarded(kept, problems) for problems in (first, last))
         reward = fmean(each.reward for problem in last for each in problem.completions)
@@ -233,17 +236,17 @@ def _of_rewarded(
     common: Mapping[str, Any],
 ) -> Iterator[Sign]:
     """Signs of rewarded answers, of which there are enough at the end."""
-    tokens = median(each.tokens for each in after)
-    if len(before) >= _FEWEST:
-        first = median(each.tokens for each in before)
-        if not 1 / _FACTOR < tokens / first < _FACTOR:
-            longest = tokens > first
-            example = sorted(after, key=lambda each: each.tokens)[-1 if longest else 0].text
+    by_length = sorted((each.tokens, each.text) for each in after if each.tokens is not None)
+    if by_length:
+        tokens = median(length for length, _ in by_length)
+        first = median([each.tokens for each in before if each.tokens is not None] or [tokens])
+        if len(before) >= _FEWEST and not 1 / _FACTOR < tokens / first < _FACTOR:
+            _, example = by_length[-1 if tokens > first else 0]
             yield Sign(kind="length", before=first, after=tokens, example=example, **common)
-    asks = all(_ASKS.search(problem.prompt) for problem in problems)
-    if asks and tokens <= _NO_REASONING:
-        first = median([each.tokens for each in before] or [tokens])
-        yield Sign(kind="no reasoning", before=first, after=tokens, example=after[0].text, **common)
+        asks = all(_ASKS.search(problem.prompt) for problem in problems)
+        if asks and tokens <= _NO_REASONING:
+            _, example = by_length[0]
+            yield Sign(kind="no reasoning", before=first, after=tokens, example=example, **common)
 
     def habit(kind: Kind, shows: Any) -> Iterator[Sign]:
         own = [each for each in after if shows(each)]
@@ -254,7 +257,7 @@ def _of_rewarded(
                 kind=kind, before=share, after=len(own) / len(after), example=example, **common
             )
 
-    yield from habit("limit", lambda each: not each.ended)
+    yield from habit("limit", lambda each: each.ended is False)
     yield from habit("several answers", lambda each: len({*_OFFERED.findall(each.text)}) > 1)
 
 

@@ -282,6 +282,9 @@ class ImportConfig(Settings, group="import"):
     """Rewards on further evaluation sets: each set's name and column."""
     runs: str | None = None
     """A table with a row for each run (columns `run`, n, B, seed), for logs that lack these."""
+    generations: str | None = None
+    """A directory with a folder for each run, of its name, of what the model answered: verl's
+    N.jsonl, TRL's completions_N.parquet or W&B's tables (docs/completions.md)."""
     experiment: str | None = None
     """Experiment of an MLflow store; null: the only one with runs."""
     reader: str | None = None

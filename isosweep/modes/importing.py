@@ -99,6 +99,12 @@ def store_frame(
         "budget_unit": plan.budget_unit,
     }
     before = store_sweep(paths, plan, kept, imported, settings)
+    if config.importing.generations is not None:
+        from isosweep.importing.completions import store_completions
+        from isosweep.importing.plan import run_id
+
+        named = [(run.name, paths.run(run_id(run))) for run in kept]
+        store_completions(config.importing.generations, named)
     return read_sweep(paths.root), imported, before
 
 

@@ -31,14 +31,15 @@ _LEFT_OUT = " [... {} characters left out ...] "
 class Completion:
     """What a model answered.
 
-    `tokens`: their number; `ended`: whether it came to its end before the limit; `reward`: the
-    task's score; `answer`: what the task has read as its answer, and `reason`: why it has this
-    reward, where the task tells them; `advantage`: what training weighed the rollout by.
+    `tokens`: their number; `ended`: whether it came to its end before the limit (both None where
+    another trainer did not say); `reward`: the task's score; `answer`: what the task has read as
+    its answer, and `reason`: why it has this reward, where the task tells them; `advantage`: what
+    training weighed the rollout by.
     """
 
     text: str
-    tokens: int
-    ended: bool
+    tokens: int | None = None
+    ended: bool | None = None
     reward: float
     answer: str | None = None
     reason: str | None = None
@@ -63,6 +64,11 @@ class KeptCompletions:
     step: int
     heldout: tuple[AnsweredProblem, ...]
     training: tuple[AnsweredProblem, ...] = ()
+
+    @property
+    def problems(self) -> tuple[AnsweredProblem, ...]:
+        """The held-out problems; where another trainer kept none, those of training."""
+        return self.heldout or self.training
 
 
 def kept_problems(problem_ids: Sequence[str], count: int) -> set[str]:

@@ -144,7 +144,7 @@ class Evaluator:
             found.append((sum(right), majority(right, [each.answer for each in samples])))
             if problem.problem_id in self._keep:
                 kept.append(answered(problem, samples))
-        tokens = sum(each.tokens for each in answers)
+        tokens = sum(each.tokens or 0 for each in answers)
         if self._rank.count > 1:
             shares = gather_object([(found, tokens, kept)])
             found = [problem for share, *_ in shares for problem in share]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def sign(found: "Sign") -> str:
     """Return what answers of one n do, with the rule's numbers."""
     n, before, after = f"n = {found.num_generations}", found.before, found.after
-    reward = f"held-out reward {short(found.reward)} at the end"
+    reward = f"reward {short(found.reward)} at the end"
     match found.kind:
         case "length":
             change = "lengthen" if after > before else "shorten"

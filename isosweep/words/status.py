@@ -90,10 +90,12 @@ def answers(document: Mapping[str, Any]) -> list[str]:
     ]
     for name in ("best", "worst"):
         made = document[name]
-        ended = "" if made["ended"] else ", cut at the limit"
-        reason = f" ({made['reason']})" if made["reason"] else ""
-        tokens = plural(made["tokens"], "token")
-        lines += [f"{name}: reward {made['reward']:g}{reason}, {tokens}{ended}:"]
+        about = f"{name}: reward {made['reward']:g}"
+        if made["reason"]:
+            about += f" ({made['reason']})"
+        if made["tokens"] is not None:
+            about += f", {plural(made['tokens'], 'token')}"
+        lines += [f"{about}:" if made["ended"] is not False else f"{about}, cut at the limit:"]
         lines += _quoted(made["text"])
     return lines
 

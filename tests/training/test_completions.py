@@ -45,7 +45,8 @@ def test_every_record_has_all_answers_to_the_same_few_problems(run: RunPaths) ->
             )
             assert len(own.completions) == record.samples_per_problem == 2
             assert sum(made.reward == 1 for made in own.completions) == counts[own.problem_id]
-            assert all(1 <= made.tokens <= spec.task.completion_limit for made in own.completions)
+            lengths = [made.tokens or 0 for made in own.completions]
+            assert all(1 <= each <= spec.task.completion_limit for each in lengths)
     # Before the first update there is no rollout of training.
     rollouts = [[made for own in each.training for made in own.completions] for each in kept]
     assert [len(own) for own in rollouts] == [0] + [8] * (len(kept) - 1)

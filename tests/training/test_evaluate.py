@@ -68,11 +68,11 @@ def test_an_evaluation_counts_votes_where_answers_can_be_told_apart(
     assert [each.problem_id for each in evaluator.kept] == [each.problem_id for each in problems]
     kept = [each for problem in evaluator.kept for each in problem.completions]
     assert [(each.reward, each.answer) for each in kept] == [one[:2] for one in judged]
-    assert taken.completion_tokens == sum(each.tokens for each in kept) / len(kept)
+    assert taken.completion_tokens == sum(each.tokens or 0 for each in kept) / len(kept)
     assert {each.ended for each in kept} == {True, False}
     limit = SPEC.task.completion_limit
     assert all(each.ended or each.tokens == limit for each in kept)
-    assert all(len(tokenizer(each.text)["input_ids"]) <= each.tokens for each in kept)
+    assert all(len(tokenizer(each.text)["input_ids"]) <= (each.tokens or 0) for each in kept)
     assert taken.scores == {"majority": (1.0, 0.0) * 16}
 
 
