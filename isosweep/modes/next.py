@@ -40,7 +40,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     cannot go on with.
     """
     from isosweep.analysis.load import load_sweep
-    from isosweep.search.asking import next_steps, on_budgets
+    from isosweep.search.asking import on_budgets, steps_to_train
     from isosweep.search.frontier import decide
 
     sweep = stored_sweep(config)
@@ -57,7 +57,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
         nearest = f"mode=resume {typed('sweep', sweep.reference)} first"
         raise SettingError("sweep", sweep.name, rule, nearest)
     asked = replaced(sweep.config, search=_frontier(config.search))
-    decision = next_steps(plan, datas, asked, _STEPS, decide=decide, pending={})
+    decision = steps_to_train(*(plan, datas, sweep.paths, asked, _STEPS), decide=decide, pending={})
     command = None
     if study is not None and decision.steps:
         command = _store(sweep, study, decision.steps, spent)

@@ -80,6 +80,47 @@ def next_steps(
     )
 
 
+def steps_to_train(
+    plan: Plan,
+    datas: Sequence[SweepData],
+    paths: SweepPaths,
+    config: SweepConfig,
+    count: int,
+    *,
+    decide: Decide,
+    pending: Mapping[str, float],
+    gave_up: Collection[str] = (),
+) -> Decision:
+    """Return `next_steps` that ask for more than is under way or over.
+
+    A run that is at work is asked again when it has ended. One that has ended without a reward that
+    can be read would be asked for again and again: others are asked for in its place.
+    """
+    runs, closed = {run.run_id: run for run in plan.runs}, {*gave_up}
+    while True:
+        decision = next_steps(
+            *(plan, datas, config, count), decide=decide, pending=pending, gave_up=closed
+        )
+        new = tuple(
+            step
+            for step in decision.steps
+            if step.run_id not in pending
+            and not _standing_at(plan, runs[step.run_id], step.milestone, paths, config).ended
+        )
+        others = {step.run_id for step in decision.steps if step not in new} - closed
+        if not others:
+            return replace(decision, steps=new)
+        closed |= others
+
+
+def _standing_at(
+    plan: Plan, run: PlannedRun, milestone: float, paths: SweepPaths, config: SweepConfig
+) -> Standing:
+    """How a run stands that is to be trained up to a milestone."""
+    attempt = newest(paths.run(run.run_id))
+    return run_standing(up_to(plan, run, milestone), attempt, plan.budget_unit, config.health.stop)
+
+
 def _worth(step: Step) -> float:
     """Value per compute; what takes none comes first."""
     return step.value / step.compute if step.compute > 0 else math.inf
@@ -162,8 +203,13 @@ class Search:
         if free <= 0:
             self._seen = pending
             return ()
-        decision, new = self._decided(datas, free, pending, failed)
-        decision = replace(decision, steps=tuple(new))
+        decision = steps_to_train(
+            *(self._plan, datas, self._paths, self._config, free),
+            decide=self._decide,
+            pending=pending,
+            gave_up=failed,
+        )
+        new = decision.steps
         known = _known(datas) | {"chances": decision.chances, "loss": decision.loss}
         self._study.note(decision, known)
         self._study.ask(self._by_id, new, known)
@@ -172,37 +218,6 @@ class Search:
             self.stop = decision.stop or "no run is left that could be trained further"
         self._seen = pending | {step.run_id: step.milestone for step in new}
         return decision.steps
-
-    def _decided(
-        self,
-        datas: Sequence[SweepData],
-        free: int,
-        pending: Mapping[str, float],
-        failed: Collection[str],
-    ) -> tuple[Decision, list[Step]]:
-        """What is decided, and its steps that ask for more than is under way or over.
-
-        A run that is at work is asked again when it has ended. One that has ended without a reward
-        that can be read is asked for again and again: others are asked for in its place.
-        """
-        closed = {*failed}
-        while True:
-            decision = next_steps(
-                *(self._plan, datas, self._config, free),
-                decide=self._decide,
-                pending=pending,
-                gave_up=closed,
-            )
-            new = [
-                step
-                for step in decision.steps
-                if step.run_id not in pending
-                and not self._standing(step.run_id, step.milestone).ended
-            ]
-            others = {step.run_id for step in decision.steps if step not in new} - closed
-            if not others:
-                return decision, new
-            closed |= others
 
     def close(self) -> None:
         """Tell the trials that are open still: the search has stopped."""
@@ -223,9 +238,8 @@ class Search:
         }
 
     def _standing(self, run_id: str, milestone: float) -> Standing:
-        run = up_to(self._plan, self._by_id[run_id], milestone)
-        attempt = newest(self._paths.run(run_id))
-        return run_standing(run, attempt, self._plan.budget_unit, self._config.health.stop)
+        run = self._by_id[run_id]
+        return _standing_at(self._plan, run, milestone, self._paths, self._config)
 
     def _write_down(self, datas: list[SweepData], failed: Mapping[str, str]) -> None:
         """Bring the trials up to what the records say, and tell those whose runs are over."""

@@ -16,8 +16,9 @@ from isosweep.modes.sweeps import read_sweep, store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
+from isosweep.store.attempts import Status
 from tests.conftest import SMALL, make_config
-from tests.modes.looked_after import printed, terminal
+from tests.modes.looked_after import printed, reported, submitted, terminal
 from tests.modes.sweeps import recorded
 
 TWO_SEEDS = (*SMALL, "budget=[6.4e9,1.28e10]", "grid.seeds=[0,1]", "tracking=none")
@@ -103,6 +104,19 @@ def test_proposals_keep_to_the_limit_and_are_priced_in_words(tmp_path: Path) -> 
     whole = said(tmp_path, f"sweep=[{name}]")
     assert re.search(r"n = \d, B = 4, seed \d to \S+ \(\S+ FLOPs more.*\): ", whole), whole
     assert f"mode=resume sweep={tmp_path}" in "".join(whole.split("\n"))
+
+
+def test_a_run_that_ended_without_a_reward_is_not_proposed(tmp_path: Path) -> None:
+    name = planned(tmp_path)
+    train(tmp_path, name)
+    before = proposed(tmp_path, f"sweep=[{name}]")
+    place = before["steps"][0]["run_id"]
+    further = read_sweep(Path(before["command"].rpartition("sweep=")[2]))
+    (run,) = (run for run in further.plan.runs if run.run_id == place)
+    reported(submitted(further.paths.run(place)), Status.FINISHED, 1.0, run)
+    steps = proposed(tmp_path, f"sweep=[{name}]")["steps"]
+    assert steps
+    assert place not in [step["run_id"] for step in steps]
 
 
 def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:
