@@ -160,6 +160,11 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     # Of a number of steps that breaks several rules the first one says enough.
     of_steps = [name for name in broken if RULES[name].bounds_steps]
     reasons = [RULES[name].reason(table, place) for name in broken if name not in of_steps[1:]]
+    hardware = table.config.hardware
+    if "hardware.memory_gb" in broken and hardware.device == "cuda" and hardware.sharding == "ddp":
+        reasons.append(
+            "hardware.devices_per_run=8 hardware.sharding=fsdp shares it among 8 devices"
+        )
     unit = "FLOPs" if config.unit == "flops" else config.unit.replace("_", "-")
     remedies = [] if len(of_steps) == len(broken) else [hardware_that_works(table, place, broken)]
     remedies += [_budget_that_works(table, place)] if of_steps else []

@@ -98,6 +98,7 @@ def test_the_plan_that_decides_most_often_is_chosen(monkeypatch: pytest.MonkeyPa
         ("total=1h grid.num_generations=[4,8]", "total", "at least 3 n"),
         ("total=1h analysis.readings_per_decade=0 grid.seeds=[7]", "total", "at least 2 seeds"),
         ("total=1h hardware.memory_gb=0.001", "total", "break hardware.memory_gb"),
+        ("total=9h model=qwen-7b hardware=h100", "total", "hardware.sharding=fsdp shares it"),
         ("total=5usd", "total", "no price of a device is given"),
         ("total=1h budget=1e10", "total", "chooses the budgets itself"),
         ("total=1h steps=5 mode=plan", "steps", "with a budget T follows from it"),
