@@ -36,7 +36,7 @@ BLUE, RED, GREEN = "#0072b2", "#d55e00", "#00805f"
 SCALE = (0.0, 0.82)
 # Inches. On a page 400 pixels wide letters are 10 to 13 pixels high.
 _WIDTH, _HEIGHT, _PANEL = 4.6, 3.5, 1.75
-_LEFT, _RIGHT, _TOP, _BOTTOM, _LEGEND_ROW = 0.68, 0.12, 0.1, 0.5, 0.19
+_LEFT, _RIGHT, _TOP, _BOTTOM, _LEGEND_ROW, _TITLE = 0.68, 0.12, 0.1, 0.5, 0.19, 0.25
 _STYLE: dict[Any, Any] = {
     **{"font.size": 10, "xtick.labelsize": 9, "ytick.labelsize": 9, "legend.fontsize": 9},
     **{"axes.titlesize": 10, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": GREY},
@@ -122,12 +122,16 @@ def finish(axes: Axes, title: str, caption: str) -> Figure:
 
 def titled(figure: Figure) -> matplotlib.figure.Figure:
     """The figure with its title, which a notebook shows and `savefig` writes."""
-    drawn = figure.drawn
+    drawn, height = figure.drawn, figure.drawn.get_figheight()
+    share = height / (height + _TITLE)
+    drawn.set_figheight(height + _TITLE)
+    margins = drawn.subplotpars
+    drawn.subplots_adjust(bottom=margins.bottom * share, top=margins.top * share)
     with style():
-        drawn.suptitle(figure.title, y=1.0, va="bottom")
+        drawn.suptitle(figure.title, y=0.99, fontsize=9)
         drawn.draw_without_rendering()
     # What pyplot gives its figures: IPython shows a value by its _repr_png_.
-    drawn.__dict__["_repr_png_"] = lambda: _content(drawn, "png", bbox_inches="tight")
+    drawn.__dict__["_repr_png_"] = lambda: _content(drawn, "png")
     return drawn
 
 
@@ -311,10 +315,8 @@ def write_figures(
     return tuple(written)
 
 
-def _content(
-    drawn: matplotlib.figure.Figure, kind: str, bbox_inches: str | None = None, **settings: Any
-) -> bytes:
+def _content(drawn: matplotlib.figure.Figure, kind: str, **settings: Any) -> bytes:
     content = BytesIO()
     with style(**settings):
-        drawn.savefig(content, format=kind, metadata=_METADATA[kind], bbox_inches=bbox_inches)
+        drawn.savefig(content, format=kind, metadata=_METADATA[kind])
     return content.getvalue()

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,7 @@ class ComparedSweeps:
         one_of("figure", name, self.figures)
         return titled(self._figures[name])
 
-    @cached_property
+    @property
     def _figures(self) -> "dict[str, Figure]":
         from isosweep.analysis.figures.comparison import comparison_figures
 

@@ -278,11 +278,12 @@ def test_no_words_are_cut_off_or_covered(full: Analysed) -> None:
         drawn.canvas.draw()
         boxes = [axes.get_tightbbox() for axes in drawn.axes]
         boxes += [legend.get_window_extent() for legend in drawn.legends]
+        boxes += [text.get_window_extent() for text in drawn.texts]
         for box in boxes:
             assert box is not None
             assert -1 <= box.x0 < box.x1 <= drawn.bbox.width + 1, name
-            assert box.y0 >= -1, name
-        for axes, legend in product(boxes[: len(drawn.axes)], boxes[len(drawn.axes) :]):
+            assert -1 <= box.y0 < box.y1 <= drawn.bbox.height + 1, name
+        for axes, legend in product(boxes[: len(drawn.axes)], boxes[len(drawn.axes) : -1]):
             assert axes is not None
             assert legend is not None
             assert legend.y1 <= axes.y0 + 1, name
