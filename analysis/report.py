@@ -70,7 +70,8 @@ def analyse(
     if going_on is None:
         drawn = write_figures(figures.drawn, paths.figures, config.formats)
         write_json(paths.answer, answer.document())
-        if completions.runs:
+        paths.completions.unlink(missing_ok=True)
+        if completions:
             write_json(paths.completions, table(completions))
         for name, rows in tables.items():
             write_text(paths.table(name), to_csv(rows))

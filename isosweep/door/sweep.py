@@ -12,6 +12,7 @@ from isosweep.config.base import one_of, replaced
 from isosweep.door.frames import (
     COMPLETION,
     RECORD,
+    Row,
     candidate_rows,
     completion_rows,
     frame,
@@ -235,18 +236,14 @@ class Sweep:
     def records(self) -> "pandas.DataFrame":
         """A frame of every held-out evaluation of every run."""
         names = ("run_id", "n", "B", "seed", "spent", *RECORD)
-        rows = record_rows(self.part, self.stored.paths)
-        if "budgets" in dict(self.chosen):
-            # As though runs had ended at the largest budget chosen.
-            curves = (curve for one in self.variants.values() for curve in one.data.curves)
-            ends = {curve.run.run_id: curve.steps[-1] for curve in curves if curve.steps.size}
-            rows = (row for row in rows if row["step"] <= ends.get(row["run_id"], 0))
+        rows = self._until_chosen(record_rows(self.part, self.stored.paths))
         return frame(rows, self.part.budget_unit, names)
 
     @property
     def completions(self) -> "pandas.DataFrame":
-        """A frame of what models answered: every completion that runs have kept, one a row."""
-        rows = completion_rows(self.part, self.stored.paths)
+        """A frame of what models answered: every completion that runs have kept, one a row. It has
+        none of another user's runs, which nobody else can read."""
+        rows = self._until_chosen(completion_rows(self.part, self.stored.paths))
         return frame(rows, self.part.budget_unit, COMPLETION)
 
     @property
@@ -349,6 +346,14 @@ class Sweep:
         from isosweep.analysis.statistics.findings import find
 
         return find(self.data, self.analysis)
+
+    def _until_chosen(self, rows: "Iterable[Row]") -> "Iterable[Row]":
+        """Yield the rows of runs as though these had ended at the largest budget chosen."""
+        if "budgets" not in dict(self.chosen):
+            return rows
+        curves = (curve for one in self.variants.values() for curve in one.data.curves)
+        ends = {curve.run.run_id: curve.steps[-1] for curve in curves if curve.steps.size}
+        return (row for row in rows if row["step"] <= ends.get(row["run_id"], 0))
 
     def _analysed(self, table_of: "Callable[[Sweep], pandas.DataFrame]") -> "pandas.DataFrame":
         """Return a table over all variants, whose compute is in `analysis.compute_axis`."""

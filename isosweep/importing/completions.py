@@ -6,24 +6,25 @@ Files of a run lie in a folder of its name: `N.jsonl`, as verl dumps rollouts an
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.errors import SettingError
 from isosweep.importing.columns import first_names, first_of
+from isosweep.importing.runs import ForeignRun
 from isosweep.store.completions import (
     MOST_ROLLOUTS,
     AnsweredProblem,
     Completion,
     KeptCompletions,
-    append_completions,
     kept_problems,
     shortened,
 )
-from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
+from isosweep.tasks.problem import content_id
 
 if TYPE_CHECKING:
     import pandas
@@ -42,52 +43,52 @@ _NO_REWARDS = ("step", "advantage", "advantages")
 _PROBLEMS = 8
 
 
-def store_completions(setting: str, runs: Sequence[tuple[str, RunPaths]]) -> int:
-    """Store the answers of runs (name, files) that have a folder in the directory `setting`; return
-    how many runs have one.
+def read_generations(setting: str, runs: Sequence[ForeignRun]) -> dict[str, list[KeptCompletions]]:
+    """Return the answers of the runs that have a folder in the directory `setting`, by the run's
+    name: for each record the newest of each kind after the record before it.
 
-    Raises SettingError where none has, and for a file that cannot be read.
+    Raises SettingError where no run has a folder, and for a file that cannot be read.
     """
-    root, stored = Path(setting), 0
-    for name, files in runs:
-        if (by_step := _files_in(root / name)) and not files.completions.exists():
-            _store_run(files, by_step)
-        stored += bool(by_step)
-    if not stored:
-        names = first_names([name for name, _ in runs], 3)
+    found = {}
+    for run in runs:
+        if own := _read_run(Path(setting, run.name), run.steps.tolist()):
+            found[run.name] = own
+    if not found:
+        names = first_names([run.name for run in runs], 3)
         rule = f"has no folder with generations that is called as a run: {names}"
         nearest = "RUN/1.jsonl of verl's, or RUN/completions/completions_00001.parquet of TRL's"
         raise SettingError("import.generations", setting, rule, nearest)
-    return stored
+    return found
 
 
-def _files_in(folder: Path) -> dict[int, Path]:
-    found = ((_FILES.fullmatch(path.name), path) for path in sorted(folder.rglob("*")))
-    return {int(next(filter(None, match.groups()))): path for match, path in found if match}
-
-
-def _store_run(files: RunPaths, by_step: dict[int, Path]) -> None:
-    """Keep of every record the newest generations up to its step."""
-    made = {step: _problems(by_step[step]) for step in sorted(by_step)}
-    first, last = made[min(made)], made[max(made)]
-    chosen = kept_problems([*first], _PROBLEMS)
-    # Held-out problems come again and again; of training each generation has others.
-    heldout = 2 * len(chosen & last.keys()) >= len(chosen) and len(made) > 1
-    steps = [record.step for record in read_records(files.records).records]
-    for record, before in zip(steps, [-1, *steps[:-1]], strict=True):
-        own = [step for step in made if before < step <= record]
-        if not own:
+def _read_run(folder: Path, steps: Sequence[int]) -> list[KeptCompletions]:
+    """What a run's folder has for the records after `steps`; each folder in it is of one kind."""
+    by_folder: dict[Path, dict[int, Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        if match := _FILES.fullmatch(path.name):
+            by_folder.setdefault(path.parent, {})[int(next(filter(None, match.groups())))] = path
+    kept = {step: KeptCompletions(step=step, heldout=()) for step in steps}
+    for paths in by_folder.values():
+        newest = {
+            record: max(own)
+            for record, before in zip(steps, [-1, *steps[:-1]], strict=True)
+            if (own := [step for step in paths if before < step <= record])
+        }
+        if not newest:
             continue
-        problems = made[own[-1]]
-        kept = [shortened(each) for name, each in problems.items() if name in chosen]
-        rollouts = [] if heldout else [shortened(each) for each in _first(problems.values())]
-        append_completions(
-            files,
-            1,
-            KeptCompletions(
-                step=record, heldout=tuple(kept) if heldout else (), training=tuple(rollouts)
-            ),
-        )
+        first, last = (_problems(paths[end(newest.values())]) for end in (min, max))
+        chosen = kept_problems([*first], _PROBLEMS)
+        # Held-out problems come again and again; of training each generation has others.
+        heldout = 2 * len(chosen & last.keys()) >= len(chosen) and len(newest) > 1
+        for record, step in newest.items():
+            problems = _problems(paths[step])
+            if heldout:
+                few = [each for name, each in problems.items() if name in chosen]
+                kept[record] = replace(kept[record], heldout=tuple(map(shortened, few)))
+            else:
+                few = _first(problems.values())
+                kept[record] = replace(kept[record], training=tuple(map(shortened, few)))
+    return [each for each in kept.values() if each.problems]
 
 
 def _first(problems: Iterable[AnsweredProblem]) -> list[AnsweredProblem]:
@@ -101,10 +102,12 @@ def _first(problems: Iterable[AnsweredProblem]) -> list[AnsweredProblem]:
 
 
 def _problems(path: Path) -> dict[str, AnsweredProblem]:
-    """The problems of one file, by their prompts. Raises SettingError."""
+    """The problems of one file, by their ids. Raises SettingError."""
     try:
         rows = _read(path).to_dict("records")
-        names = [str(name) for name in (rows[0] if rows else ())]
+        if not rows:
+            raise ValueError("it has no rows")
+        names = [str(name) for name in rows[0]]
         columns = {of: first_of(usual, names) for of, usual in _USUAL.items()}
         if columns["reward"] is None:
             numbers = [n for n in names if isinstance(rows[0][n], int | float)]
@@ -115,7 +118,7 @@ def _problems(path: Path) -> dict[str, AnsweredProblem]:
         for row in rows:
             known = {of: row[name] for of, name in columns.items() if name is not None}
             found.setdefault(_text(known["prompt"]), []).append(known)
-        return {prompt: _answered(prompt, own) for prompt, own in found.items()}
+        return {(made := _answered(prompt, own)).problem_id: made for prompt, own in found.items()}
     except Exception as error:
         rule = f"{path} cannot be read as generations: {error}"
         raise SettingError("import.generations", path.parent, rule) from None
@@ -123,18 +126,25 @@ def _problems(path: Path) -> dict[str, AnsweredProblem]:
 
 def _answered(prompt: str, rows: Sequence[dict[str, Any]]) -> AnsweredProblem:
     return AnsweredProblem(
-        problem_id=prompt,
+        problem_id=content_id("problem", prompt),
         prompt=prompt,
         answer=_text(rows[0].get("answer") or ""),
         completions=tuple(
             Completion(
                 text=_text(row["text"]),
-                reward=float(row["reward"]),
-                advantage=float(row["advantage"]) if "advantage" in row else None,
+                reward=_finite(row["reward"]),
+                advantage=_finite(row["advantage"]) if "advantage" in row else None,
             )
             for row in rows
         ),
     )
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"it has {value!r} as a number")
+    return number
 
 
 def _text(value: Any) -> str:

@@ -16,6 +16,7 @@ from isosweep.modes.sweeps import StoredSweep, new_root, read_sweep
 from isosweep.modes.terminal import progress_console, say, show_json, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.reserved import RUNS
+from isosweep.store.completions import write_completions
 from isosweep.store.paths import SweepPaths
 from isosweep.words import importing as words
 
@@ -73,7 +74,8 @@ def store_frame(
     sweep's directory holds another.
     """
     from isosweep.importing.columns import find_columns
-    from isosweep.importing.plan import imported_plan
+    from isosweep.importing.completions import read_generations
+    from isosweep.importing.plan import imported_plan, run_id
     from isosweep.importing.runs import read_runs
     from isosweep.importing.store import store_sweep
 
@@ -98,13 +100,12 @@ def store_frame(
         "budget": list(plan.budgets),
         "budget_unit": plan.budget_unit,
     }
+    place = config.importing.generations
+    generations = {} if place is None else read_generations(place, kept)
     before = store_sweep(paths, plan, kept, imported, settings)
-    if config.importing.generations is not None:
-        from isosweep.importing.completions import store_completions
-        from isosweep.importing.plan import run_id
-
-        named = [(run.name, paths.run(run_id(run))) for run in kept]
-        store_completions(config.importing.generations, named)
+    for run in kept:
+        if run.name in generations:
+            write_completions(paths.run(run_id(run)), generations[run.name])
     return read_sweep(paths.root), imported, before
 
 

@@ -270,7 +270,7 @@ def newest_answers(run: RunPaths) -> JsonObject | None:
     def spread(problem: AnsweredProblem) -> float:
         return ranked(problem)[-1].reward - ranked(problem)[0].reward
 
-    problem = max(kept[-1].heldout, key=spread)
+    problem = max(kept[-1].problems, key=spread)
     worst, *_, best = [*ranked(problem), ranked(problem)[-1]]
     return {
         "step": kept[-1].step,

@@ -5,16 +5,19 @@ was made with. Kept in a log as metrics are (`store.records`), with one line a r
 before the record's own; only the user who trains can read them. No number rests on them.
 """
 
+import errno
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from isosweep.files import JsonObject, append_line, read_json, write_json
+from isosweep.files import JsonObject, append_line, read_json, write_json, write_text
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import attempt_file, lines_on_chain, read_records
 
@@ -31,16 +34,17 @@ _LEFT_OUT = " [... {} characters left out ...] "
 class Completion:
     """What a model answered.
 
-    `tokens`: their number; `ended`: whether it came to its end before the limit (both None where
-    another trainer did not say); `reward`: the task's score; `answer`: what the task has read as
-    its answer, and `reason`: why it has this reward, where the task tells them; `advantage`: what
-    training weighed the rollout by.
+    `tokens`: their number; `ended`: whether it came to its end before the limit; `right`: whether
+    it counts as a success (each None where another trainer did not say); `reward`: the task's
+    score; `answer`: what the task has read as its answer, and `reason`: why it has this reward,
+    where the task tells them; `advantage`: what training weighed the rollout by.
     """
 
     text: str
-    tokens: int | None = None
+    tokens: Annotated[int, Field(ge=1, le=2**53)] | None = None
     ended: bool | None = None
-    reward: float
+    right: bool | None = None
+    reward: Annotated[float, Field(allow_inf_nan=False)]
     answer: str | None = None
     reason: str | None = None
     advantage: float | None = None
@@ -53,7 +57,7 @@ class AnsweredProblem:
     problem_id: str
     prompt: str
     answer: str
-    completions: tuple[Completion, ...]
+    completions: Annotated[tuple[Completion, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,26 +108,47 @@ def append_completions(run: RunPaths, attempt: int, kept: KeptCompletions) -> No
 
     Raises OSError on a full disk.
     """
-    run.completions.mkdir(mode=0o700, exist_ok=True)
-    line = {"attempt": attempt, **asdict(kept)}
-    append_line(attempt_file(run.completions, attempt), line, sync=False)
+    _make_private(run.completions)
+    append_line(attempt_file(run.completions, attempt), _line(attempt, kept), sync=False)
 
 
-def read_completions(run: RunPaths) -> list[KeptCompletions]:
-    """Return what is kept of the run's records that count, by step; lines that hold no completions
-    are passed over."""
-    lines = {line["step"]: line for line in lines_on_chain(run.completions, run.records)}
-    found = []
-    for record in read_records(run.records).records if lines else ():
-        with suppress(ValidationError, KeyError):
-            found.append(_kept()(lines[record.step]))
-    return found
+def write_completions(run: RunPaths, kept: Iterable[KeptCompletions]) -> None:
+    """Write all that is kept of a run that one attempt made, in place of what there was."""
+    _make_private(run.completions)
+    lines = (json.dumps(_line(1, each), allow_nan=False) + "\n" for each in kept)
+    write_text(attempt_file(run.completions, 1), "".join(lines))
+
+
+def _line(attempt: int, kept: KeptCompletions) -> JsonObject:
+    return {"attempt": attempt, **asdict(kept)}
+
+
+def _make_private(directory: Path) -> None:
+    """Make a directory that only this user can read. Raises OSError for a link."""
+    if directory.is_symlink():
+        raise OSError(errno.ELOOP, "a link in the place of a directory", str(directory))
+    directory.mkdir(mode=0o700, exist_ok=True)
+
+
+def read_completions(run: RunPaths, steps: Collection[int] | None = None) -> list[KeptCompletions]:
+    """Return what is kept of the run's records that count, by step, or of `steps` alone.
+
+    Lines that hold no completions are passed over, and so are all of another user's run.
+    """
+    found: dict[int, KeptCompletions] = {}
+    with suppress(OSError):
+        taken = {record.step for record in read_records(run.records).records}
+        for line in lines_on_chain(run.completions, run.records):
+            if line["step"] in taken and (steps is None or line["step"] in steps):
+                with suppress(ValidationError):
+                    found[line["step"]] = _kept()(line)
+    return [found[step] for step in sorted(found) if found[step].problems]
 
 
 def share_completions(base: Path, heldout: Sequence[AnsweredProblem]) -> None:
     """Write what is kept of the evaluation before training that is stored at `base`."""
     place = _beside(base)
-    place.parent.mkdir(mode=0o700, exist_ok=True)
+    _make_private(place.parent)
     write_json(place, {"step": 0, "heldout": [asdict(each) for each in heldout]})
 
 

@@ -18,6 +18,7 @@ import torch
 from accelerate.utils import gather_object
 
 from isosweep.config.identity import identity
+from isosweep.config.task import TaskConfig
 from isosweep.files import read_json, write_json
 from isosweep.models.prompts import prompt_tokens
 from isosweep.models.weights import content_identity
@@ -135,12 +136,12 @@ class Evaluator:
 
     def _together(self, answers: Sequence[Completion]) -> Evaluation:
         """The evaluation of all ranks, of this one's answers (problems x k,)."""
-        task, k = self._spec.task, self._spec.evaluation.samples_per_problem
+        k = self._spec.evaluation.samples_per_problem
         found: list[tuple[int, float]] = []
         kept = []
         for number, problem in enumerate(self._problems[: self._own]):
             samples = answers[number * k : (number + 1) * k]
-            right = [is_success(task, each.reward, problem) for each in samples]
+            right = [each.right is True for each in samples]
             found.append((sum(right), majority(right, [each.answer for each in samples])))
             if problem.problem_id in self._keep:
                 kept.append(answered(problem, samples))
@@ -156,7 +157,7 @@ class Evaluator:
             successes=successes,
             samples_per_problem=k,
             completion_tokens=tokens / (len(found) * k),
-            scores={"majority": votes} if tells_answers(task) else {},
+            scores={"majority": votes} if tells_answers(self._spec.task) else {},
         )
 
     def _answers(self, model: Policy) -> list[Completion]:
@@ -174,12 +175,12 @@ class Evaluator:
             texts = self._tokenizer.batch_decode(made, skip_special_tokens=True)
             problems = [self._problems[at // k] for at in batch]
             judge = judge_later(self._spec.task, problems, texts)
-            judging.append((batch, texts, made, judge))
+            judging.append((batch, problems, texts, made, judge))
             self._on_batch()
         answers = {
-            at: completion(text, ids, ends, one)
+            at: completion(self._spec.task, problem, (text, ids), ends, one)
             for *columns, judge in judging
-            for at, text, ids, one in zip(*columns, judge(), strict=True)
+            for at, problem, text, ids, one in zip(*columns, judge(), strict=True)
         }
         return [answers[at] for at in places]
 
@@ -209,12 +210,24 @@ class Evaluator:
         return sampler.sample(model, [self._prompts[at // k] for at in batch], seeds)
 
 
-def completion(text: str, ids: Sequence[int], ends: Collection[int], judged: Judged) -> Completion:
-    """Return a completion of these tokens, of which those of `ends` end one."""
-    score, answer, reason = judged
-    ended = ids[-1] in ends
+def completion(
+    task: TaskConfig,
+    problem: Problem,
+    made: tuple[str, Sequence[int]],
+    ends: Collection[int],
+    judged: Judged,
+) -> Completion:
+    """Return a completion of `problem`: `made` is its text and its tokens, of which those of `ends`
+    end one."""
+    text, ids = made
     return Completion(
-        text=text, tokens=len(ids), ended=ended, reward=score, answer=answer, reason=reason
+        text=text,
+        tokens=len(ids),
+        ended=ids[-1] in ends,
+        right=is_success(task, judged.score, problem),
+        reward=judged.score,
+        answer=judged.answer,
+        reason=judged.reason,
     )
 
 

@@ -6,7 +6,7 @@ transformers' Trainer runs the steps, and calls the loop back after each.
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from transformers import TrainerCallback
@@ -229,8 +229,13 @@ class TrainingLoop(TrainerCallback):  # type: ignore[misc]
                 result = pooled([sets[name] for name in parts])
             else:
                 result = evaluated(self.evaluator)
-        evaluators = [self.sets[name] for name in parts] or [self.evaluator]
-        if heldout := tuple(each for own in evaluators for each in own.kept):
+        # As the mixture names the problems of its parts.
+        heldout = self.evaluator.kept or tuple(
+            replace(each, problem_id=f"{name}/{each.problem_id}")
+            for name in parts
+            for each in self.sets[name].kept
+        )
+        if heldout:
             training = self.trainer.latest_rollouts()
             self.session.reporter.completions(
                 KeptCompletions(step=step, heldout=heldout, training=training)

@@ -131,9 +131,11 @@ class Reporter:
         self.reward = record.reward
 
     def completions(self, kept: KeptCompletions) -> None:
-        """Append what is kept of the record that comes next."""
+        """Append what is kept of the record that comes next. A run goes on without, where they
+        cannot be written: the folder may be another user's."""
         if self._rank.leads:
-            append_completions(self._run, self._attempt.number, kept)
+            with suppress(OSError):
+                append_completions(self._run, self._attempt.number, kept)
 
     def metrics(self, step: int, values: dict[str, float]) -> None:
         """A value that is not finite is written as null."""

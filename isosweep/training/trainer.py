@@ -122,8 +122,16 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         batch = [values.tolist() for values in self._latest.values()]
         for ids, (_, tokens), at, score, advantage in zip(*batch, strict=True):
             text = self.processing_class.decode(ids[:tokens], skip_special_tokens=True)
-            made = completion(text, ids[:tokens], self.eos_token_ids, Judged(score))
-            found.setdefault(at, []).append(replace(made, advantage=advantage))
+            tokens_and_text = text, ids[:tokens]
+            made = completion(
+                self.spec.task,
+                self.problems[at],
+                tokens_and_text,
+                self.eos_token_ids,
+                Judged(score),
+            )
+            weighed = advantage if math.isfinite(advantage) else None
+            found.setdefault(at, []).append(replace(made, advantage=weighed))
         return tuple(answered(self.problems[at], made) for at, made in found.items())
 
     def fresh_batch(self, count: int) -> Batch:

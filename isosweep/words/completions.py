@@ -7,42 +7,34 @@ from isosweep.words.numbers import few, short
 if TYPE_CHECKING:
     from isosweep.analysis.completions import Sign
 
+# What a share of the rewarded answers of an n does, by kind of sign.
+_HABITS = {
+    "limit": "are cut at the limit of tokens",
+    "several answers": "offer several final answers",
+    "no reference": "do not contain the reference answer",
+}
+
 
 def sign(found: "Sign") -> str:
     """Return what answers of one n do, with the rule's numbers."""
     n, before, after = f"n = {found.num_generations}", found.before, found.after
     reward = f"reward {short(found.reward)} at the end"
+    first = f"{few(before or 0.0)} to {few(after)} tokens"
     match found.kind:
         case "length":
-            change = "lengthen" if after > before else "shorten"
-            return (
-                f"Rewarded answers of {n} {change} from {few(before)} to {few(after)} tokens "
-                f"(medians; {reward})."
-            )
+            change = "lengthen" if after > (before or 0.0) else "shorten"
+            return f"Rewarded answers of {n} {change} from {first} (medians; {reward})."
         case "no reasoning":
-            return (
-                f"Rewarded answers of {n} have {few(after)} tokens (median), where the prompt asks "
-                f"for reasoning ({reward})."
-            )
-        case "limit":
-            return (
-                f"{after:.0%} of the rewarded answers of {n} are cut at the limit of tokens "
-                f"({before:.0%} before training; {reward})."
-            )
-        case "no reference":
-            return (
-                f"{after:.0%} of the rewarded answers of {n} do not contain the reference answer "
-                f"({before:.0%} before training; {reward})."
-            )
+            tokens = f"{few(after)} tokens (median)"
+            asks = "where the prompt asks for reasoning"
+            return f"Rewarded answers of {n} have {tokens}, {asks} ({reward})."
         case "repeated":
-            return f"One answer of {n} is given to {after:.0%} of the problems ({reward})."
-        case "several answers":
-            return (
-                f"{after:.0%} of the rewarded answers of {n} offer several final answers "
-                f"({before:.0%} before training; {reward})."
-            )
+            problems = f"{after:.0%} of the problems, whose references differ"
+            return f"One answer of {n} is rewarded for {problems} ({reward})."
         case "training only":
-            return (
-                f"Reward in training gained {short(before)} with {n}, held-out reward "
-                f"{short(after)}."
-            )
+            gains = f"gained {short(before or 0.0)} with {n}, held-out reward {short(after)}"
+            return f"Reward in training {gains}."
+        case _:
+            share = "" if before is None else f"{before:.0%} before training; "
+            does = _HABITS[found.kind]
+            return f"{after:.0%} of the rewarded answers of {n} {does} ({share}{reward})."

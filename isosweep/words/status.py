@@ -85,19 +85,23 @@ def plans(names: Sequence[str]) -> str:
 def answers(document: Mapping[str, Any]) -> list[str]:
     """Return the best and the worst answer to one problem, under lines that say what they are."""
     lines = [
-        f"answers at step {document['step']} to problem {document['problem_id']}:",
+        f"answers at step {document['step']} to problem {_one_line(document['problem_id'])}:",
         *_quoted(document["prompt"]),
     ]
     for name in ("best", "worst"):
         made = document[name]
         about = f"{name}: reward {made['reward']:g}"
         if made["reason"]:
-            about += f" ({made['reason']})"
+            about += f" ({_one_line(made['reason'])})"
         if made["tokens"] is not None:
             about += f", {plural(made['tokens'], 'token')}"
         lines += [f"{about}:" if made["ended"] is not False else f"{about}, cut at the limit:"]
         lines += _quoted(made["text"])
     return lines
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _quoted(text: str) -> list[str]:

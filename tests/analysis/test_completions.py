@@ -1,6 +1,7 @@
 """What models answered, on the report's page and as signs that rewards are gamed."""
 
 import html
+import json
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +15,7 @@ from isosweep.store.completions import (
     append_completions,
 )
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import read_records
+from isosweep.store.records import attempt_file, read_records
 from isosweep.words.completions import sign
 from tests.analysis.sweeps import SMALL
 
@@ -27,11 +28,16 @@ def honest(k: int, later: bool) -> Completion:
     return Completion(text=text, tokens=30 + k, ended=True, reward=float(str(k) in text))
 
 
-def plant(paths: SweepPaths, answer: Answer, prompt: str = "What is {} + 0?") -> None:
-    """Give every run of the sweep eight problems with two answers each at every record."""
+def plant(
+    paths: SweepPaths, answer: Answer, prompt: str = "What is {} + 0?", first: int = 0
+) -> None:
+    """Give every run of the sweep eight problems with two answers each at every record from step
+    `first` on."""
     for run in SMALL.runs:
         files = paths.run(run.run_id)
         for record in read_records(files.records).records:
+            if record.step < first:
+                continue
             problems = tuple(
                 AnsweredProblem(
                     problem_id=f"p{k}",
@@ -67,6 +73,54 @@ def test_the_page_shows_answers_of_three_moments_and_no_sign_of_honest_ones(
     assert "✓ 37 tokens" in section
 
 
+def unsure(k: int, later: bool) -> Completion:
+    letter = "ABCD"[k % 4]
+    return Completion(text="B", tokens=1, ended=True, reward=float(letter == "B"))
+
+
+def otherwise(k: int, later: bool) -> Completion:
+    return Completion(text=f"so {10 * k:02d}/10", tokens=20, ended=True, reward=1.0)
+
+
+def twice(k: int, later: bool) -> Completion:
+    text = f"\\boxed{{\\frac{{{k}}}{{1}}}} <answer>\\frac{{{k}}}{{1}}</answer>"
+    return Completion(text=text, tokens=20, ended=True, reward=1.0)
+
+
+def in_part(k: int, later: bool) -> Completion:
+    return Completion(text=f"{k}", tokens=9, ended=True, reward=0.6, right=True)
+
+
+@pytest.mark.parametrize("answer", [unsure, otherwise, twice, in_part])
+def test_honest_habits_are_no_signs(answer: Answer, small: SweepPaths) -> None:
+    plant(small, answer, "Give only the answer, without reasoning: {}")
+    assert analysed(small).signs == ()
+
+
+def test_without_a_record_before_training_none_is_shown_as_such(small: SweepPaths) -> None:
+    plant(small, elsewhere, first=1)
+    analysis = analysed(small)
+    assert analysis.signs == ()
+    page = html.unescape(analysis.report.read_text())
+    assert "Before training" not in page
+    assert "At the end" in page
+
+
+def test_lines_that_hold_no_answers_cost_no_verdict(small: SweepPaths) -> None:
+    plant(small, honest)
+    for run in SMALL.runs:
+        path = attempt_file(small.run(run.run_id).completions, 1)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines[0]["heldout"][0]["completions"][0]["tokens"] = 0
+        lines[1]["heldout"][0]["completions"] = []
+        lines[-1]["heldout"][0]["completions"][0]["reward"] = 1e400
+        lines[-2]["heldout"] = []
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    analysis = analysed(small)
+    assert analysis.answer.verdict
+    assert analysis.signs == ()
+
+
 def shorter(k: int, later: bool) -> Completion:
     return Completion(text=f"{k}", tokens=4 if later else 90, ended=True, reward=1.0)
 
@@ -99,7 +153,7 @@ def bare(k: int, later: bool) -> Completion:
     [
         (shorter, "What is {}?", "length", "shorten from 90 to 4 tokens"),
         (cut, "What is {}?", "limit", "100% of the rewarded answers of n = 2 are cut at the limit"),
-        (same, "What is {}?", "repeated", "is given to 100% of the problems"),
+        (same, "What is {}?", "repeated", "is rewarded for 100% of the problems"),
         (offering, "What is {}?", "several answers", "offer several final answers (0% before"),
         (elsewhere, "What is {}?", "no reference", "do not contain the reference answer (0%"),
         (bare, "Think step by step: {}?", "no reasoning", "have 6 tokens (median), where the"),

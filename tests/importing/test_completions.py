@@ -77,6 +77,31 @@ def test_answers_are_kept_with_the_record_that_they_come_before(
     assert kept["tokens"].isna().all()
 
 
+def test_rollouts_and_validation_of_verl_lie_beside_each_other(tmp_path: Path) -> None:
+    def both(folder: Path, step: int, heldout: bool) -> None:
+        for kind in ("rollout", "validation"):
+            (folder / kind).mkdir(exist_ok=True)
+        of_verl(folder / "rollout", step, False)
+        if step in (0, 40):
+            of_verl(folder / "validation", step, True)
+
+    kept = imported(tmp_path, both, True).completions
+    assert {*kept[kept["source"] == "heldout"]["step"]} == {0, 40}
+    assert {*kept[kept["source"] == "training"]["step"]} == {*STEPS}
+
+
+def test_a_file_that_cannot_be_read_stores_nothing(tmp_path: Path) -> None:
+    def broken(folder: Path, step: int, heldout: bool) -> None:
+        of_verl(folder, step, heldout)
+        if step == 80:
+            path = folder / "80.jsonl"
+            path.write_text(path.read_text().replace('"score": 0.0', '"score": NaN'))
+
+    with pytest.raises(SettingError, match=r"80\.jsonl cannot be read .* nan as a number"):
+        imported(tmp_path, broken, True)
+    assert not (tmp_path / "sweeps" / "ours" / "plan.json").exists()
+
+
 def test_a_directory_without_a_runs_generations_is_refused(tmp_path: Path) -> None:
     (tmp_path / "made" / "other").mkdir(parents=True)
     of_verl(tmp_path / "made" / "other", 0, True)

@@ -11,7 +11,7 @@ from isosweep.store.completions import BEGINNING, END, kept_problems, read_compl
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import attempt_file, read_records
 from isosweep.tasks import heldout_problems
-from tests.training.builders import spec_of, trained
+from tests.training.builders import attempted, prepared, spec_of, trained
 
 pytestmark = pytest.mark.train
 
@@ -77,6 +77,22 @@ def test_only_their_user_can_read_them(run: RunPaths) -> None:
     folders = [run.completions, *(each for each in base if each.is_dir())]
     assert len(folders) == 2
     assert {each.stat().st_mode & 0o777 for each in folders} == {0o700}
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_run_goes_on_without_what_cannot_be_kept(kind: str, tmp_path: Path) -> None:
+    spec, elsewhere = keeping(8), tmp_path / "elsewhere"
+    place = RunPaths(tmp_path / "runs" / spec.run_id).completions
+    elsewhere.mkdir()
+    run = prepared(spec, tmp_path)
+    if kind == "file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(elsewhere)
+    attempted(run, MILESTONES[:1])
+    assert len(read_records(run.records).records) > 2
+    assert read_completions(run) == []
+    assert not [*elsewhere.iterdir()]
 
 
 def test_of_a_run_in_parts_nothing_is_lost_or_doubled(run: RunPaths, tmp_path: Path) -> None:
