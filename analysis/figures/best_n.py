@@ -97,7 +97,7 @@ def _best_n_caption(findings: Findings) -> str:
         "interval of n*, the best n, planned or not. Thin orange bars, a little to the right of "
         "their budget: that of n_d, the smallest n that is good enough, at most "
         f"{saturation.reason.margin:g} of reward below the best. A triangle at an end: it may lie "
-        "further out. Dashed: the edges of the grid."
+        "further out. Dashes across bars: medians. Dashed lines: the edges of the grid."
     )
     if saturation.plateau is not None:
         symbol = NAMED[saturation.quantity].symbol
@@ -126,6 +126,9 @@ def _draw_intervals(
         for x, at, tip in found
     ]
     bars(axes, ends, color, width=width, **look)
+    marks(
+        axes, [(x, at.median, tip) for x, at, tip in found], color, "_", size=6 + width, hollow=True
+    )
     above = [(x, at.high * _OFF_END, "may be larger") for x, at, _ in found if at.open_above]
     below = [(x, at.low / _OFF_END, "may be smaller") for x, at, _ in found if at.open_below]
     for marker, points in (("^", above), ("v", below)):

@@ -280,7 +280,8 @@ def page_svg(figure: Figure, name: str) -> str:
     new = rf'<svg \1 role="img" aria-label="{label}">'
     text = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", new, text, count=1)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    text = re.sub(r"(\d\.\d)\d+(?=[ \"])", r"\1", text)
+    # Coordinates, and no number that is read.
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d)\d+(?=[ \"])", r"\1", tag[0]), text)
     return re.sub(r"\n\s*", "\n", text)
 
 

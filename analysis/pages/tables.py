@@ -157,12 +157,15 @@ def missing_runs(data: SweepData) -> PageTable:
             status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
         warned = ", ".join(f"{warning.rule} (step {warning.step})" for warning in ending.warnings)
         reached = float(curve.compute[-1]) if curve.compute.size else None
+        # A run that went on past a budget has no record near enough to be read there.
+        past = reached is not None and any(budget < reached for budget in budgets)
+        reason = ending.reason or ("no record near the budget" if past else "")
         rows.append(
             (
-                *(*Pair.of(curve.run), curve.run.seed, status, ending.reason or "", warned),
+                *(*Pair.of(curve.run), curve.run.seed, status, reason, warned),
                 *(number(reached, ".4g"), ", ".join(map(short, budgets)) or "none"),
                 curve.run.run_id,
             )
         )
     head = ("n", "B", "seed", "status", "reason", "warnings", "compute reached")
-    return page_table((*head, "budgets not reached", "run"), rows, left=(3, 4, 5, 8))
+    return page_table((*head, "budgets not read", "run"), rows, left=(3, 4, 5, 8))

@@ -174,7 +174,9 @@ def _both_n(use: "Use") -> list[str]:
 
 def _use_detail(answer: "Answer", use: "Use") -> str:
     lacking = use.missing if use.limit != "behind" else ()
-    sentences = [f"at {_budget(answer, use)}."]
+    each = f"{use.num_generations} rollouts for each of {plural(use.problems_per_batch, 'problem')}"
+    steps = plural(use.num_steps, "step")
+    sentences = [f"{each} a step, {steps}, at {_budget(answer, use)}."]
     if use.probability_best is not None:
         among = f"of {ns(use.compared)}" if lacking else "n of the grid"
         odds = chance(use.probability_best)
@@ -321,7 +323,7 @@ def _next_step(answer: "Answer", step: "NextStep") -> tuple[str, str]:
             what = f"at least {lacks(step.lacks)}"
             return what, 'Every verdict but "not identified" takes that.'
         case "single runs":
-            what = "to add runs one by one, with the value and price of each"
+            what = "which runs to add, with the value and price of each (trains nothing)"
             return f"{what}: python -m isosweep mode=next {step.sweep}", ""
 
 
@@ -353,9 +355,8 @@ def _caveat(answer: "Answer", each: "Caveat") -> str:
             return f"Not trained or not evaluated as far: {near}."
         case "unread":
             ends = f"{short(each.gap.low)} and {amount(each.gap.high, unit)}"
-            apart = f"Records between {ends} are more than half a decade apart in every run"
-            what = f"No records between {ends}" if each.gap.empty else apart
-            return f"{what}, so what n does there is not known."
+            few = "No records" if each.gap.empty else "Too few records"
+            return f"{few} between {ends}, so what n does there is not known."
         case "coarse margin":
             share = f"{each.margin / each.gain:.0%} of the whole gain of {each.gain:.3f}"
             margin = f"analysis.margin={each.gain / 20:.1g}"

@@ -205,7 +205,10 @@ def test_in_the_page_letters_stay_text_and_every_mark_has_its_words() -> None:
         (axes,) = panels()
         courses = [((1.0, 2.0), (k, k), f"run {name}\nk={k}") for k in range(3)]
         lines(axes, courses, "#440154", label=name)
+        marks(axes, [(1.0, 1.23456, "2.6789 (2.0961 to 3.3012)")], "#21918c")
         svg = page_svg(finish(axes, name, ""), "name")
+    # Numbers that are read keep their digits.
+    assert "<title>2.6789 (2.0961 to 3.3012)</title>" in svg
     assert "<b>" not in svg
     assert svg.count("&lt;b&gt;bold&lt;/b&gt; &amp; $x$</text>") == 1
     found = re.findall(r"<path [^>]*#440154[^>]*><title>(.*?)</title></path>", svg, re.DOTALL)
