@@ -105,7 +105,7 @@ def steps_to_train(
             step
             for step in decision.steps
             if step.run_id not in pending
-            and not _standing_at(plan, runs[step.run_id], step.milestone, paths, config).ended
+            and not _standing_at(runs[step.run_id], step.milestone, plan, paths, config).ended
         )
         others = {step.run_id for step in decision.steps if step not in new} - closed
         if not others:
@@ -114,11 +114,11 @@ def steps_to_train(
 
 
 def _standing_at(
-    plan: Plan, run: PlannedRun, milestone: float, paths: SweepPaths, config: SweepConfig
+    run: PlannedRun, milestone: float, plan: Plan, paths: SweepPaths, config: SweepConfig
 ) -> Standing:
     """How a run stands that is to be trained up to a milestone."""
-    attempt = newest(paths.run(run.run_id))
-    return run_standing(up_to(plan, run, milestone), attempt, plan.budget_unit, config.health.stop)
+    attempt, short = newest(paths.run(run.run_id)), replace(run, milestones=(milestone,))
+    return run_standing(short, attempt, plan.budget_unit, config.health.stop)
 
 
 def _worth(step: Step) -> float:
@@ -239,7 +239,7 @@ class Search:
 
     def _standing(self, run_id: str, milestone: float) -> Standing:
         run = self._by_id[run_id]
-        return _standing_at(self._plan, run, milestone, self._paths, self._config)
+        return _standing_at(run, milestone, self._plan, self._paths, self._config)
 
     def _write_down(self, datas: list[SweepData], failed: Mapping[str, str]) -> None:
         """Bring the trials up to what the records say, and tell those whose runs are over."""

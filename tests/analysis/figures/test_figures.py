@@ -20,6 +20,7 @@ from isosweep.analysis.figures.style import (
     finish,
     generation_colors,
     lines,
+    marks,
     page_svg,
     panels,
     round_ticks,
