@@ -450,7 +450,7 @@ class Answer:
     budget_unit: BudgetUnit
     """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
     confidence: float
-    """float of all intervals. A share."""
+    """Confidence of all intervals. A share."""
     metric: MetricName
     """Score of a problem's samples, @k."""
     evaluation_set: str | None

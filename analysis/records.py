@@ -135,7 +135,7 @@ def make_curve(
 
 def _errors(records: Sequence[Record], reward: FloatArray) -> FloatArray:
     """Standard errors of means, (records,): what was reported, and of the others how far records
-    lie from the line between their neighbours, by the middle of them: a collapse is no error."""
+    lie from the mean of their neighbours, by the upper quartile: a collapse is no error."""
     told = np.array([r.standard_error for r in records], dtype=np.float64)
     bends = reward[1:-1] - (reward[:-2] + reward[2:]) / 2
     rough = _UNKNOWN

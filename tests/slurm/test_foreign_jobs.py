@@ -50,15 +50,17 @@ def test_another_users_array_with_a_reused_id_survives_a_cancel(
         forget_all(small_cluster)
         home = tmp_path / "home"
         become, environment = as_second_user(small_cluster, home)
-        words = ("--parsable", "--array=0-3", "--mem=10", "--output=/dev/null", "--wrap=sleep 600")
+        # Held, since tasks that begin take further ids before the second array has its own.
+        words = ("--parsable", "--hold", "--array=0-3", "--mem=10", "--output=/dev/null")
         theirs = []
         for _ in arrays:
-            command = [*become, "sbatch", *words]
+            command = [*become, "sbatch", *words, "--wrap=sleep 600"]
             done = subprocess.run(
                 command, env=environment, cwd=home, check=True, text=True, capture_output=True
             )
             theirs.append(done.stdout.strip())
         assert theirs == arrays
+        small_cluster.run("scontrol", "release", ",".join(theirs))
 
         def alive() -> set[str]:
             asked = ("squeue", "-h", "-r", "-o", "%i %T %u", "-j", ",".join(theirs))
