@@ -74,8 +74,6 @@ Mode = Literal[
 ]
 _LOGSPACE = re.compile(r"logspace[(:]([^,:]+)[,:]([^,:]+)[,:]([^,:)]+)\)?")
 
-_TOTAL = re.compile(r"(.*?) ?(h|usd|)", re.DOTALL)
-
 
 def _parse_budgets(value: Any) -> tuple[float, ...]:
     """Budgets, ascending, from a number, its text, a list of them, or `logspace:1e18:1e20:5`.
@@ -104,6 +102,12 @@ def _parse_budgets(value: Any) -> tuple[float, ...]:
     return tuple(sorted(budgets))
 
 
+def total_parts(total: str) -> tuple[str, str]:
+    """Return the number of a total and its unit: h, usd, or nothing of FLOPs."""
+    unit = next((each for each in ("h", "usd") if total.endswith(each)), "")
+    return total.removesuffix(unit).rstrip(), unit
+
+
 def _parse_total(value: Any) -> str | None:
     """`2000h`, `5000usd` or `3e20`, from a number or its text with a unit.
 
@@ -111,7 +115,7 @@ def _parse_total(value: Any) -> str | None:
     """
     if value is None:
         return None
-    text, unit = _TOTAL.fullmatch(str(value).casefold()).groups()  # type: ignore[union-attr]
+    text, unit = total_parts(str(value).casefold())
     number = _number(text)
     if not 0 < number < math.inf:
         raise ValueError(

@@ -120,6 +120,7 @@ def _problems(path: Path) -> dict[str, AnsweredProblem]:
             found.setdefault(_text(known["prompt"]), []).append(known)
         return {(made := _answered(prompt, own)).problem_id: made for prompt, own in found.items()}
     except Exception as error:
+        # Whatever a library makes of a file that is none of its own.
         rule = f"{path} cannot be read as generations: {error}"
         raise SettingError("import.generations", path.parent, rule) from None
 

@@ -1,7 +1,6 @@
 """`total`: the budgets and seeds whose whole plan it pays for, by the odds that they decide."""
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from isosweep.analysis.outlook import Outlook, outlook_of_variants
 from isosweep.config.base import replaced
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import SweepConfig, total_parts
 from isosweep.difficulty.selection import choose_variants
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_GENERATIONS, MIN_SEEDS
@@ -88,9 +87,8 @@ class _Plans:
     """The plans of a grid, and what they take of its total."""
 
     def __init__(self, config: SweepConfig) -> None:
-        match = re.fullmatch("(.*?)(h|usd|)", config.total or "")
-        assert match is not None
-        self._config, self.total, self._unit = config, float(match[1]), match[2]
+        number, self._unit = total_parts(config.total or "")
+        self._config, self.total = config, float(number)
         self._seeds = [tuple(range(count)) for count in _SEEDS]
         if "grid.seeds" in config.given:
             self._seeds = [tuple(config.grid.seeds)]

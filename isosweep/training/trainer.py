@@ -122,11 +122,10 @@ class SweepTrainer(GRPOTrainer):  # type: ignore[misc]
         batch = [values.tolist() for values in self._latest.values()]
         for ids, (_, tokens), at, score, advantage in zip(*batch, strict=True):
             text = self.processing_class.decode(ids[:tokens], skip_special_tokens=True)
-            tokens_and_text = text, ids[:tokens]
             made = completion(
                 self.spec.task,
                 self.problems[at],
-                tokens_and_text,
+                (text, ids[:tokens]),
                 self.eos_token_ids,
                 Judged(score),
             )
