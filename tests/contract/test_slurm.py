@@ -98,12 +98,14 @@ def test_a_time_limit_and_a_preemption_change_no_record(straight: Path, tmp_path
         wait_for(lambda run=run: warned(run))  # type: ignore[misc]
         with contextlib.suppress(ProcessLookupError):
             os.kill(run.state["pid"], signal.SIGCONT)
-    wait_for(lambda: preempted.attempts == limited.attempts == 2)
+    wait_for(lambda: min(preempted.attempts, limited.attempts) > 1)
     slurm("scancel", high)
     assert driver.wait(timeout=300) == 0, driver.written
     assert records_of(tmp_path) == records_of(straight)
     for run in (limited, preempted):
-        assert (run.jobs, run.attempts) == (1, 2)
+        # A busy machine may meet the limit more than once.
+        assert run.jobs == 1
+        assert run.attempts > 1
         # It had time for a checkpoint: no step is trained twice.
         assert run.trained == sorted(set(run.trained))
 
