@@ -23,7 +23,6 @@ SETTINGS = (
     "grid.tolerance=0.02",
     "evaluation.samples_per_problem=2",
     "task.num_eval_problems=32",
-    "analysis.formats=[]",
     "tracking=none",
     # What was trained is kept soon, and no number of kills gives a run up.
     "checkpoint.min_interval_s=2",

@@ -44,7 +44,6 @@ SMALL = (
     "grid.tolerance=0.02",
     "evaluation.samples_per_problem=2",
     "task.num_eval_problems=32",
-    "analysis.formats=[]",
 )
 
 

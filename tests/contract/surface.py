@@ -191,7 +191,7 @@ def import_rows(
         "mode=import", f"import.files={table}", f"sweep={name}", *overrides, cwd=cwd
     )
     judged = f"analysis.quantity={quantity}"
-    done = isosweep("mode=analyse", f"sweep={name}", "analysis.formats=[]", judged, cwd=cwd)
+    done = isosweep("mode=analyse", f"sweep={name}", judged, cwd=cwd)
     said = imported.stdout + imported.stderr + done.stdout + done.stderr
     return said, answer_of(cwd / "sweeps" / name, quantity)
 

@@ -37,7 +37,7 @@ def rows(
 
 
 def analysed(cwd: Path) -> dict[str, Any]:
-    isosweep("mode=analyse", "analysis.formats=[]", "tracking=none", cwd=cwd)
+    isosweep("mode=analyse", "tracking=none", cwd=cwd)
     (sweep,) = (path.parent for path in cwd.glob("sweeps/*/plan.json"))
     return answer_of(sweep)
 
@@ -107,7 +107,7 @@ def test_sweeps_are_set_side_by_side(tmp_path: Path) -> None:
 @pytest.mark.mlflow
 def test_mlflow_is_made_again_from_files(straight: Path, tmp_path: Path) -> None:
     shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
-    view = ("mode=analyse", "analysis.formats=[]", "tracking=mlflow")
+    view = ("mode=analyse", "tracking=mlflow")
     isosweep(*view, cwd=tmp_path)
     stored = _stored(tmp_path)
     (tmp_path / "sweeps" / "mlflow.db").unlink()

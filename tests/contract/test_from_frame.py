@@ -31,7 +31,7 @@ def test_all_files_of_a_sweep_of_a_frame_are_in_its_directory(tmp_path: Path, cw
     assert len(sweep.records) == len(_FRAME)
     assert sweep.recommend(48) is not None
     isosweep("mode=status", f"sweep={sweep.path}", cwd=cwd)
-    isosweep("mode=analyse", f"sweep={sweep.path}", "analysis.formats=[]", cwd=cwd)
+    isosweep("mode=analyse", f"sweep={sweep.path}", cwd=cwd)
     assert not [*cwd.iterdir()]
     assert {path.name for path in tmp_path.iterdir()} == {"cwd", "given"}
     assert {path.name for path in (tmp_path / "given").iterdir()} == {"ours"}

@@ -165,7 +165,6 @@ def test_a_command_that_ends_in_a_line_has_trained_its_run(
         "grid.problems_per_batch=[4]",
         "grid.seeds=[0]",
         "sweep=x",
-        "analysis.formats=[]",
         "tracking=none",
         cwd=tmp_path,
     )

@@ -107,7 +107,7 @@ def test_a_command_that_is_killed_and_extended_leaves_the_same_records(tmp_path:
 
 MIXED = (
     *("budget=[256,512]", "budget_unit=rollouts", "grid.num_generations=[4,8]"),
-    *("grid.seeds=[0]", "grid.tolerance=0.1", "analysis.formats=[]", "tracking=none"),
+    *("grid.seeds=[0]", "grid.tolerance=0.1", "tracking=none"),
     *(f"task.mixture.parts.{part}.num_eval_problems=16" for part in ("long", "short")),
 )
 
@@ -196,7 +196,7 @@ def test_a_pretrained_language_model_learns_from_its_package(tmp_path: Path) -> 
     language_model.packaged()
     small = (
         *("budget=[16,32]", "grid.num_generations=[4]", "grid.seeds=[0]", "tracking=none"),
-        *("task.num_train_problems=8", "task.num_eval_problems=8", "analysis.formats=[]"),
+        *("task.num_train_problems=8", "task.num_eval_problems=8"),
     )
     isosweep("+experiment=laptop/smollm2", *small, cwd=tmp_path)
     (run,) = runs_of(tmp_path)

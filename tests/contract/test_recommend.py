@@ -39,7 +39,7 @@ def analysed(cwd: Path, seeds: int) -> Path:
     """A directory with the analysed sweep `imported`, which is made of the rows."""
     table = write_csv(cwd / "rows.csv", rows(seeds))
     isosweep("mode=import", f"import.files={table}", "sweep=imported", BUDGETS, cwd=cwd)
-    isosweep("mode=analyse", "sweep=imported", "analysis.formats=[]", cwd=cwd)
+    isosweep("mode=analyse", "sweep=imported", cwd=cwd)
     return cwd
 
 

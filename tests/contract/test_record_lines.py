@@ -144,7 +144,7 @@ def test_commands_read_a_sweep_with_such_lines_and_say_which(
     with file.open("a") as records:
         records.writelines(f"{each}\n" for each in bad)
     isosweep("mode=status", "sweep=s", cwd=tmp_path)
-    isosweep("mode=analyse", "sweep=s", "analysis.formats=[]", cwd=tmp_path)
+    isosweep("mode=analyse", "sweep=s", cwd=tmp_path)
     answer = json.loads((tmp_path / "sweeps" / "s" / "analysis" / "answer.json").read_text())
     assert sum(str(file) in problem for problem in answer["problems"]) == len(bad)
     assert len(_read(tmp_path)[0]) == len(_read(imported)[0])

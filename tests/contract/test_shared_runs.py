@@ -157,7 +157,7 @@ _TASK = (
     *("task.completion_tokens=4", "task.max_completion_tokens=4"),
     *("grid.problems_per_batch=[4]", "grid.seeds=[0]", "grid.tolerance=0.1"),
     *("evaluation.samples_per_problem=2", "budget_unit=rollouts", "budget=256"),
-    *("tracking=none", "launcher=inline", "analysis.formats=[]"),
+    *("tracking=none", "launcher=inline"),
 )
 
 

@@ -75,7 +75,7 @@ def run(model: Path, *overrides: str) -> tuple[str, ...]:
         *("model=local", f"model.path={model}", "recipe=tiny", "grid=tiny", "hardware=cpu"),
         *("generation=transformers", "tracking=none", "budget_unit=rollouts", "budget=[256]"),
         *("grid.num_generations=[4]", "grid.problems_per_batch=[4]", "grid.seeds=[0]"),
-        *("analysis.formats=[]", "task=sort", *overrides),
+        *("task=sort", *overrides),
     )
 
 

@@ -15,7 +15,7 @@ from tests.conftest import make_config
 from tests.modes.looked_after import terminal
 
 PLAN = make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0, 1))
-ASKED = ("analysis.readings_per_decade=0", "analysis.formats=[]")
+ASKED = ("analysis.readings_per_decade=0",)
 SWEEPS: dict[str, RewardAt] = {"rising": REWARD, "flat": peaked(lambda C: 2.0)}
 
 

@@ -82,7 +82,7 @@ def test_a_plan_is_run_and_its_sweep_returned(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     asked = ["budget=6.4e9", *SMALL, "grid.num_generations=[4]", "tracking=none"]
-    sweep = isosweep.run([*asked, "analysis.formats=[]"])
+    sweep = isosweep.run(asked)
     assert set(sweep.runs.standing) == {"done"}
     assert "verdict: not identified" in capsys.readouterr().out
     with pytest.raises(isosweep.IsosweepError, match=r"launcher\.max_device_hours=1e-09: "):

@@ -28,7 +28,7 @@ PART = make_plan(generations=(4, 8), batches=(4,), seeds=(0, 2), budgets=BUDGETS
 
 
 def opened(paths: SweepPaths) -> Sweep:
-    settings = make_config("analysis.readings_per_decade=0", "analysis.formats=[]")
+    settings = make_config("analysis.readings_per_decade=0")
     write_json(paths.config, settings.model_dump() | {"budget": list(settings.budgets)})
     return isosweep.open(paths.root)
 

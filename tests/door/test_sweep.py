@@ -41,7 +41,7 @@ ENDS, OPEN = ("median", "low", "high"), ("open_below", "open_above")
 
 def configured(paths: SweepPaths) -> Path:
     """The sweep with the settings that one has that was launched; its directory."""
-    settings = make_config("analysis.readings_per_decade=0", "analysis.formats=[]")
+    settings = make_config("analysis.readings_per_decade=0")
     write_json(paths.config, settings.model_dump() | {"budget": list(settings.budgets)})
     return paths.root
 

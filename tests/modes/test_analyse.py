@@ -24,7 +24,7 @@ def test_a_view_is_made_in_wandb_offline_and_the_command_that_sends_it_is_said_o
     write_records(tmp_path)
     console = terminal(300)
     (root,) = (path.parent for path in sweeps.glob("*/plan.json"))
-    here = (f"sweep={root}", "analysis.formats=[]", "tracking=wandb", "tracking.offline=true")
+    here = (f"sweep={root}", "tracking=wandb", "tracking.offline=true")
     assert prepare(make_config("mode=analyse", *here))(console) == 0
     said = [line for line in printed(console).splitlines() if "wandb sync" in line]
     assert said == [f"dashboard: after wandb sync {root}/wandb/*run-*"]
@@ -40,7 +40,7 @@ def test_a_document_is_all_that_standard_output_has(tmp_path: Path) -> None:
         for at in (1000, 2000, 4000, 8000)
     )
     write_csv(tmp_path / "a.csv", rows)
-    quick = ("analysis.formats=[]", "tracking=none", "format=json")
+    quick = ("tracking=none", "format=json")
     for command, fields in {
         "mode=import import.files=a.csv sweep=one": {"sweep", "plan_id", "imported"},
         "mode=import import.files=a.csv sweep=two": {"sweep", "plan_id", "imported"},

@@ -10,7 +10,7 @@ from tests.conftest import SMALL, isosweep
 
 @pytest.mark.train
 def test_a_run_prints_one_document_and_a_later_command_its_text(tmp_path: Path) -> None:
-    sweep = (*SMALL, "budget=6.4e9", "tracking=none", "analysis.formats=[]", "sweep=s")
+    sweep = (*SMALL, "budget=6.4e9", "tracking=none", "sweep=s")
     done = isosweep(*sweep, "format=json", cwd=tmp_path)
     document = json.loads(done.stdout)
     assert (document["sweep"], document["exit_status"]) == ("s", 0)

@@ -22,7 +22,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     budget = ("budget_unit=device_hours", "budget=[0.001,0.002]")
     in_process(("mode=plan", *SMALL, *QUIET, *budget, "grid.tolerance=0.3", VARIANTS), cwd)
     write_records(cwd)
-    printed = in_process(("mode=analyse", "analysis.formats=[]", *QUIET), cwd).stdout
+    printed = in_process(("mode=analyse", *QUIET), cwd).stdout
     (plan,) = cwd.glob("sweeps/*/plan.json")
     return plan.parent, printed
 

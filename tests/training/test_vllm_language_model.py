@@ -25,7 +25,7 @@ RUN = (
     *("task.prompt_tokens=25", "task.completion_tokens=12"),
     *("evaluation.samples_per_problem=2", "evaluation.records_per_decade=1"),
     *("grid.num_generations=[4]", "grid.problems_per_batch=[2]", "grid.seeds=[2]"),
-    *("budget_unit=rollouts", "budget=16", "grid.min_steps=2", "analysis.formats=[]"),
+    *("budget_unit=rollouts", "budget=16", "grid.min_steps=2"),
     *("recipe.learning_rate=2e-5", "recipe.learning_rate_rule=constant", "recipe.warmup_steps=0"),
     "tracking=none",
 )
