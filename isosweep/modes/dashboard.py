@@ -26,7 +26,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
 
     Raises SettingError where the store has nothing of the sweep.
     """
-    from isosweep.preflight.machine import require_packages
+    from isosweep.preflight.packages import require_packages
     from isosweep.tracking.mlflow import MlflowBackend
     from isosweep.tracking.tracker import fault
 

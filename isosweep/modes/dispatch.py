@@ -128,7 +128,7 @@ def prepare(config: SweepConfig) -> Action:
     """
     # Each mode imports what it alone needs: `mode=plan` is to answer at once, and `mode=status`.
     if config.mode in ANALYSES:
-        from isosweep.preflight.machine import ANALYSIS, require_packages
+        from isosweep.preflight.packages import ANALYSIS, require_packages
 
         require_packages(*ANALYSIS)
     if config.mode in FUNCTIONS:

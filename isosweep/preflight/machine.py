@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -20,12 +20,11 @@ from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.prompts import require_prompts
 from isosweep.models.weights import Missing, missing_weights
 from isosweep.plan.evaluation import evaluations
+from isosweep.preflight.packages import ANALYSIS, install, missing_packages
 from isosweep.sandbox.judging import Sandbox
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.training.loss import try_loss
 
-# A planning install (`pip install isosweep`) has none of these.
-ANALYSIS = ("scipy", "pandas", "matplotlib", "threadpoolctl", "jinja2", "annotated_types")
 _TRAINING = ("torch", "trl", "transformers", "datasets")
 # Packages that draw a task's problems and check their answers.
 _TASKS = {
@@ -47,7 +46,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     """
     ours = config.trainer.name == "trl"
     tasks = [each.task for variant in variants for each in evaluations(variant.config)]
-    missing = _missing_packages(_packages(config, variants, tasks)) + missing_devices(config)
+    missing = missing_packages(_packages(config, variants, tasks)) + missing_devices(config)
     models = {str(variant.config.model): variant.config.model for variant in variants}
     if find_spec("huggingface_hub") and (ours or config.trainer.names("model")):
         missing += [each for model in models.values() for each in missing_weights(model)]
@@ -84,7 +83,7 @@ def _packages(
     packages = [*ANALYSIS]
     packages += ["mlflow"] if config.tracking.name == "mlflow" else []
     packages += ["optuna"] if config.search.searches else []
-    own = {"wandb": _install("wandb")} if config.tracking.name == "wandb" else {}
+    own = {"wandb": install("wandb")} if config.tracking.name == "wandb" else {}
     if config.trainer.name == "trl":
         hardware = config.hardware
         packages += [*_TRAINING, *sorted({p for task in tasks for p in _TASKS.get(task.kind, ())})]
@@ -94,21 +93,7 @@ def _packages(
             own[optimizer] = f"pip install {optimizer}, or set hardware.optimizer=adamw"
         if kernels := _KERNELS.get(hardware.attention):
             own[kernels] = "install it, or set hardware.attention=sdpa"
-    return {**dict.fromkeys(packages, _install("train")), **own}
-
-
-def _install(extra: str) -> str:
-    return f"pip install 'isosweep[{extra}]'"
-
-
-def _missing_packages(packages: Mapping[str, str]) -> Missing:
-    return [(f"the package {p}", do) for p, do in packages.items() if find_spec(p) is None]
-
-
-def require_packages(*names: str) -> None:
-    """Raise PreflightError where this installation lacks one of these packages."""
-    if missing := _missing_packages(dict.fromkeys(names, _install("train"))):
-        raise PreflightError(missing)
+    return {**dict.fromkeys(packages, install("train")), **own}
 
 
 def missing_vllm(config: SweepConfig) -> Missing:
