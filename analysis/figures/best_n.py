@@ -151,14 +151,23 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         for at in growth.history
     ]
     bars(axes, [(x, at.low, at.high, tip) for x, at, tip in rates], color)
-    points = [(x, at.median, tip) for x, at, tip in rates]
-    marks(axes, points, color, label=f"growth rate of {symbol}")
+    censored = {
+        at.budget
+        for at in findings.frontier.optima
+        if (n := at.judged(findings.saturation.quantity)) and (n.open_below or n.open_above)
+    }
+    looks = {False: f"growth rate of {symbol}", True: f"the same, {symbol} may lie beyond the grid"}
+    for hollow, label in looks.items():
+        points = [(x, at.median, tip) for x, at, tip in rates if (x in censored) == hollow]
+        marks(axes, points, color, hollow=hollow, label=label)
     return finish(
         axes,
         f"Growth of {symbol}, {named.words}, against compute",
         f"Growth rate of {symbol} in a sliding window: doublings per decade (tenfold) of compute, "
         "over the last third of the decades up to each budget. Neighbouring points overlap. Bars: "
-        f"{findings.frontier.confidence:.0%} interval. {symbol} has stopped if the bar of the last "
+        f"{findings.frontier.confidence:.0%} interval. Hollow: {symbol} may lie beyond all n that "
+        "were read at that budget, so that its rate is one inside the grid. "
+        f"{symbol} has stopped if the bar of the last "
         f"point lies between the dashed lines, at {growth.bound:g} and -{growth.bound:g}.",
     )
 
