@@ -33,7 +33,7 @@ INK, GREY, GRID = "#111111", "#8a8a8a", "#dddddd"
 # Okabe and Ito (2008), distinguished by the colour-blind; green darker, to stand out on white.
 BLUE, RED, GREEN = "#0072b2", "#d55e00", "#00805f"
 # Viridis without its yellow end, which white paper would hide.
-SCALE = (0.0, 0.82)
+SCALE = (0.0, 0.76)
 # Inches. On a page 400 pixels wide letters are 10 to 13 pixels high.
 _WIDTH, _HEIGHT, _PANEL = 4.6, 3.5, 1.75
 _LEFT, _RIGHT, _TOP, _BOTTOM, _LEGEND_ROW, _TITLE = 0.68, 0.12, 0.1, 0.5, 0.19, 0.25
