@@ -151,7 +151,9 @@ def tally(counts: Mapping[Any, int], collapsed: int = 0) -> str:
 
 
 def setting(value: object) -> str:
-    """The value of a setting, whole numbers without a fraction: 64, [20500,1e20], qwen-7b."""
+    """The value of a setting as it is typed: 64, [20500,1e20], qwen-7b, true, null."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     if isinstance(value, list | tuple):
         return f"[{','.join(map(setting, value))}]"
     return f"{value:.12g}".replace("e+", "e") if isinstance(value, float) else str(value)

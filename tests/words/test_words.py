@@ -120,7 +120,7 @@ def test_an_answer_is_given_in_25_words_or_fewer(kind: str) -> None:
 
 
 def test_numbers_read_well() -> None:
-    assert numbers.setting([20500.0, 1e20, 0.5, "tiny", None]) == "[20500,1e20,0.5,tiny,None]"
+    assert numbers.setting([20500.0, 1e20, 0.5, "tiny", None]) == "[20500,1e20,0.5,tiny,null]"
     assert [numbers.size(each) for each in (18.5e9, 1.2e12, 0, 1.4e6)] == [
         *("18.5 GB", "1.2 TB", "0 MB", "1.4 MB")
     ]
