@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.completions import Sign, find_signs, read_kept, table
+from isosweep.analysis.completions import Sign, find_signs, read_kept
+from isosweep.analysis.completions import table as completions_table
 from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
@@ -18,7 +19,7 @@ from isosweep.analysis.figures.style import write_figures
 from isosweep.analysis.load import load_sweep, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.analysis.tables import all_tables, to_csv
+from isosweep.analysis.tables import all_tables
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.base import flattened, stored_settings
 from isosweep.files import write_json, write_text
@@ -65,16 +66,16 @@ def analyse(
     figures = draw_figures(data, findings)
     numbers = {k: v for k, v in config.model_dump().items() if k != "formats"}
     answer = replace(conclude(data, findings, advice), settings=numbers, versions=_versions())
-    tables, drawn = all_tables(data, findings), tuple[Path, ...]()
+    drawn = tuple[Path, ...]()
     paths.analysis.mkdir(parents=True, exist_ok=True)
     if going_on is None:
         drawn = write_figures(figures.drawn, paths.figures, config.formats)
         write_json(paths.answer, answer.document())
         paths.completions.unlink(missing_ok=True)
         if completions:
-            write_json(paths.completions, table(completions))
-        for name, rows in tables.items():
-            write_text(paths.table(name), to_csv(rows))
+            write_json(paths.completions, completions_table(completions))
+        for name, table in all_tables(data, findings).items():
+            write_text(paths.table(name), table.to_csv())
     settings = _settings(data, config)
     about = About(
         settings=settings,
@@ -83,7 +84,7 @@ def analyse(
         signs=signs,
         going_on=going_on is not None,
     )
-    page = render_report(data, findings, figures, tables, about)
+    page = render_report(data, findings, figures, about)
     if going_on is None or going_on():
         write_text(paths.report, page)
     return Analysis(

@@ -1,19 +1,19 @@
-"""The analysis's tables as frames of pandas: files beside the report, and frames in Python.
+"""The analysis's tables: CSV files beside the report, and frames in Python.
 
 docs/python.md has what columns mean. Rewards are held-out, compute is in the
 sweep's unit; what is not known is missing.
 """
 
+import csv
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from io import StringIO
+from typing import Any, NamedTuple
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.intervals import Interval
-
-if TYPE_CHECKING:
-    import pandas
+from isosweep.analysis.statistics.learning_curve import Estimate
 
 _CELLS = "budget n B T seed run_id planned_compute measured_compute reward reading"
 _CHOICES = (
@@ -25,17 +25,28 @@ _OPTIMA = (
     "low high n_d n_d_low n_d_high n_d_open_below n_d_open_above"
 )
 _SURVIVAL = "n runs fallen kept low high"
-_PARAMETERS = ("asymptote", "midpoint", "exponent")
-_FITS = " ".join(
-    (
-        "run_id n B seed records base_reward",
-        *(f"{name} {name}_standard_error" for name in _PARAMETERS),
-        "reduced_chi2 share_risen status",
-    )
+_FITS = (
+    "run_id n B seed records base_reward asymptote asymptote_standard_error midpoint "
+    "midpoint_standard_error exponent exponent_standard_error reduced_chi2 share_risen status"
 )
 
 
-def all_tables(data: SweepData, findings: Findings) -> "dict[str, pandas.DataFrame]":
+class Table(NamedTuple):
+    """Names of columns, and rows by them; what is not known is None."""
+
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    def to_csv(self) -> str:
+        """The text of the table's file: numbers in full precision, empty where there is none."""
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(map(_in_file, row.values()) for row in self.rows)
+        return text.getvalue()
+
+
+def all_tables(data: SweepData, findings: Findings) -> dict[str, Table]:
     """Every table by the name of its file."""
     return {
         "frontier": cells(data),
@@ -46,25 +57,18 @@ def all_tables(data: SweepData, findings: Findings) -> "dict[str, pandas.DataFra
     }
 
 
-def to_csv(table: "pandas.DataFrame") -> str:
-    """The text of a table's file: numbers in full precision, empty where there is none."""
-    text: str = table.map(_in_file).to_csv(index=False, lineterminator="\n")
-    return text
-
-
 def _in_file(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def _table(columns: str, rows: Iterable[tuple[Any, ...]]) -> "pandas.DataFrame":
-    import pandas
+def _table(columns: str, rows: Iterable[tuple[Any, ...]]) -> Table:
+    names = tuple(columns.split())
+    return Table(names, tuple(dict(zip(names, row, strict=True)) for row in rows))
 
-    return pandas.DataFrame(list(rows), columns=columns.split())
 
-
-def cells(data: SweepData) -> "pandas.DataFrame":
+def cells(data: SweepData) -> Table:
     """One row per cell, in the plan's order."""
     rows = (
         (
@@ -77,7 +81,7 @@ def cells(data: SweepData) -> "pandas.DataFrame":
     return _table(_CELLS, rows)
 
 
-def choices(findings: Findings) -> "pandas.DataFrame":
+def choices(findings: Findings) -> Table:
     """One row per budget and n, at its best B."""
     rows = (
         (
@@ -93,7 +97,7 @@ def choices(findings: Findings) -> "pandas.DataFrame":
     return _table(_CHOICES, rows)
 
 
-def optima(findings: Findings) -> "pandas.DataFrame":
+def optima(findings: Findings) -> Table:
     """One row per budget: what to use, n*(C) and n_d(C)."""
     rows = (
         (
@@ -117,7 +121,7 @@ def _open(interval: Interval | None) -> tuple[bool | None, ...]:
     return (interval.open_below, interval.open_above) if interval else (None, None)
 
 
-def survival(findings: Findings) -> "pandas.DataFrame":
+def survival(findings: Findings) -> Table:
     """One row per n: the share of its runs that keep what they gained; none where no run fell."""
     rows = (
         (each.num_generations, each.num_runs, each.num_fallen, *_ends(each.kept))
@@ -126,18 +130,20 @@ def survival(findings: Findings) -> "pandas.DataFrame":
     return _table(_SURVIVAL, rows)
 
 
-def fits(data: SweepData, findings: Findings) -> "pandas.DataFrame":
+def fits(data: SweepData, findings: Findings) -> Table:
     """One row per run, in the plan's order: its sigmoid, as far as its records identify one."""
-    runs, rows = {run.run_id: run for run in data.plan.runs}, []
-    for fit in findings.fits:
-        run = runs[fit.run_id]
-        found = (getattr(fit, name) for name in _PARAMETERS)
-        estimates = [(e.value, e.standard_error) if e else (None, None) for e in found]
-        rows.append(
-            (
-                *(fit.run_id, *Pair.of(run), run.seed, fit.num_records, fit.base_reward),
-                *(number for estimate in estimates for number in estimate),
-                *(fit.reduced_chi2, fit.share_risen, fit.status.value),
-            )
+    runs = {run.run_id: run for run in data.plan.runs}
+    rows = (
+        (
+            *(fit.run_id, *Pair.of(runs[fit.run_id]), runs[fit.run_id].seed),
+            *(fit.num_records, fit.base_reward),
+            *(number for each in fit.parameters for number in _with_error(each)),
+            *(fit.reduced_chi2, fit.share_risen, fit.status.value),
         )
+        for fit in findings.fits
+    )
     return _table(_FITS, rows)
+
+
+def _with_error(found: Estimate | None) -> tuple[float | None, float | None]:
+    return (found.value, found.standard_error) if found else (None, None)

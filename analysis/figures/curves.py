@@ -99,7 +99,7 @@ def _mean_fit(
 
 def _fitted(fit: Fit, compute: FloatArray) -> FloatArray | None:
     """A run's sigmoid at `compute`; None where its records identify none."""
-    parameters = [part.value for part in (fit.asymptote, fit.midpoint, fit.exponent) if part]
+    parameters = [part.value for part in fit.parameters if part]
     if fit.base_reward is None or len(parameters) < 3:
         return None
     return sigmoid(compute, fit.base_reward, *parameters)

@@ -131,7 +131,7 @@ def _best_table(comparison: Comparison) -> PageTable:
             at.best_batch,
             *(MISSING if found is None else str(found) for found in (at.n_star, at.n_d)),
             f"{at.reward:.4f}",
-            span(*(at.interval or (None, None))),
+            span(at.interval),
             MISSING if no_match or at.better is None else chance(at.better),
         )
         for at in _ordered(comparison)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from isosweep.analysis.answer import Answer
 from isosweep.analysis.completions import Completions, Sign, is_right, shown_problems
@@ -25,9 +25,6 @@ from isosweep.plan.cells import variant_label
 from isosweep.plan.tally import Standing
 from isosweep.words.completions import sign
 from isosweep.words.numbers import UNITS, setting, short
-
-if TYPE_CHECKING:
-    import pandas
 
 # Sections of the page in its order: a new one is a line here, and a template of this name in
 # `isosweep/words/report/`.
@@ -62,10 +59,9 @@ def render_report(
     data: SweepData,
     findings: Findings,
     figures: Figures,
-    tables: "Mapping[str, pandas.DataFrame]",
     about: About,
 ) -> str:
-    """The whole page. `tables`: those of its files."""
+    """The whole page."""
     unit, use = UNITS[data.plan.budget_unit], about.answer.use
     drawn = {section: figures.in_section(section) for section in get_args(Section)}
     return render(
@@ -80,7 +76,7 @@ def render_report(
         first=_first_numbers(drawn),
         left_out=_by_reason(figures.left_out),
         frontier=findings.frontier,
-        tables=page_tables(tables, unit, f"{findings.frontier.confidence:.0%}"),
+        tables=page_tables(data, findings),
         unit=unit,
         sets=set_table(data),
         essentials=_essentials(data, about),

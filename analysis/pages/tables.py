@@ -1,17 +1,14 @@
 """Tables as the report's page shows them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.learning_curve import Estimate
 from isosweep.plan.tally import Standing
-from isosweep.words.numbers import interval, short
-
-if TYPE_CHECKING:
-    import pandas
+from isosweep.words.numbers import UNITS, short
 
 MISSING = "–"
 
@@ -33,94 +30,93 @@ def page_table(
     return PageTable(head=tuple(head), rows=cells, left=frozenset(left))
 
 
-def number(value: float | None, form: str = "") -> str:
+def number(value: float | None, form: str) -> str:
     """A number as `format` writes it by `form`, 1e18 for 1e+18; a dash where it is not known."""
-    known = value is not None and value == value
-    return format(value, form).replace("e+", "e") if known else MISSING
+    return MISSING if value is None else format(value, form).replace("e+", "e")
 
 
-def span(low: float | None, high: float | None) -> str:
+def span(ends: tuple[float, float] | None) -> str:
     """An interval of rewards."""
-    return MISSING if MISSING in (number(low), number(high)) else f"{low:.4f} to {high:.4f}"
+    return MISSING if ends is None else "{:.4f} to {:.4f}".format(*ends)
 
 
-# By heading: a column, "column:form" of a number, or what is made of a row.
-Shown = Mapping[str, str | Callable[[Any], str]]
-
-
-def shown(table: "pandas.DataFrame", columns: Shown) -> PageTable:
-    """The columns of a table that the page shows."""
-    rows = [[_cell(row, each) for each in columns.values()] for row in table.to_dict("records")]
-    return page_table(tuple(columns), rows)
-
-
-def _cell(row: Mapping[str, Any], column: str | Callable[[Any], str]) -> str:
-    if callable(column):
-        return column(row)
-    name, _, form = column.partition(":")
-    value = row[name]
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else number(value, form)
-
-
-def _either_n(prefix: str, opening: str, row: Any) -> str:
-    """n* or n_d with its interval; without one the n that cannot be distinguished from the best."""
-    median, low, high = (row[f"{prefix}{end}"] for end in ("", "_low", "_high"))
-    if number(median) == MISSING:
-        named = ", ".join(map(str, row["candidates"]))
-        return f"{{{named}}}" if prefix == "n_star" else MISSING
-    below, above = (bool(row[f"{opening}open_{end}"]) for end in ("below", "above"))
-    return interval(median, low, high, below=below, above=above)
-
-
-def _seeds(row: Any) -> str:
-    return f"{row['seeds']}" + (f" (and {row['fallen']} fallen)" if row["fallen"] else "")
-
-
-def _estimate(name: str, row: Any) -> str:
-    value, error = row[name], row[f"{name}_standard_error"]
-    known = number(value) != MISSING
-    return f"{value:.3g} ± {error:.2g}".replace("e+", "e") if known else MISSING
-
-
-def page_tables(
-    tables: "Mapping[str, pandas.DataFrame]", unit: str, confidence: str
-) -> dict[str, PageTable]:
-    """The files' tables as the page shows them, by name; `confidence`: of intervals, as 90%."""
-    budget, rewards = {f"budget ({unit})": "budget:.3g"}, lambda row: span(row["low"], row["high"])
-    columns: dict[str, Shown] = {
-        "choices": {
-            **budget,
-            **{"n": "n", "best B": "B", "B tried": "batches_tried", "T": "T", "seeds": _seeds},
-            **{"measured": "measured:.4f", "expected": "expected:.4f"},
-            f"interval ({confidence})": rewards,
-            "loss to best": "loss:.4f",
-            f"loss at most ({confidence})": "loss_upper:.4f",
-            **{"P(best)": "probability_best:.2f", "may be best": "may_be_best"},
-        },
-        "optima": {
-            **budget,
-            **{"n": "n", "B": "B", "T": "T"},
-            f"n*, the best n ({confidence})": partial(_either_n, "n_star", ""),
-            "expected": "expected:.4f",
-            f"interval ({confidence})": rewards,
-            f"n_d, the smallest n that is good enough ({confidence})": partial(
-                _either_n, "n_d", "n_d_"
-            ),
-        },
-        "survival": {
-            **{"n": "n", "runs": "runs", "fallen": "fallen"},
-            **{"share that keeps its gain": "kept:.0%", "interval": rewards},
-        },
-        "fits": {
-            **{"n": "n", "B": "B", "seed": "seed", "records": "records", "R0": "base_reward:.4f"},
-            **{"A": partial(_estimate, "asymptote"), "C_mid": partial(_estimate, "midpoint")},
-            "B (exponent)": partial(_estimate, "exponent"),
-            **{"chi²/dof": "reduced_chi2:.2f", "status": "status"},
-        },
+def page_tables(data: SweepData, findings: Findings) -> dict[str, PageTable]:
+    """Tables of what was found, by the name of the file that has more of each."""
+    frontier, survivals = findings.frontier, findings.survivals
+    budget, sure = f"budget ({UNITS[data.plan.budget_unit]})", f"{frontier.confidence:.0%}"
+    between = {
+        (read.cell.budget, Pair.of(read.cell))
+        for read in data.readings
+        if read.reading == "interpolated"
     }
-    return {name: shown(tables[name], each) for name, each in columns.items()}
+    choices = [
+        (
+            *(short(at.budget), *Pair.of(cell), each.num_batches_tried, cell.num_steps),
+            f"{cell.num_seeds}" + (f" (and {cell.num_fallen} fallen)" if cell.num_fallen else ""),
+            ("≈" if (at.budget, Pair.of(cell)) in between else "") + f"{cell.mean:.4f}",
+            *(number(each.expected, ".4f"), span(each.interval), number(each.loss_upper, ".4f")),
+            *(number(each.probability_best, ".2f"), "yes" if each.indistinguishable else "no"),
+        )
+        for at in frontier.budgets
+        for each in at.choices
+        for cell in [each.cell]
+    ]
+    optima = [
+        (
+            *(short(at.budget), *Pair.of(best.cell), best.cell.num_steps, at.optimum),
+            *(number(best.expected, ".4f"), span(best.interval), at.optimum.n_d or MISSING),
+        )
+        for at in frontier.budgets
+        for best in [at.best]
+    ]
+    survival = [
+        (each.num_generations, each.num_runs, each.num_fallen, f"{kept.median:.0%}", span(ends))
+        for each in survivals
+        for kept in [each.kept]
+        for ends in [(kept.low, kept.high)]
+    ]
+    runs = {run.run_id: run for run in data.plan.runs}
+    fits = [
+        (
+            *(*Pair.of(runs[fit.run_id]), runs[fit.run_id].seed, fit.num_records),
+            *(number(fit.base_reward, ".4f"), *map(_estimate, fit.parameters)),
+            *(number(fit.reduced_chi2, ".2f"), fit.status.value),
+        )
+        for fit in findings.fits
+    ]
+    rewards = f"interval ({sure})"
+    return {
+        "choices": page_table(
+            (
+                *(budget, "n", "best B", "B tried", "T", "seeds", "measured", "expected", rewards),
+                *(f"loss at most ({sure})", "P(best)", "may be best"),
+            ),
+            choices,
+        ),
+        "optima": page_table(
+            (
+                *(budget, "n", "B", "T", f"n*, the best n ({sure})", "expected", rewards),
+                f"n_d, the smallest n that is good enough ({sure})",
+            ),
+            optima,
+        ),
+        "survival": page_table(
+            ("n", "runs", "fallen", "share that keeps its gain", "interval"), survival
+        ),
+        "fits": page_table(
+            (
+                *("n", "B", "seed", "records", "R0", "A", "C_mid", "B (exponent)"),
+                *("chi²/dof", "status"),
+            ),
+            fits,
+        ),
+    }
+
+
+def _estimate(found: Estimate | None) -> str:
+    if found is None:
+        return MISSING
+    return f"{found.value:.3g} ± {found.standard_error:.2g}".replace("e+", "e")
 
 
 def set_table(data: SweepData) -> PageTable:

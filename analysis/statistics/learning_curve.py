@@ -88,6 +88,11 @@ class Fit:
     share_risen: Share | None = None
     """Of the way from R0 to A, what is behind the run at its last record. A share."""
 
+    @property
+    def parameters(self) -> tuple[Estimate | None, Estimate | None, Estimate | None]:
+        """A, C_mid and b."""
+        return self.asymptote, self.midpoint, self.exponent
+
 
 class Sigmoid(NamedTuple):
     """A, ln C_mid, ln b, the weighted sum of squares, whether one of the three lies at the end of

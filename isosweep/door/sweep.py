@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from isosweep.analysis.recommend import Recommendation
     from isosweep.analysis.statistics.findings import Findings
     from isosweep.analysis.statistics.intervals import Interval
+    from isosweep.analysis.tables import Table
 
 # Budgets are typed in a few digits.
 _CLOSE = 0.005
@@ -327,7 +328,7 @@ class Sweep:
         Raises SettingError where there are several variants; PreflightError where this
         installation cannot analyse.
         """
-        from isosweep.preflight.machine import ANALYSIS, require_packages
+        from isosweep.preflight.packages import ANALYSIS, require_packages
 
         require_packages(*ANALYSIS)
         from isosweep.analysis.load import load_sweep
@@ -355,11 +356,11 @@ class Sweep:
         ends = {curve.run.run_id: curve.steps[-1] for curve in curves if curve.steps.size}
         return (row for row in rows if row["step"] <= ends.get(row["run_id"], 0))
 
-    def _analysed(self, table_of: "Callable[[Sweep], pandas.DataFrame]") -> "pandas.DataFrame":
+    def _analysed(self, table_of: "Callable[[Sweep], Table]") -> "pandas.DataFrame":
         """Return a table over all variants, whose compute is in `analysis.compute_axis`."""
         unit = self.analysis.compute_axis or self.part.budget_unit
         tables = [(table_of(one), one.part.axes[0]) for one in self.variants.values()]
-        rows = (with_axes(row, axes) for own, axes in tables for row in own.to_dict("records"))
+        rows = (with_axes(row, axes) for own, axes in tables for row in own.rows)
         return frame(rows, unit, tables[0][0].columns)
 
 

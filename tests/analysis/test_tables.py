@@ -8,7 +8,7 @@ from pathlib import Path
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pages.tables import MISSING, page_tables
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.tables import all_tables, to_csv
+from isosweep.analysis.tables import all_tables, choices
 from tests.analysis.conftest import CONFIG, Analysed, Reported
 from tests.analysis.sweeps import REWARD, make_plan, write_sweep
 
@@ -38,8 +38,8 @@ def test_the_files_have_what_was_found(reported: Reported) -> None:
         with paths.table(name).open(newline="") as file:
             return list(csv.DictReader(file))
 
-    choices = [(at, choice) for at in document["generations"] for choice in at["choices"]]
-    for row, (at, choice) in zip(table("choices"), choices, strict=True):
+    every = [(at, choice) for at in document["generations"] for choice in at["choices"]]
+    for row, (at, choice) in zip(table("choices"), every, strict=True):
         assert float(row["budget"]) == at["budget"]
         assert int(row["n"]) == choice["cell"]["num_generations"]
         assert int(row["T"]) == choice["cell"]["num_steps"]
@@ -58,22 +58,31 @@ def test_the_files_have_what_was_found(reported: Reported) -> None:
 
 def test_the_page_has_a_cell_for_every_heading_and_the_rows_of_the_file(full: Analysed) -> None:
     tables = all_tables(full.data, full.findings)
-    pages = page_tables(tables, "FLOPs", "90%")
+    pages = page_tables(full.data, full.findings)
     # No run of this sweep fell.
-    assert [name for name in tables if tables[name].empty] == ["survival"]
+    assert [name for name in tables if not tables[name].rows] == ["survival"]
     # Every cell is in its file alone.
     assert {*pages} == {*tables} - {"frontier"}
     for name, page in pages.items():
         assert all(page.head)
         assert {len(row) for row in page.rows} <= {len(page.head)}
         place = page.head.index("n")
-        assert [str(n) for n in tables[name]["n"]] == [row[place] for row in page.rows]
+        assert [str(row["n"]) for row in tables[name].rows] == [row[place] for row in page.rows]
+
+
+def test_the_page_says_which_measured_rewards_lie_between_records(full: Analysed) -> None:
+    exact = page_tables(full.data, full.findings)["choices"]
+    place = exact.head.index("measured")
+    assert not any("≈" in row[place] for row in exact.rows)
+    first, *others = full.data.readings
+    data = replace(full.data, readings=(replace(first, reading="interpolated"), *others))
+    marked = [row for row in page_tables(data, full.findings)["choices"].rows if "≈" in row[place]]
+    assert [row[1] for row in marked] == [str(first.cell.num_generations)]
 
 
 def test_the_page_shows_n_with_their_intervals_and_open_ends(reported: Reported) -> None:
     analysis = reported.analysis
-    tables = all_tables(analysis.data, analysis.findings)
-    page = page_tables(tables, "FLOPs", "90%")["optima"]
+    page = page_tables(analysis.data, analysis.findings)["optima"]
     found = [(str(at), str(at.n_d)) for at in analysis.answer.optima]
     assert [(row[4], row[-1]) for row in page.rows] == found
 
@@ -86,8 +95,7 @@ def test_the_only_n_that_was_read_at_a_budget_has_no_chance_to_be_the_best(tmp_p
     findings = find(data, CONFIG)
     assert findings.frontier.budgets[-1].best.expected is not None
     assert findings.frontier.budgets[-1].best.probability_best is None
-    tables = all_tables(data, findings)
-    *_, row = csv.DictReader(to_csv(tables["choices"]).splitlines())
+    *_, row = csv.DictReader(choices(findings).to_csv().splitlines())
     assert (float(row["budget"]), row["n"], row["probability_best"]) == (last, "4", "")
-    page = page_tables(tables, "FLOPs", "90%")["choices"]
+    page = page_tables(data, findings)["choices"]
     assert page.rows[-1][page.head.index("P(best)")] == MISSING
