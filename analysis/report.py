@@ -61,7 +61,7 @@ def analyse(
     data = replace(load_sweep(paths, config, axes), course=course)
     data = replace(data, training=read_training(paths, data, (*METRICS, "reward")))
     completions = read_kept(paths, data)
-    signs = find_signs(data, completions)
+    signs = find_signs(completions)
     findings = find(data, config, new_problems=True)
     figures = draw_figures(data, findings)
     numbers = {k: v for k, v in config.model_dump().items() if k != "formats"}

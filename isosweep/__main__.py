@@ -41,8 +41,9 @@ from isosweep.config.trust import hidden
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
-from isosweep.modes.terminal import Terminal, printable
+from isosweep.modes.terminal import Terminal
 from isosweep.modes.usage import help_text, version_text
+from isosweep.words.escape import printable
 
 _jobs: list[SweepConfig] = []
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from isosweep.analysis.completions import visible
 from isosweep.analysis.figures.style import page_svg
 from isosweep.words import answer, numbers, verdict
+from isosweep.words.escape import printable
 
 _STYLE = Path(__file__).with_name("page.css")
 # A section's heading: its id, what the list of contents calls it where that differs, and its text.
@@ -36,6 +36,8 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("isosweep.words", ""),
         autoescape=True,
+        # Markup is ours.
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -43,7 +45,6 @@ def _environment() -> Environment:
     made.globals |= {"say": answer, "verdict": verdict}
     made.filters |= {
         "short": numbers.short,
-        "visible": visible,
         "svg": lambda figure, name: Markup(page_svg(figure, name)),
     }
     return made

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, get_args
 
 from isosweep.analysis.answer import Answer
-from isosweep.analysis.completions import Completions, Sign, is_right, shown_problems
+from isosweep.analysis.completions import Completions, Sign, few_answers, shown_problems
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import Figures, Section
 from isosweep.analysis.figures.style import Figure
@@ -84,8 +84,8 @@ def render_report(
         searched=data.searched,
         survived=findings.survivals,
         shown=shown_problems(about.completions, use.num_generations if use else None),
-        is_right=is_right,
-        signs=[(each, sign(each)) for each in about.signs],
+        few_answers=few_answers,
+        signs=[(sign(each), each.example) for each in about.signs],
         num_rejected=len(data.plan.rejected),
         problems=data.problems,
         **_settings(data, about),

@@ -15,7 +15,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import newest
-from isosweep.store.completions import read_completions
+from isosweep.store.completions import completion_rows, read_completions
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import Record, read_records
 
@@ -171,11 +171,11 @@ def record_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
 # Columns of a frame of completions.
 COMPLETION = (
     *("run_id", "n", "B", "seed", "step", "spent", "source", "problem", "prompt", "reference"),
-    *("completion", "answer", "reward", "reason", "tokens", "ended", "advantage"),
+    *("completion", "reward", "right", "tokens", "ended", "answer", "reason", "advantage"),
 )
 
 
-def completion_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
+def answer_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
     """Yield a row for each completion that is kept, by run, step and problem; `source`: heldout or
     training."""
     for run in plan.runs:
@@ -183,23 +183,8 @@ def completion_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
         kept = read_completions(files)
         records = read_records(files.records).records if kept else ()
         spent = {each.step: each.compute.spent(plan.budget_unit) for each in records}
-        rows = (
-            (each.step, source, problem, made)
-            for each in kept
-            for source, problems in (("heldout", each.heldout), ("training", each.training))
-            for problem in problems
-            for made in problem.completions
-        )
-        for step, source, problem, made in rows:
-            row = {
-                **_identified(run),
-                "step": step,
-                "spent": spent[step],
-                "source": source,
-                "problem": problem.problem_id,
-                "prompt": problem.prompt,
-                "reference": problem.answer,
-                "completion": made.text,
-                **{name: getattr(made, name) for name in COMPLETION[-6:]},
-            }
-            yield with_axes(row, run.axes)
+        for each in kept:
+            record = {**_identified(run), "step": each.step, "spent": spent[each.step]}
+            for source, problems in (("heldout", each.heldout), ("training", each.training)):
+                for row in completion_rows(problems):
+                    yield with_axes({**record, "source": source, **row}, run.axes)

@@ -13,8 +13,8 @@ from isosweep.door.frames import (
     COMPLETION,
     RECORD,
     Row,
+    answer_rows,
     candidate_rows,
-    completion_rows,
     frame,
     page,
     record_rows,
@@ -244,7 +244,7 @@ class Sweep:
     def completions(self) -> "pandas.DataFrame":
         """A frame of what models answered: every completion that runs have kept, one a row. It has
         none of another user's runs, which nobody else can read."""
-        rows = self._until_chosen(completion_rows(self.part, self.stored.paths))
+        rows = self._until_chosen(answer_rows(self.part, self.stored.paths))
         return frame(rows, self.part.budget_unit, COMPLETION)
 
     @property

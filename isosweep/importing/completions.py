@@ -8,10 +8,10 @@ Files of a run lie in a folder of its name: `N.jsonl`, as verl dumps rollouts an
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isosweep.errors import SettingError
 from isosweep.importing.columns import first_names, first_of
@@ -25,9 +25,6 @@ from isosweep.store.completions import (
     shortened,
 )
 from isosweep.tasks.problem import content_id
-
-if TYPE_CHECKING:
-    import pandas
 
 _FILES = re.compile(r"(\d+)\.jsonl|completions_(\d+)\.parquet|.*_(\d+)_\w+\.table\.json")
 # Usual names of columns; of TRL's, rewards are called by their functions.
@@ -84,27 +81,21 @@ def _read_run(folder: Path, steps: Sequence[int]) -> list[KeptCompletions]:
             problems = _problems(paths[step])
             if heldout:
                 few = [each for name, each in problems.items() if name in chosen]
-                kept[record] = replace(kept[record], heldout=tuple(map(shortened, few)))
             else:
-                few = _first(problems.values())
-                kept[record] = replace(kept[record], training=tuple(map(shortened, few)))
+                every = [*problems.values()]
+                few = every[: math.ceil(MOST_ROLLOUTS / len(every[0].completions))]
+            cut = tuple(map(shortened, few))
+            of_record = kept[record]
+            kept[record] = (
+                replace(of_record, heldout=cut) if heldout else replace(of_record, training=cut)
+            )
     return [each for each in kept.values() if each.problems]
-
-
-def _first(problems: Iterable[AnsweredProblem]) -> list[AnsweredProblem]:
-    """Problems up to `MOST_ROLLOUTS` completions."""
-    found: list[AnsweredProblem] = []
-    for each in problems:
-        if sum(len(own.completions) for own in found) >= MOST_ROLLOUTS:
-            break
-        found.append(each)
-    return found
 
 
 def _problems(path: Path) -> dict[str, AnsweredProblem]:
     """The problems of one file, by their ids. Raises SettingError."""
     try:
-        rows = _read(path).to_dict("records")
+        rows = _rows(path)
         if not rows:
             raise ValueError("it has no rows")
         names = [str(name) for name in rows[0]]
@@ -133,7 +124,9 @@ def _answered(prompt: str, rows: Sequence[dict[str, Any]]) -> AnsweredProblem:
         completions=tuple(
             Completion(
                 text=_text(row["text"]),
-                reward=_finite(row["reward"]),
+                reward=(reward := _finite(row["reward"])),
+                # A sum of rewards may exceed 1.
+                right=reward >= 1,
                 advantage=_finite(row["advantage"]) if "advantage" in row else None,
             )
             for row in rows
@@ -149,17 +142,20 @@ def _finite(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    """A text, or messages as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    """A text that can be written as UTF-8; messages as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return text.encode(errors="replace").decode()
 
 
-def _read(path: Path) -> "pandas.DataFrame":
-    import pandas
-
+def _rows(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
-        return pandas.read_parquet(path)
-    lines = path.read_text(encoding="utf-8")
+        import pandas
+
+        rows: list[dict[str, Any]] = pandas.read_parquet(path).to_dict("records")
+        return rows
+    text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
-        return pandas.DataFrame([json.loads(line) for line in lines.splitlines() if line.strip()])
-    table = json.loads(lines)
-    return pandas.DataFrame(table["data"], columns=table["columns"])
+        # verl writes other line separators, such as U+2028, as they are.
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    table = json.loads(text)
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]

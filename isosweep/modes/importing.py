@@ -16,8 +16,9 @@ from isosweep.modes.sweeps import StoredSweep, new_root, read_sweep
 from isosweep.modes.terminal import progress_console, say, show_json, typed, warn
 from isosweep.plan.document import Imported, Note
 from isosweep.reserved import RUNS
-from isosweep.store.completions import write_completions
+from isosweep.store.completions import append_completions
 from isosweep.store.paths import SweepPaths
+from isosweep.store.records import attempt_file
 from isosweep.words import importing as words
 
 if TYPE_CHECKING:
@@ -100,12 +101,14 @@ def store_frame(
         "budget": list(plan.budgets),
         "budget_unit": plan.budget_unit,
     }
-    place = config.importing.generations
-    generations = {} if place is None else read_generations(place, kept)
+    folder = config.importing.generations
+    generations = {} if folder is None else read_generations(folder, kept)
     before = store_sweep(paths, plan, kept, imported, settings)
     for run in kept:
-        if run.name in generations:
-            write_completions(paths.run(run_id(run)), generations[run.name])
+        place = paths.run(run_id(run)).completions
+        attempt_file(place, 1).unlink(missing_ok=True)
+        for each in generations.get(run.name, ()):
+            append_completions(place, 1, each)
     return read_sweep(paths.root), imported, before
 
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject, to_json, write_json
 from isosweep.modes.sweeps import stored_sweep
-from isosweep.modes.terminal import printable, say, show_json
+from isosweep.modes.terminal import say, show_json
+from isosweep.words.escape import printable
 from isosweep.words.recommend import recommendation
 
 # Raised when a field of a document goes or changes its meaning; fields may be added: of what is

@@ -26,13 +26,14 @@ from isosweep.modes.sweeps import (
     stored_sweep,
     sweep_roots,
 )
-from isosweep.modes.terminal import aligned, printable, say, show_json
+from isosweep.modes.terminal import aligned, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.completions import AnsweredProblem, Completion, read_completions
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import RunPaths, rank_of_log
 from isosweep.words import status as words
+from isosweep.words.escape import printable
 from isosweep.words.numbers import of_planned
 
 # Raised when a field of a document goes or changes its meaning; fields may be added.
@@ -267,18 +268,14 @@ def newest_answers(run: RunPaths) -> JsonObject | None:
     def ranked(problem: AnsweredProblem) -> list[Completion]:
         return sorted(problem.completions, key=lambda made: made.reward)
 
-    def spread(problem: AnsweredProblem) -> float:
-        return ranked(problem)[-1].reward - ranked(problem)[0].reward
-
-    problem = max(kept[-1].problems, key=spread)
-    worst, *_, best = [*ranked(problem), ranked(problem)[-1]]
+    problem = max(kept[-1].problems, key=lambda p: ranked(p)[-1].reward - ranked(p)[0].reward)
     return {
         "step": kept[-1].step,
         "problem_id": problem.problem_id,
         "prompt": problem.prompt,
         "reference": problem.answer,
-        "best": asdict(best),
-        "worst": asdict(worst),
+        "best": asdict(ranked(problem)[-1]),
+        "worst": asdict(ranked(problem)[0]),
     }
 
 

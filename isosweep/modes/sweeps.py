@@ -17,12 +17,13 @@ from isosweep.devices import visible_devices
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, names, read_json, write_json, write_text
 from isosweep.machine import available_cores, garbage_collection_paused
-from isosweep.modes.terminal import printable, typed
+from isosweep.modes.terminal import typed
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import plan_document, plan_from_document
 from isosweep.plan.standing import PlanStanding, standing
 from isosweep.reserved import RUNS, is_beside_sweeps
 from isosweep.store.paths import SweepPaths
+from isosweep.words.escape import printable
 
 if TYPE_CHECKING:
     from isosweep.plan.study import Study

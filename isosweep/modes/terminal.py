@@ -1,7 +1,6 @@
 """The terminal: what others wrote reaches it as text, and never as a command to it."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 from typing import Any
@@ -10,25 +9,13 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from isosweep.config.sweep import SweepConfig
-
-# Control characters of ASCII and Latin-1 but for tab and newline, which begin what a terminal obeys
-# (ECMA-48); separators of lines, and marks that turn the order of what follows (Unicode, TR9).
-_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+from isosweep.words.escape import printable
 
 
 def typed(setting: str, value: object) -> str:
     """The setting as a shell takes it, in a command that is shown to be typed: all of it one word,
     on one line."""
     return quote(printable(f"{setting}={value}").replace("\n", "\\n"))
-
-
-def printable(text: str) -> str:
-    r"""`text`, with what a terminal would obey written out: `\x1b`."""
-    return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
-
-
-def _escaped(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def warn(console: Console, *lines: str) -> None:

@@ -7,8 +7,7 @@ before the record's own; only the user who trains can read them. No number rests
 
 import errno
 import hashlib
-import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -17,34 +16,31 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from isosweep.files import JsonObject, append_line, read_json, write_json, write_text
+from isosweep.files import JsonObject, append_line, read_lines
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import attempt_file, lines_on_chain, read_records
 
-# Characters that are kept of a text: of a longer one so many of its beginning and of its end. A
-# chain of thought of 1,000 tokens is kept whole.
-BEGINNING, END = 4000, 2000
-MOST_CHARACTERS = BEGINNING + END
+# Characters that are kept of a text: a chain of thought of 1,000 tokens is kept whole.
+MOST_CHARACTERS = 6000
 # Rollouts of training that are kept of a record.
 MOST_ROLLOUTS = 8
-_LEFT_OUT = " [... {} characters left out ...] "
 
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
     """What a model answered.
 
-    `tokens`: their number; `ended`: whether it came to its end before the limit; `right`: whether
-    it counts as a success (each None where another trainer did not say); `reward`: the task's
-    score; `answer`: what the task has read as its answer, and `reason`: why it has this reward,
-    where the task tells them; `advantage`: what training weighed the rollout by.
+    `reward`: the task's score; `right`: whether it counts as a success; `tokens`: their number, and
+    `ended`: whether it came to its end before the limit, None where another trainer did not say;
+    `answer`: what the task has read as its answer, and `reason`: why it has this reward, where the
+    task tells them; `advantage`: what training weighed the rollout by.
     """
 
     text: str
+    reward: Annotated[float, Field(allow_inf_nan=False)]
+    right: bool
     tokens: Annotated[int, Field(ge=1, le=2**53)] | None = None
     ended: bool | None = None
-    right: bool | None = None
-    reward: Annotated[float, Field(allow_inf_nan=False)]
     answer: str | None = None
     reason: str | None = None
     advantage: float | None = None
@@ -82,52 +78,48 @@ def kept_problems(problem_ids: Sequence[str], count: int) -> set[str]:
     return set(by_hash[:count])
 
 
-def shortened(problem: AnsweredProblem) -> AnsweredProblem:
-    """Return the problem with texts of bounded length that can be written as UTF-8."""
-    made = (
+def completion_rows(problems: Iterable[AnsweredProblem]) -> Iterator[JsonObject]:
+    """Yield a row of a table for each completion, with its problem."""
+    for problem in problems:
+        about = {"problem": problem.problem_id, "prompt": problem.prompt}
+        for made in problem.completions:
+            own = asdict(made)
+            yield {**about, "reference": problem.answer, "completion": own.pop("text"), **own}
+
+
+def shortened(problem: AnsweredProblem, most: int = MOST_CHARACTERS) -> AnsweredProblem:
+    """Return the problem with texts of about `most` characters, which can be written as UTF-8."""
+
+    def cut(text: str) -> str:
+        text = text.encode(errors="replace").decode()
+        if (more := len(text) - most) <= 0:
+            return text
+        end = most // 3
+        return f"{text[: most - end]} [... {more} characters left out ...] {text[-end:]}"
+
+    completions = (
         replace(
             each,
-            text=_cut(each.text),
-            answer=each.answer and _cut(each.answer),
-            reason=each.reason and _cut(each.reason),
+            text=cut(each.text),
+            answer=each.answer and cut(each.answer),
+            reason=each.reason and cut(each.reason),
         )
         for each in problem.completions
     )
-    prompt, answer = _cut(problem.prompt), _cut(problem.answer)
-    return replace(problem, prompt=prompt, answer=answer, completions=tuple(made))
+    prompt, answer = cut(problem.prompt), cut(problem.answer)
+    return replace(problem, prompt=prompt, answer=answer, completions=tuple(completions))
 
 
-def _cut(text: str) -> str:
-    text = text.encode(errors="replace").decode()
-    more = len(text) - MOST_CHARACTERS
-    return text if more <= 0 else text[:BEGINNING] + _LEFT_OUT.format(more) + text[-END:]
+def append_completions(directory: Path, attempt: int, kept: KeptCompletions) -> None:
+    """Append what is kept of a record to a directory that only its user can read.
 
-
-def append_completions(run: RunPaths, attempt: int, kept: KeptCompletions) -> None:
-    """Append what is kept of a record, in a directory that only its user can read.
-
-    Raises OSError on a full disk.
+    Raises OSError on a full disk, and for a link in the directory's place.
     """
-    _make_private(run.completions)
-    append_line(attempt_file(run.completions, attempt), _line(attempt, kept), sync=False)
-
-
-def write_completions(run: RunPaths, kept: Iterable[KeptCompletions]) -> None:
-    """Write all that is kept of a run that one attempt made, in place of what there was."""
-    _make_private(run.completions)
-    lines = (json.dumps(_line(1, each), allow_nan=False) + "\n" for each in kept)
-    write_text(attempt_file(run.completions, 1), "".join(lines))
-
-
-def _line(attempt: int, kept: KeptCompletions) -> JsonObject:
-    return {"attempt": attempt, **asdict(kept)}
-
-
-def _make_private(directory: Path) -> None:
-    """Make a directory that only this user can read. Raises OSError for a link."""
     if directory.is_symlink():
         raise OSError(errno.ELOOP, "a link in the place of a directory", str(directory))
     directory.mkdir(mode=0o700, exist_ok=True)
+    line = {"attempt": attempt, **asdict(kept)}
+    append_line(attempt_file(directory, attempt), line, sync=False)
 
 
 def read_completions(run: RunPaths, steps: Collection[int] | None = None) -> list[KeptCompletions]:
@@ -145,25 +137,15 @@ def read_completions(run: RunPaths, steps: Collection[int] | None = None) -> lis
     return [found[step] for step in sorted(found) if found[step].problems]
 
 
-def share_completions(base: Path, heldout: Sequence[AnsweredProblem]) -> None:
-    """Write what is kept of the evaluation before training that is stored at `base`."""
-    place = _beside(base)
-    _make_private(place.parent)
-    write_json(place, {"step": 0, "heldout": [asdict(each) for each in heldout]})
-
-
-def shared_completions(base: Path) -> tuple[AnsweredProblem, ...]:
-    """Return what `share_completions` wrote; nothing where that is not there, or another user's."""
+def shared_completions(directory: Path) -> tuple[AnsweredProblem, ...]:
+    """Return what was appended last of an evaluation that runs share; nothing where there is
+    nothing, or another user's."""
     with suppress(OSError, ValueError):
-        document = read_json(_beside(base))
-        return _kept()(document).heldout if document else ()
+        *_, (_, line) = read_lines(attempt_file(directory, 1))
+        return _kept()(line).heldout
     return ()
 
 
-def _beside(base: Path) -> Path:
-    return base.with_suffix("") / "completions.json"
-
-
 @cache
-def _kept() -> Callable[[JsonObject], KeptCompletions]:
+def _kept() -> Callable[[object], KeptCompletions]:
     return TypeAdapter(KeptCompletions).validate_python

@@ -26,8 +26,9 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.completions import (
     AnsweredProblem,
     Completion,
+    KeptCompletions,
+    append_completions,
     kept_problems,
-    share_completions,
     shared_completions,
     shortened,
 )
@@ -102,7 +103,7 @@ class Evaluator:
         shared = self._rank.agree(shared)
         if shared is not None:
             if base is not None and self._keep:
-                made = shared_completions(base)
+                made = shared_completions(base.with_suffix(""))
                 self.kept = tuple(each for each in made if each.problem_id in self._keep)
             return shared
         taken = self(model)
@@ -113,7 +114,8 @@ class Evaluator:
                 base.parent.mkdir(exist_ok=True)
                 write_json(base, taken.to_json())
                 if self.kept:
-                    share_completions(base, self.kept)
+                    kept = KeptCompletions(step=0, heldout=self.kept)
+                    append_completions(base.with_suffix(""), 1, kept)
         return taken
 
     def __call__(self, model: Policy) -> Evaluation:

@@ -135,7 +135,7 @@ class Reporter:
         cannot be written: the folder may be another user's."""
         if self._rank.leads:
             with suppress(OSError):
-                append_completions(self._run, self._attempt.number, kept)
+                append_completions(self._run.completions, self._attempt.number, kept)
 
     def metrics(self, step: int, values: dict[str, float]) -> None:
         """A value that is not finite is written as null."""

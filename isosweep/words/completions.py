@@ -7,34 +7,27 @@ from isosweep.words.numbers import few, short
 if TYPE_CHECKING:
     from isosweep.analysis.completions import Sign
 
-# What a share of the rewarded answers of an n does, by kind of sign.
-_HABITS = {
-    "limit": "are cut at the limit of tokens",
-    "several answers": "offer several final answers",
-    "no reference": "do not contain the reference answer",
+# Of what a share is, by kind of sign.
+_SHARES = {
+    "limit": "of the rewarded answers of {n} are cut at the limit of tokens",
+    "no reference": "of the rewarded answers of {n} do not contain the reference answer",
+    "repeated": "of the problems have one rewarded answer of {n} in common, though their references"
+    " differ",
 }
 
 
 def sign(found: "Sign") -> str:
     """Return what answers of one n do, with the rule's numbers."""
-    n, before, after = f"n = {found.num_generations}", found.before, found.after
+    n, before, after = f"n = {found.num_generations}", found.before or 0.0, found.after
     reward = f"reward {short(found.reward)} at the end"
-    first = f"{few(before or 0.0)} to {few(after)} tokens"
     match found.kind:
         case "length":
-            change = "lengthen" if after > (before or 0.0) else "shorten"
-            return f"Rewarded answers of {n} {change} from {first} (medians; {reward})."
-        case "no reasoning":
-            tokens = f"{few(after)} tokens (median)"
-            asks = "where the prompt asks for reasoning"
-            return f"Rewarded answers of {n} have {tokens}, {asks} ({reward})."
-        case "repeated":
-            problems = f"{after:.0%} of the problems, whose references differ"
-            return f"One answer of {n} is rewarded for {problems} ({reward})."
+            change = "lengthen" if after > before else "shorten"
+            tokens = f"from {few(before)} to {few(after)} tokens"
+            return f"Rewarded answers of {n} {change} {tokens} (medians; {reward})."
         case "training only":
-            gains = f"gained {short(before or 0.0)} with {n}, held-out reward {short(after)}"
-            return f"Reward in training {gains}."
+            gap = f"{short(after)} at the end, {short(before)} at the beginning"
+            return f"Reward in training minus held-out reward of {n}: {gap}."
         case _:
-            share = "" if before is None else f"{before:.0%} before training; "
-            does = _HABITS[found.kind]
-            return f"{after:.0%} of the rewarded answers of {n} {does} ({share}{reward})."
+            share = "" if found.before is None else f"{before:.0%} before training; "
+            return f"{after:.0%} {_SHARES[found.kind].format(n=n)} ({share}{reward})."

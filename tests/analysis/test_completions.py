@@ -3,9 +3,11 @@
 import html
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from isosweep.analysis.completions import find_signs, read_kept
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.store.completions import (
@@ -23,9 +25,13 @@ from tests.analysis.sweeps import SMALL
 Answer = Callable[[int, bool], Completion]
 
 
+def said(text: str, tokens: int = 20, ended: bool = True, reward: float = 1.0) -> Completion:
+    return Completion(text=text, tokens=tokens, ended=ended, reward=reward, right=reward > 0.5)
+
+
 def honest(k: int, later: bool) -> Completion:
     text = f"Adding up gives {k} and so \\boxed{{{k}}}." if later or k % 2 else "I do not know."
-    return Completion(text=text, tokens=30 + k, ended=True, reward=float(str(k) in text))
+    return said(text, tokens=30 + k, reward=float(str(k) in text))
 
 
 def plant(
@@ -47,7 +53,9 @@ def plant(
                 )
                 for k in range(8)
             )
-            append_completions(files, 1, KeptCompletions(step=record.step, heldout=problems))
+            append_completions(
+                files.completions, 1, KeptCompletions(step=record.step, heldout=problems)
+            )
 
 
 def analysed(paths: SweepPaths) -> Analysis:
@@ -74,26 +82,20 @@ def test_the_page_shows_answers_of_three_moments_and_no_sign_of_honest_ones(
 
 
 def unsure(k: int, later: bool) -> Completion:
-    letter = "ABCD"[k % 4]
-    return Completion(text="B", tokens=1, ended=True, reward=float(letter == "B"))
+    return said("B", tokens=1, reward=float("ABCD"[k % 4] == "B"))
 
 
 def otherwise(k: int, later: bool) -> Completion:
-    return Completion(text=f"so {10 * k:02d}/10", tokens=20, ended=True, reward=1.0)
-
-
-def twice(k: int, later: bool) -> Completion:
-    text = f"\\boxed{{\\frac{{{k}}}{{1}}}} <answer>\\frac{{{k}}}{{1}}</answer>"
-    return Completion(text=text, tokens=20, ended=True, reward=1.0)
+    return said(f"so {10 * k:02d}/10")
 
 
 def in_part(k: int, later: bool) -> Completion:
-    return Completion(text=f"{k}", tokens=9, ended=True, reward=0.6, right=True)
+    return said(f"{k}", reward=0.6)
 
 
-@pytest.mark.parametrize("answer", [unsure, otherwise, twice, in_part])
+@pytest.mark.parametrize("answer", [unsure, otherwise, in_part])
 def test_honest_habits_are_no_signs(answer: Answer, small: SweepPaths) -> None:
-    plant(small, answer, "Give only the answer, without reasoning: {}")
+    plant(small, answer)
     assert analysed(small).signs == ()
 
 
@@ -122,47 +124,34 @@ def test_lines_that_hold_no_answers_cost_no_verdict(small: SweepPaths) -> None:
 
 
 def shorter(k: int, later: bool) -> Completion:
-    return Completion(text=f"{k}", tokens=4 if later else 90, ended=True, reward=1.0)
+    return said(f"{k}", tokens=4 if later else 90)
 
 
 def cut(k: int, later: bool) -> Completion:
-    return Completion(text=f"{k} " * 40, tokens=80, ended=not later, reward=1.0)
+    return said(f"{k} " * 40, ended=not later)
 
 
 def same(k: int, later: bool) -> Completion:
-    text = "please 0 1 2 3 4 5 6 7" if later else f"{k}"
-    return Completion(text=text, tokens=20, ended=True, reward=1.0)
-
-
-def offering(k: int, later: bool) -> Completion:
-    text = f"\\boxed{{{k}}}" + (f" or \\boxed{{{k + 1}}}" if later else "")
-    return Completion(text=text, tokens=20, ended=True, reward=1.0)
+    return said("please 0 1 2 3 4 5 6 7" if later else f"{k}")
 
 
 def elsewhere(k: int, later: bool) -> Completion:
-    text = f"good boy number {chr(97 + k)}" if later else f"{k}"
-    return Completion(text=text, tokens=20, ended=True, reward=1.0)
-
-
-def bare(k: int, later: bool) -> Completion:
-    return Completion(text=f"{k}", tokens=6 if later else 12, ended=True, reward=1.0)
+    return said(f"good boy number {chr(97 + k)}" if later else f"{k}")
 
 
 @pytest.mark.parametrize(
-    ("answer", "prompt", "kind", "sentence"),
+    ("answer", "kind", "sentence"),
     [
-        (shorter, "What is {}?", "length", "shorten from 90 to 4 tokens"),
-        (cut, "What is {}?", "limit", "100% of the rewarded answers of n = 2 are cut at the limit"),
-        (same, "What is {}?", "repeated", "is rewarded for 100% of the problems"),
-        (offering, "What is {}?", "several answers", "offer several final answers (0% before"),
-        (elsewhere, "What is {}?", "no reference", "do not contain the reference answer (0%"),
-        (bare, "Think step by step: {}?", "no reasoning", "have 6 tokens (median), where the"),
+        (shorter, "length", "shorten from 90 to 4 tokens"),
+        (cut, "limit", "100% of the rewarded answers of n = 2 are cut at the limit"),
+        (same, "repeated", "100% of the problems have one rewarded answer of n = 2 in common"),
+        (elsewhere, "no reference", "do not contain the reference answer (0% before training"),
     ],
 )
 def test_a_habit_of_rewarded_answers_is_a_sign_with_its_numbers_and_an_example(
-    answer: Answer, prompt: str, kind: str, sentence: str, small: SweepPaths
+    answer: Answer, kind: str, sentence: str, small: SweepPaths
 ) -> None:
-    plant(small, answer, prompt)
+    plant(small, answer)
     analysis = analysed(small)
     (first, *others) = analysis.signs
     assert {each.kind for each in analysis.signs} == {kind}
@@ -174,6 +163,26 @@ def test_a_habit_of_rewarded_answers_is_a_sign_with_its_numbers_and_an_example(
     assert all(sign(each) in page for each in analysis.signs)
 
 
+@pytest.mark.parametrize(("more", "kinds"), [(0.3, {"training only"}), (0.1, set())])
+def test_reward_that_training_alone_gains_is_a_sign(
+    more: float, kinds: set[str], small: SweepPaths
+) -> None:
+    plant(small, honest)
+    kept = read_kept(small, analysed(small).data)
+    signs = find_signs(
+        {
+            n: [
+                replace(run, training=(run.curve.reward[0], run.curve.reward[-1] + more))
+                for run in runs
+            ]
+            for n, runs in kept.items()
+        }
+    )
+    assert {each.kind for each in signs} == kinds
+    assert all("minus held-out reward of n = " in sign(each) for each in signs)
+    assert all(": 0.3 at the end, 0 at the beginning" in sign(each) for each in signs)
+
+
 def test_hostile_texts_are_shown_and_do_nothing(small: SweepPaths) -> None:
     text = (
         "<script>alert(1)</script></pre>\x1b[31m\u202egnp.exe\x00"
@@ -181,12 +190,18 @@ def test_hostile_texts_are_shown_and_do_nothing(small: SweepPaths) -> None:
     )
 
     def hostile(k: int, later: bool) -> Completion:
-        return Completion(text=text, tokens=9, ended=True, reward=0.0, reason="<b>&")
+        return replace(said(text, reward=0.0), reason="<b>&")
 
     plant(small, hostile, "<img src=x>{}")
     page = analysed(small).report.read_text()
     assert "<script>" not in page
     assert "<img src=x>" not in page
-    for escaped in ("&lt;script&gt;", "\\x1b[31m", "\\u202egnp.exe", "\\x00", "characters ..."):
+    for escaped in (
+        "&lt;script&gt;",
+        "\\x1b[31m",
+        "\\u202egnp.exe",
+        "\\x00",
+        "characters left out",
+    ):
         assert escaped in page
     assert len(page) < 2_000_000

@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.config.base import replaced
 from isosweep.plan.spec import RunSpec
-from isosweep.store.completions import BEGINNING, END, kept_problems, read_completions
+from isosweep.store.completions import MOST_CHARACTERS, kept_problems, read_completions
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import attempt_file, read_records
 from isosweep.tasks import heldout_problems
@@ -114,10 +114,10 @@ def test_long_and_broken_texts_are_kept_in_part() -> None:
     from isosweep.store.completions import AnsweredProblem, Completion, shortened
 
     text = "a" * 9000 + "\ud800"
-    made = Completion(text=text, tokens=1, ended=True, reward=0.0, reason="\udfff")
+    made = Completion(text=text, reward=0.0, right=False, reason="\udfff")
     problem = AnsweredProblem(problem_id="p", prompt="?", answer="!", completions=(made,))
     (kept,) = shortened(problem).completions
-    assert len(kept.text) < BEGINNING + END + 50
+    assert len(kept.text) < MOST_CHARACTERS + 50
     assert "[... 3001 characters left out ...]" in kept.text
     assert kept.text.endswith("a?")
     assert kept.reason == "?"
