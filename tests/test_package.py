@@ -48,7 +48,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     (metadata,) = (name for name in shipped if name.endswith(".dist-info/METADATA"))
     said = zipfile.ZipFile(wheel).read(metadata).decode()
     extras = {line.split()[1] for line in said.splitlines() if line.startswith("Provides-Extra:")}
-    assert extras == {"train", "vllm", "laptop", "logs", "wandb", "ray", "docs", "dev"}
+    assert extras == {"analysis", "train", "vllm", "laptop", "logs", "wandb", "ray", "docs", "dev"}
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean" / "bin" / "python"
     _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=ROOT)
@@ -76,7 +76,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         )
         assert refused.returncode == 2
         assert "missing: the package scipy" in refused.stderr
-        assert "pip install 'isosweep[train]'" in refused.stderr
+        assert "pip install 'isosweep[analysis]'" in refused.stderr
     # Raises unless the wheel, which is built from the sdist, holds the weights that were shipped.
     code = "from isosweep.models.builtin import builtin_model; print(builtin_model())"
     assert str(tmp_path / "clean") in _run(python, "-c", code, cwd=elsewhere)

@@ -37,7 +37,7 @@ def frame(
     try:
         import pandas
     except ModuleNotFoundError:
-        missing = [("the package pandas", "pip install 'isosweep[train]'")]
+        missing = [("the package pandas", "pip install 'isosweep[analysis]'")]
         raise PreflightError(missing) from None
     listed = list(rows)
     # One of several variants may have an axis, and one of several runs a set, that others lack.

@@ -20,7 +20,7 @@ from isosweep.launchers.sbatch import gpus_of_node, memory_gb
 from isosweep.models.prompts import require_prompts
 from isosweep.models.weights import Missing, missing_weights
 from isosweep.plan.evaluation import evaluations
-from isosweep.preflight.packages import ANALYSIS, install, missing_packages
+from isosweep.preflight.packages import ANALYSIS, install, install_of, missing_packages
 from isosweep.sandbox.judging import Sandbox
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.training.loss import try_loss
@@ -93,7 +93,7 @@ def _packages(
             own[optimizer] = f"pip install {optimizer}, or set hardware.optimizer=adamw"
         if kernels := _KERNELS.get(hardware.attention):
             own[kernels] = "install it, or set hardware.attention=sdpa"
-    return {**dict.fromkeys(packages, install("train")), **own}
+    return {**{package: install_of(package) for package in packages}, **own}
 
 
 def missing_vllm(config: SweepConfig) -> Missing:

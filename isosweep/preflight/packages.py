@@ -7,12 +7,17 @@ from isosweep.errors import PreflightError
 from isosweep.models.weights import Missing
 
 # A planning install (`pip install isosweep`) has none of these.
-ANALYSIS = ("scipy", "pandas", "matplotlib", "threadpoolctl", "jinja2", "annotated_types")
+ANALYSIS = ("scipy", "pandas", "matplotlib", "threadpoolctl")
 
 
 def install(extra: str) -> str:
     """The command that installs isosweep with one of its extras."""
     return f"pip install 'isosweep[{extra}]'"
+
+
+def install_of(package: str) -> str:
+    """The command that installs a package which planning does without."""
+    return install("analysis" if package in ANALYSIS else "train")
 
 
 def missing_packages(packages: Mapping[str, str]) -> Missing:
@@ -22,5 +27,5 @@ def missing_packages(packages: Mapping[str, str]) -> Missing:
 
 def require_packages(*names: str) -> None:
     """Raise PreflightError where this installation lacks one of these packages."""
-    if missing := missing_packages(dict.fromkeys(names, install("train"))):
+    if missing := missing_packages({name: install_of(name) for name in names}):
         raise PreflightError(missing)
