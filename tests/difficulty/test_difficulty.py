@@ -1,7 +1,5 @@
 """Problems chosen by how often the base model solves them: measuring, choosing, reporting."""
 
-import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.base import replaced
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.difficulty.measurement import (
     Measurement,
-    bucket_rewards,
     buckets_of,
     measurement_path,
     read_measurement,
@@ -32,14 +28,13 @@ from isosweep.difficulty.selection import (
 )
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import append_line
-from isosweep.models.weights import content_identity, weights
+from isosweep.models.weights import weights
 from isosweep.modes.difficulty import measure, measured_configs
-from isosweep.plan.spec import run_spec
+from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import problem_pool, problem_sets
-from isosweep.tasks.sets import hold_problems, problems_of_sets
-from tests.conftest import isosweep, make_config, set_of
-from tests.models.checkpoints import save_family
+from isosweep.tasks.sets import problems_of_sets
+from tests.conftest import make_config, set_of
 from tests.modes.looked_after import terminal
 
 SIZES = ("task.num_train_problems=24", "task.num_eval_problems=8")
@@ -103,13 +98,6 @@ def test_a_measurement_is_what_is_sampled_before_training(tmp_path: Path) -> Non
     assert 0 < sum(found.successes) < 4 * 24
 
 
-def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
-    rates = {count / k for k in range(1, 129) for count in range(k + 1)}
-    assert not [rate for rate in rates if not buckets_of(rate)]
-    rewards = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
-    assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0, "very_easy": 1.0}
-
-
 def test_a_mix_has_its_shares_and_no_problem_twice(tmp_path: Path) -> None:
     mix = "task.difficulty={hard:0.25,extremely_hard:0.25,easy:0.5}"
     config = config_in(tmp_path, mix, "task.num_train_problems=61", "task.num_eval_problems=8")
@@ -137,7 +125,7 @@ def test_a_selection_does_not_depend_on_the_order_of_measuring(tmp_path: Path) -
     assert select(config.task, measurement).sha256 != select(other, measurement).sha256
 
 
-@pytest.mark.parametrize("difficulty", ["hard", "{hard:0.5,easy:0.5}", "{hard:0.9,easy:0.1}"])
+@pytest.mark.parametrize("difficulty", ["hard", "{hard:0.9,easy:0.1}"])
 def test_too_few_problems_are_told_by_range(difficulty: str, tmp_path: Path) -> None:
     asked = (f"task.difficulty={difficulty}", "task.num_eval_problems=20")
     config = config_in(tmp_path, *asked, "task.num_train_problems=150")
@@ -148,49 +136,31 @@ def test_too_few_problems_are_told_by_range(difficulty: str, tmp_path: Path) -> 
     assert select(fewer.task, measurement)
 
 
-def test_a_plan_without_a_measurement_says_what_comes_before_training(tmp_path: Path) -> None:
-    axes = "grid.axes={task.difficulty:[hard,easy]}"
-    done = isosweep("mode=plan", "budget=1e10", "grid.seeds=[0]", axes, cwd=tmp_path)
-    for name in ("hard", "easy"):
-        assert (
-            f"task.difficulty={name}: the difficulty of these problems for tiny has not been"
-            in done.stdout
-        )
-    (root,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
-    plan = json.loads((root / "plan.json").read_text())
-    ids: dict[str, set[str]] = {"hard": set(), "easy": set()}
-    for run in plan["runs"]:
-        ids[run["axes"]["task.difficulty"]].add(run["run_id"])
-    assert ids["hard"].isdisjoint(ids["easy"])
-    # Nothing is trained on what was only planned.
-    resumed = isosweep("mode=resume", f"sweep={root}", cwd=tmp_path, check=False)
-    assert resumed.returncode == 2
-    assert "first the same command with mode=difficulty" in resumed.stderr
-
-
-def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
-    config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
-    write_measurement(config, SUCCESSES[:150])
+def test_what_is_not_wholly_measured_is_planned_and_not_chosen_from(tmp_path: Path) -> None:
+    axes = ("grid.axes={task.difficulty:[hard,easy]}", *SIZES)
+    config = config_in(tmp_path, *axes)
+    hard, easy = choose_variants(config, measured=False)
+    assert hard.unmeasured
+    # Runs of another difficulty are other runs, though it is not known yet on what.
+    assert hard.config.task.selection_sha256 != easy.config.task.selection_sha256
+    with pytest.raises(SettingError, match=r"has not been measured.*same command with mode=diff"):
+        choose_variants(config)
+    write_measurement(config_in(tmp_path), SUCCESSES[:150])
     with pytest.raises(SettingError, match="only 150 of 200 problems are measured"):
         choose_variants(config)
 
 
 def test_planning_by_difficulty_reads_json_only(tmp_path: Path) -> None:
-    sizes = ("task.num_train_problems=40", "task.num_eval_problems=10")
-    overrides = ("task=reasoning_gym", "task.difficulty=hard", *sizes)
-    plain = ("task=reasoning_gym", "task.reasoning_gym.generator=chain_sum", *sizes)
-    write_measurement(config_in(tmp_path, *plain), SUCCESSES)
-    command = ["isosweep", "mode=plan", "budget=1e12", "difficulty.max_problems=200", *overrides]
+    task = ("task=reasoning_gym", "task.num_train_problems=40", "task.num_eval_problems=10")
+    write_measurement(config_in(tmp_path, *task), SUCCESSES)
+    words = ("isosweep", "mode=plan", "budget=1e12", "difficulty.max_problems=200", *task)
     code = (
         "import sys; from isosweep.__main__ import main\n"
         "for name in ('torch', 'trl', 'transformers', 'datasets', 'reasoning_gym'):\n"
-        "    sys.modules[name] = None\n"
-        f"sys.argv = {command!r}\n"
-        "main()\n"
+        f"    sys.modules[name] = None\nsys.argv = {[*words, 'task.difficulty=hard']!r}\nmain()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -206,75 +176,42 @@ def test_a_measurement_survives_torn_lines_and_repeated_batches(tmp_path: Path) 
         read_measurement(path)
 
 
-def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
-    def run_id(difficulty: str) -> str:
+def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> None:
+    write_measurement(config_in(tmp_path), SUCCESSES)
+
+    def run_of(difficulty: str) -> RunSpec:
         config = config_in(tmp_path, f"task.difficulty={difficulty}", *SIZES)
         sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 4}
-        return run_spec(choose_variants(config)[0].config, **sizes).run_id
+        return run_spec(choose_variants(config)[0].config, **sizes)
 
-    write_measurement(config_in(tmp_path), SUCCESSES)
-    assert run_id("hard") == run_id("[0,0.0625]")
-    assert run_id("hard") != run_id("easy")
-    assert run_id("null") not in (run_id("hard"), run_id("easy"))
-
-
-def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> None:
-    config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
-    write_measurement(config, SUCCESSES)
-    task = choose_variants(config)[0].config.task
+    # A run's identity has its problems.
+    task = run_of("hard").task
+    assert run_of("hard").run_id == run_of("[0,0.0625]").run_id
+    assert len({run_of(difficulty).run_id for difficulty in ("hard", "easy", "null")}) == 3
     run = RunPaths(tmp_path / "sweeps" / "runs" / "r")
-    run.root.mkdir(parents=True)
     with pytest.raises(RecordError, match=r"json: is missing"):
         load_selection(run, task)
+    config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
+    (selection,) = choose_variants(config)[0].selections
+    store_selection(run, selection)
+    load_selection(run, task)
     assert task.selection_sha256 is not None
     path = run.selection(task.selection_sha256)
-    path.parent.mkdir()
-    measurement = read_measurement(measurement_path(config, tmp_path / "sweeps"))
-    document = select(task, measurement).document
-    path.write_text(json.dumps(document))
-    load_selection(run, task)
-    hold_problems(run, task)
-    document["training"][0]["problem"]["answer"] = "0"
-    path.write_text(json.dumps(document))
+    path.write_text(path.read_text().replace('"answer": "', '"answer": "0', 1))
     with pytest.raises(RecordError, match="is not what was chosen at launch"):
         load_selection(run, task)
-
-
-@pytest.mark.train
-@pytest.mark.train
-def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> None:
-    config = make_config().model
-    saved, copied = save_family(tmp_path / "a", "Qwen2"), tmp_path / "b"
-    shutil.copytree(saved, copied)
-
-    def identity(path: Path) -> str:
-        return str(content_identity(replaced(config, path=str(path))))
-
-    known = [identity(saved)]
-    assert identity(copied) == known[0]
-    weights = copied / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    known.append(identity(copied))
-    for name in ("chat_template.jinja", "generation_config.json", "added_tokens.json", "vocab.txt"):
-        (copied / name).write_text("{}")
-        known.append(identity(copied))
-    assert len(set(known)) == 6
-    (copied / "README.md").write_text("What it was trained on.")
-    assert identity(copied) == known[-1]
 
 
 def test_tracking_shows_the_reward_of_each_difficulty() -> None:
     from isosweep.tracking.points import heldout_points
     from tests.tracking.sweeps import make_plan, record
 
-    own = replace(record(1), successes=(1, 3), samples_per_problem=4)
-    (point,) = heldout_points([own], make_plan(), rates=(0.0625, 0.5))
+    rates = {count / k for k in range(1, 129) for count in range(k + 1)}
+    assert not [rate for rate in rates if not buckets_of(rate)]
+    own = replace(record(1), successes=(1, 3, 4), samples_per_problem=4)
+    (point,) = heldout_points([own], make_plan(), rates=(0.0625, 0.5, None))
     shown = {name: point.values[f"heldout/reward_{name}"] for name in ("hard", "easy")}
     assert shown == {"hard": 0.25, "easy": 0.75}
-    (point,) = heldout_points([own], make_plan())
-    assert not [name for name in point.values if "reward_" in name]
 
 
 # Parts of a mixture, and further evaluation sets.
@@ -339,15 +276,4 @@ def test_a_part_has_problems_of_its_difficulty_and_the_others_are_as_they_were(
     assert len(variant.selections) == 1
     load_as_a_worker(variant, variant.config.task.parts.values(), tmp_path)
     assert problem_sets(variant.config.task) == variant.problems
-
-
-def test_a_mixture_that_is_not_measured_is_planned_and_not_run(tmp_path: Path) -> None:
-    config = config_in(tmp_path, *MIXED)
-    configs = measured_configs(config)
-    assert [single.task.name for single in configs] == ["long", "short"]
-    assert {single.task.completion_limit for single in configs} == {7}
-    with pytest.raises(SettingError, match="has not been measured") as caught:
-        choose_variants(config)
-    assert caught.value.setting == "task.mixture.parts.long.difficulty"
-    (variant,) = choose_variants(config, measured=False)
-    assert variant.unmeasured
+    assert [single.task.name for single in measured_configs(config)] == ["long", "short"]

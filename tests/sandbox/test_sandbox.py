@@ -11,12 +11,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from textwrap import indent
 
 import pytest
 
 from isosweep.sandbox.judging import Limits, Sandbox
-from tests.sandbox.hostile import ATTEMPTS, CHEATS, ENDLESS, EVERY_CALL
+from tests.sandbox.programs import (
+    ATTEMPTS,
+    CHEATS,
+    ENDLESS,
+    EVERY_CALL,
+    LIBRARIES,
+    SCRIPTS,
+    UNFOOLED,
+)
 
 LIMITS = Limits(seconds=10.0, memory_bytes=1 << 30)
 SHORT = Limits(seconds=0.4, memory_bytes=256 << 20)
@@ -52,18 +59,18 @@ def processes(parent: int | None = None) -> set[int]:
     return {int(child) for child in children}.union(*(processes(int(c)) for c in children))
 
 
-@pytest.mark.parametrize("name", ATTEMPTS)
-def test_what_a_program_tries_is_refused(name: str, sandbox: Sandbox, tmp_path: Path) -> None:
+def test_what_a_program_tries_is_refused(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "canary").write_text("canary")
-    before, began = processes(), time.monotonic()
+    before = processes()
     victim = subprocess.Popen(["sleep", "600"])
     with socket.create_server(("127.0.0.1", 0)) as tcp:
         tcp.setblocking(False)
         place = {"home": tmp_path, "tcp": tcp.getsockname()[1], "victim": victim.pid}
-        program = indent(ATTEMPTS[name].format(**place), "    ")
-        tried = f"try:\n{program}\nexcept (OSError, RuntimeError, ValueError): pass"
-        # An import that fails, or harm that is done, would not print this.
-        assert prints(sandbox, f"{tried}\nprint('no')", "no")
+        for attempt in ATTEMPTS.format(**place).strip().split("\n\n"):
+            # An import that fails, or harm that is done, would not print this.
+            assert prints(
+                sandbox, f"{attempt}\nexcept (OSError, RuntimeError, ValueError): print('no')", "no"
+            )
         with pytest.raises(BlockingIOError):
             tcp.accept()
     assert victim.poll() is None
@@ -71,8 +78,6 @@ def test_what_a_program_tries_is_refused(name: str, sandbox: Sandbox, tmp_path: 
     victim.wait()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"canary": "canary"}
     assert processes() == before
-    assert prints(sandbox, "print(1)", "1")
-    assert time.monotonic() - began < LIMITS.seconds
 
 
 # Calls that touch nothing but the process itself: memory, signals, time, open files.
@@ -95,13 +100,11 @@ def test_no_other_call_of_the_system_is_allowed(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "form"),
-    [(name, "script") for name in ENDLESS] + [("a loop", "library"), ("memory", "library")],
+    ("name", "form"), [*((name, "script") for name in ENDLESS), ("a loop", "library")]
 )
 def test_a_program_without_end_costs_its_limit(name: str, form: str, sandbox: Sandbox) -> None:
     program, takes_all = ENDLESS[name]
     judge, wanted = (prints, "1") if form == "script" else (asserts, "assert f(1) == 2")
-    takes_all = takes_all or form == "library"
     limits = SHORT if takes_all else replace(SHORT, seconds=20.0)
     before, began = processes(), time.monotonic()
     assert not judge(sandbox, program, wanted, limits)
@@ -110,115 +113,20 @@ def test_a_program_without_end_costs_its_limit(name: str, form: str, sandbox: Sa
     assert took < (SHORT.seconds + OVERHEAD_S if takes_all else limits.seconds / 2)
     assert took >= SHORT.seconds or not takes_all or form == "library"
     assert processes() == before
-    assert not Path("/tmp/isosweep-filled").exists()
     assert prints(sandbox, "print(1)", "1")
-
-
-ASSERTS = (
-    "assert f(1) == 'secret-7391'",
-    "assert abs(f(3) - 7391.25) < 1e-3",
-    "import math\nassert math.isclose(f(3), 7391.25)",
-    "assert all(got == 7391 for got in map(f, [1, 2]))",
-    "for got, want in zip(map(f, [1]), [7391]):\n    assert got == want",
-    "assert list(map(f, [1, 2])) == [7391, 7392]",
-    "def check(candidate):\n    assert candidate(1) == [7391]\ncheck(f)",
-    "try:\n    f(-1)\n    assert False\nexcept ValueError:\n    pass",
-)
 
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_nothing_but_the_answer_passes(name: str, sandbox: Sandbox) -> None:
     assert not prints(sandbox, CHEATS[name], "secret-7391", SHORT)
-    for source in ASSERTS:
+    for source in UNFOOLED:
         assert not asserts(sandbox, CHEATS[name], source, SHORT), source
-
-
-SCRIPTS = {
-    "input": "a, b = map(int, input().split())\nprint(a + b)",
-    "a file of the input": "print(sum(map(int, open(0).read().split())))",
-    "bytes": (
-        "import sys\ndata = sys.stdin.buffer.read()\n"
-        "sys.stdout.buffer.write(b'%d' % sum(map(int, data.split())))"
-    ),
-    "a deeper stack": (
-        "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(2**26)\n"
-        "def deep(n): return n and 1 + deep(n - 1)\n"
-        "def main(): print(sum(map(int, input().split())) + deep(50000) - 50000)\n"
-        "thread = threading.Thread(target=main)\nthread.start()\nthread.join()"
-    ),
-    "output at the end": (
-        "import atexit, io, sys\nout = io.StringIO()\nreal, sys.stdout = sys.stdout, out\n"
-        "atexit.register(lambda: real.write(out.getvalue()))\n"
-        "print(sum(map(int, sys.stdin.readline().split())))"
-    ),
-    "an exit": "import sys\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit()",
-    "a quit": "print(sum(map(int, input().split())))\nquit()\nprint('more')",
-    "modules": (
-        "import bisect, collections, datetime, decimal, fractions, functools, heapq, itertools\n"
-        "import math, random, re, statistics, string, time\nfrom typing import List\n"
-        "random.shuffle([1, 2])\ntime.sleep(0.001)\ndatetime.datetime.strptime('1', '%d')\n"
-        "print(decimal.Decimal(math.comb(7, 1)))"
-    ),
-    "a data class": (
-        "from dataclasses import dataclass\n@dataclass\nclass Pair:\n    a: int\n    b: int\n"
-        "pair = Pair(*map(int, input().split()))\nprint(pair.a + pair.b)"
-    ),
-}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_honest_script_passes(name: str, sandbox: Sandbox) -> None:
     assert sandbox.passes(SCRIPTS[name], {"pairs": [["3 4\n", "7\n"]]}, LIMITS)
     assert not sandbox.passes(SCRIPTS[name], {"pairs": [["3 4\n", "8\n"]]}, LIMITS)
-
-
-LIBRARIES = {
-    "arguments": (
-        "def f(a, b=1): return a + b",
-        "assert f(1) == 2\nassert f(1, b=2**70) == 2**70 + 1",
-    ),
-    "a name of a builtin": ("def sum(a, b): return a + b", "assert sum(10, 15) == 25"),
-    "values": (
-        "def f(x): return x",
-        "from collections import deque\nfrom decimal import Decimal\n"
-        "from fractions import Fraction\n"
-        "for x in (None, True, 1.5, -1, 'ä\\ud800', b'\\0', (1, (2,)), [[]], {1}, {(1, 2): [3]},\n"
-        "        1j, {}, frozenset({2}), float('inf'), Fraction(1, 3), Decimal('0.10'),\n"
-        "        deque([1])):\n"
-        "    assert f(x) == x and type(f(x)) is type(x)",
-    ),
-    "values of other types": (
-        "from collections import Counter, namedtuple\nP = namedtuple('P', 'a b')\n"
-        "def f(x): return Counter(x)\ndef g(): return P(1, 2)\n"
-        "def h(n):\n    yield from range(n)\ndef k(x): return {i: 2 * i for i in x}.keys()",
-        "assert f('aab') == {'a': 2, 'b': 1}\nassert g() == (1, 2)\n"
-        "assert list(h(3)) == [0, 1, 2]\nassert sorted(k([2, 1])) == [1, 2]",
-    ),
-    "an object": (
-        "class Stack:\n    size = 0\n    def __init__(self, *items): self.items = list(items)\n"
-        "    def push(self, x): self.items.append(x); self.size = len(self.items)\n"
-        "    def pop(self): return self.items.pop()\ndef top(stack): return stack.items[-1]",
-        "s = Stack(1)\ns.push(5)\nassert s.size == 2\nassert top(s) == 5\nassert s.pop() == 5\n"
-        "assert s.items == [1]",
-    ),
-    "a function of functions": (
-        "def f(n): return lambda x: x + n",
-        "def check(candidate):\n    assert candidate(2)(3) == 5\ncheck(f)",
-    ),
-    "an expected error": (
-        "def f(x):\n    raise ValueError",
-        "try:\n    f(1)\nexcept ValueError:\n    pass\nelse:\n    assert False",
-    ),
-    "tests that compute": (
-        "def f(x): return x ** 0.5",
-        "import math\nimport random\nfor _ in range(20):\n    x = random.random()\n"
-        "    assert math.isclose(f(x), x ** 0.5)\n    assert abs(f(x) - x ** 0.5) < 1e-9",
-    ),
-    "prints": (
-        "print('!' * 10**6)\ndef f(): print('?'); return 1",
-        "print('passed')\nassert f() == 1",
-    ),
-}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -237,20 +145,13 @@ def test_every_test_counts_and_white_space_at_ends_does_not(sandbox: Sandbox) ->
     assert not prints(sandbox, "print(' 1')", "1")
 
 
-def test_a_program_that_fails_after_its_answer_does_not_pass(sandbox: Sandbox) -> None:
-    for end in ("1 / 0", "import sys\nsys.exit(1)", "import os\nos.abort()"):
-        assert not prints(sandbox, f"print(1, flush=True)\n{end}", "1")
-
-
-def test_tests_that_end_by_themselves_are_not_passed(sandbox: Sandbox) -> None:
-    for end in ("exit()", "import os\nos._exit(0)"):
-        assert not asserts(sandbox, "def f(x): return x", f"assert f(1) == 1\n{end}")
-
-
-def test_a_program_that_ends_before_its_tests_call_it_costs_no_more_time(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("end", ["1 / 0", "import os\nos._exit(3)", "import os\nos.abort()"])
+def test_what_fails_after_its_answer_does_not_pass(end: str, sandbox: Sandbox) -> None:
+    assert not prints(sandbox, f"print(1, flush=True)\n{end}", "1")
+    # Of a program's tests too; one that ends before they call it is not waited for.
     began = time.monotonic()
-    for program in ("def f(:", "1 / 0", "import os\nos._exit(0)"):
-        assert not asserts(sandbox, program, "assert f(1) == 1")
+    assert not asserts(sandbox, "def f(x): return x", f"assert f(1) == 1\n{end}".replace("3", "0"))
+    assert not asserts(sandbox, end, "assert f(1) == 1")
     assert time.monotonic() - began < LIMITS.seconds / 2
 
 
@@ -261,8 +162,6 @@ def test_the_time_is_that_of_all_tests_together(sandbox: Sandbox) -> None:
     assert time.monotonic() - began < 1 + OVERHEAD_S
     assert prints(sandbox, program, "1")
 
-
-def test_the_server_never_meets_programs_inputs_and_answers(sandbox: Sandbox) -> None:
     program, given, wanted = (f"{w}-{os.getpid()}-7391" for w in ("program", "input", "answer"))
     for tests in ({"pairs": [[given, wanted]]}, {"asserts": f"assert f({given!r}) == {wanted!r}"}):
         assert not sandbox.passes(f"'{program}'\ndef f(x): return x\nprint(input())", tests, LIMITS)
@@ -297,5 +196,6 @@ def test_programs_end_with_their_server() -> None:
         assert isinstance(judged.exception(), ConnectionError)
     sandbox.close()
     (orphan,) = processes() - before
-    assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
+    # By the kernel, or by itself where it was not confined yet.
+    assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) in (-signal.SIGKILL, 1)
     assert time.monotonic() - began < LIMITS.seconds

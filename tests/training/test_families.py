@@ -8,8 +8,7 @@ import pytest
 from isosweep.models.weights import missing_weights
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import candidates_of, in_ci, make_config
-from tests.models.checkpoints import save_family
-from tests.models.families import FAMILIES
+from tests.models.families import FAMILIES, save_family
 from tests.tasks.files import ROWS, math_overrides, write_rows
 from tests.training.builders import parameters, train, trainer_of
 

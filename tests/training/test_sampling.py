@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import in_ci
-from tests.models.checkpoints import save_family
-from tests.models.families import FAMILIES
+from tests.models.families import FAMILIES, save_family
 from tests.training.test_families import COMMON
 
 pytestmark = pytest.mark.train
