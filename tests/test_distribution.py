@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 from isosweep import __version__
 from isosweep.modes.usage import MODES
 from isosweep.plan.rules import RULES
-from tests.words.prose import read_prose
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,18 +39,6 @@ def test_containers_install_torch_first_and_the_same_extras() -> None:
     assert re.findall(r"^FROM (\S+)", image, re.M) == re.findall(r"^From: (\S+)", recipe, re.M)
 
 
-def test_the_apptainer_recipe_has_its_header_and_sections_that_exist() -> None:
-    text = (ROOT / "containers" / "isosweep.def").read_text()
-    # Apptainer User Guide, "Definition Files".
-    known = "arguments setup files pre post environment startscript runscript test labels help"
-    sections = re.findall(r"^%(\w+)$", text, re.MULTILINE)
-    assert set(sections) <= set(known.split())
-    assert len(sections) == len(set(sections))
-    assert {"files", "post", "runscript", "test"} <= set(sections)
-    header, _, _ = text.partition("%")
-    assert re.search(r"^Bootstrap: docker$", header, re.MULTILINE)
-
-
 def test_every_extra_that_is_named_exists() -> None:
     extras = _project()["optional-dependencies"].keys()
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "Makefile"]
@@ -71,16 +58,6 @@ def test_every_page_is_in_the_contents_of_the_site() -> None:
     assert len(listed) == len(set(listed))
     made = {"index.md", "contributing.md", "changelog.md"}
     assert set(listed) == made | {path.name for path in (ROOT / "docs").glob("*.md")}
-
-
-def test_a_page_is_read_in_one_sitting() -> None:
-    # A page of reference may be longer, and says so in its name.
-    pages = {path.stem: read_prose(path) for path in (ROOT / "docs").glob("*.md")}
-    assert [
-        name for name, page in pages.items() if page.words > 1500 and "reference" not in name
-    ] == []
-    long = [sentence for page in pages.values() for sentence in page.long]
-    assert len(long) <= 0.02 * sum(len(page.sentences) for page in pages.values()), long
 
 
 def test_every_mode_is_told_in_the_docs() -> None:

@@ -1,10 +1,10 @@
-"""Functions word every kind of conclusion, and each surface reads as its golden file.
+"""A conclusion of every kind is worded as in one golden file, briefly, and numbers read well.
 
-`python -m tests.words.test_words` accepts what they say now.
+`python -m tests.words.test_words` accepts what is said now.
 """
 
-import re
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -12,89 +12,33 @@ import pytest
 
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.statistics.verdict import ReasonKind, Verdict
-from isosweep.pricing import Pricing
-from isosweep.words import answer, next, numbers, plan, recommend, status, tracking, verdict  # noqa: A004
-from tests.words.answers import (
-    ANSWER,
-    CAVEATS,
-    CHECKPOINTS,
-    ENDS,
-    EVALUATION,
-    NEXT,
-    OUTLOOKS,
-    PRICING,
-    REASONS,
-    RECOMMENDED,
-    STATUS,
-    STEPS,
-    TOTALS,
-    of_best,
-)
+from isosweep.words import answer, numbers, tracking, verdict
+from tests.words.answers import ANSWER, CAVEATS, ENDS, PRICING, REASONS, STEPS, of_best
 
-HERE = Path(__file__).parent
+GOLDEN = Path(__file__).with_name("said.txt")
 
 
-def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
-    """What each surface says of one answer."""
-    found = replace(ANSWER, pricing=pricing)
-    report = Path("report.html")
-    return {
-        "terminal": [
-            *answer.analysis(found, report),
-            plan.training(18, 2, 240.0, detaches=False),
-            plan.training(1, None, 7200.0, detaches=True),
-            plan.analysing(18, 12.0),
-        ],
-        "mlflow": [
-            *tracking.answer(found),
-        ],
-        "answer": [verdict.headline(found), *answer.next_steps(found)],
-        "plan": [
-            *map(plan.findings, OUTLOOKS),
-            plan.evaluation(EVALUATION, 20),
-            plan.commanded(["python", "train.py", "--n", "{n}"]),
-            plan.checkpoints(CHECKPOINTS, 56.2e9),
-            plan.rest(2130.0, pricing),
-            plan.above(2130.0, pricing, "max_device_hours", 1000.0),
-        ],
-        "total": [line for each in TOTALS for line in plan.chosen(*each)],
-        "recommend": [
-            line
-            for split in RECOMMENDED
-            for line in recommend.recommendation(split, "flops", None, 0.9, pricing)
-        ],
-        "next": [line for each in NEXT for line in next.lines(each, pricing)],
-        "status": [
-            *status.summary(STATUS | {"pricing": asdict(pricing)}),
-            status.unanswered(STATUS),
-        ],
-        "reasons": [f"{kind}: {verdict.reason(each)}" for kind, each in REASONS.items()],
-        "best": [
-            verdict.both(of_best(ANSWER)),
-            *(verdict.reason(of_best(each)) for each in REASONS.values() if each.verdict == "grew"),
-        ],
-        "leads": [
-            f"{kind}: {use} | {grows}"
-            for kind, each in REASONS.items()
-            for use, grows in [answer.lead(each)]
-        ],
-        "headlines": [
-            f"{kind}: {verdict.headline(each)}"
-            for kind, each in {
-                **REASONS,
-                "best moves": replace(REASONS["constant"], caveats=CAVEATS),
-            }.items()
-        ],
-        "ends": [*map(verdict.open_end, ENDS)],
-    }
+def said() -> Iterator[str]:
+    """What is said of an answer on a terminal, in the report and in MLflow; of each kind the
+    headline, the reason and what is advised."""
+    yield from answer.analysis(ANSWER, Path("report.html"))
+    yield verdict.headline(ANSWER)
+    yield from answer.next_steps(ANSWER)
+    yield from tracking.answer(ANSWER)
+    yield from map(verdict.open_end, ENDS)
+    for kind, each in REASONS.items():
+        yield f"{kind}: {verdict.headline(each)} | {verdict.reason(each)}"
+        yield f"{kind}: {' | '.join(answer.lead(each))}"
+        if each.verdict == "grew":
+            yield verdict.reason(of_best(each))
+    yield verdict.headline(replace(REASONS["constant"], caveats=CAVEATS))
 
 
-@pytest.mark.parametrize("surface", surfaces())
-def test_each_surface_reads_as_its_golden_file(surface: str) -> None:
-    said, golden = surfaces()[surface], (HERE / f"{surface}.txt").read_text().splitlines()
-    assert said == golden, "python -m tests.words.test_words accepts it"
+def test_what_is_said_of_an_answer_reads_as_the_golden_file() -> None:
+    lines = [*said()]
+    assert lines == GOLDEN.read_text().splitlines(), "python -m tests.words.test_words accepts it"
     # No page renders it.
-    assert "`" not in "".join(said)
+    assert "`" not in "".join(lines)
 
 
 def test_every_kind_is_worded_and_no_two_read_alike() -> None:
@@ -157,24 +101,5 @@ def test_a_price_has_its_range_in_one_unit() -> None:
         assert "(" not in numbers.price(hours, PRICING, predicted=False)
 
 
-# Surfaces that show device time.
-PRICED = ("mlflow", "plan", "recommend", "next", "status")
-
-
-@pytest.mark.parametrize("surface", PRICED)
-def test_dollars_stand_beside_device_time_where_their_price_is_known(surface: str) -> None:
-    priced = surfaces()[surface]
-    plain = surfaces(replace(PRICING, dollars_per_hour=None))[surface]
-    assert "$" not in " ".join(plain)
-    money = r"\$\d[\d,]*(\.\d+)?"
-    # Nothing else is another sentence: a line without its dollars is the other line.
-    assert [re.sub(rf", {money}( \({money} to {money}\))?", "", line) for line in priced] == plain
-    assert priced != plain
-    # What was measured has no range.
-    sharp = surfaces(replace(PRICING, spread=(1.0, 1.0)))[surface]
-    assert (sharp == priced) == (surface in ("mlflow", "status"))
-
-
 if __name__ == "__main__":
-    for name, said in surfaces().items():
-        (HERE / f"{name}.txt").write_text("\n".join(said) + "\n")
+    GOLDEN.write_text("\n".join(said()) + "\n")
