@@ -75,24 +75,6 @@ def test_adapters_are_as_many_as_peft_makes(family: str) -> None:
 
 # As the files on the hub are: what is the family's own is left out of them.
 ON_THE_HUB: dict[str, tuple[dict[str, Any], int, int]] = {
-    "google/gemma-2b": (
-        {
-            **{"model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384},
-            **{"num_attention_heads": 8, "num_hidden_layers": 18, "num_key_value_heads": 1},
-            **{"vocab_size": 256000, "head_dim": 256},
-        },
-        2_506_172_416,
-        0,
-    ),
-    "google/gemma-2-2b-it": (
-        {
-            **{"model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216},
-            **{"num_attention_heads": 8, "num_hidden_layers": 26, "num_key_value_heads": 4},
-            **{"vocab_size": 256000, "head_dim": 256, "sliding_window": 4096},
-        },
-        2_614_341_888,
-        13,
-    ),
     "google/gemma-3-1b-it": (
         {
             **{"model_type": "gemma3_text", "hidden_size": 1152, "intermediate_size": 6912},
@@ -102,15 +84,6 @@ ON_THE_HUB: dict[str, tuple[dict[str, Any], int, int]] = {
         },
         999_885_952,
         22,
-    ),
-    "HuggingFaceTB/SmolLM3-3B": (
-        {
-            **{"model_type": "smollm3", "hidden_size": 2048, "intermediate_size": 11008},
-            **{"num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 4},
-            **{"vocab_size": 128256, "use_sliding_window": False, "sliding_window": None},
-        },
-        3_075_098_624,
-        0,
     ),
     "Qwen/Qwen1.5-MoE-A2.7B-Chat": (
         {

@@ -73,12 +73,6 @@ def test_an_axis_puts_a_dictionary_in_the_place_of_the_sweep_s() -> None:
     assert kwargs == [{"date_string": "x"}, {}]
 
 
-def test_all_variants_are_evaluated_as_the_sweep_is() -> None:
-    typed = ("model=qwen-1.5b", "evaluation=large")
-    made = variants("{recipe.temperature:[0.6,1.0]}", *typed)
-    assert {each.config.evaluation for each in made} == {make_config(*typed).evaluation}
-
-
 def test_an_axis_of_models_has_no_place_for_one_model_s_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(
         '{"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100,'

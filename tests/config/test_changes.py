@@ -43,8 +43,3 @@ def test_a_model_of_ones_own_is_named_by_its_directory(name: str, tmp_path: Path
     found = changed(*local, "model.name=second")
     assert found is not None
     assert found["model.name"] == "second"
-
-
-def test_without_a_config_nothing_is_known() -> None:
-    assert changed_settings({"analysis.margin": 0.1, "recipe.beta": 0.01}) is None
-    assert changed_settings({"model.name": "of another version"}) is None

@@ -9,7 +9,6 @@ from isosweep.config.trust import (
     hidden,
     without_password,
 )
-from isosweep.errors import SettingError
 from isosweep.modes.sweeps import store_plan, stored_sweep, sweep_paths
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, isosweep, make_config
@@ -57,19 +56,6 @@ def test_a_sweeps_directory_holds_no_password_and_takes_one_that_is_typed(tmp_pa
     known = stored_sweep(make_config(f"sweeps_dir={tmp_path}")).config
     assert known.search.storage == known.tracking.uri == URL.replace(":secretword", "")
     assert stored_sweep(typed).config.search == typed.search
-
-
-def test_another_storage_than_the_stored_one_is_refused_without_its_password(
-    tmp_path: Path,
-) -> None:
-    stored(tmp_path)
-    other = URL.replace("studies", "other")
-    typed = make_config(*SEARCH, f"search.storage='{other}'", f"sweeps_dir={tmp_path}")
-    with pytest.raises(SettingError, match=r"me:\*\*\*@.*/other\"?: .* has search") as refused:
-        stored_sweep(typed)
-    assert "secretword" not in str(refused.value)
-    with pytest.raises(SettingError, match=r"me:\*\*\*@127.* is a search's"):
-        make_config(f"search.storage='{URL}'")
 
 
 def test_a_multirun_and_its_refusals_write_no_password(tmp_path: Path) -> None:

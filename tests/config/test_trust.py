@@ -20,7 +20,6 @@ from isosweep.config.trust import (
     require_unpickled,
 )
 from isosweep.errors import SettingError
-from isosweep.modes.follow import run_on_finish
 from isosweep.modes.launch import resume_sweep
 from isosweep.modes.sweeps import read_sweep, stored_sweep
 from isosweep.tasks import problem_sets
@@ -63,21 +62,6 @@ def refused(root: Path, tracking: str = "none") -> str:
     return str(error.value)
 
 
-def test_a_command_of_others_is_refused_with_the_file_the_rule_and_what_helps(
-    shared: Callable[..., Path], tmp_path: Path
-) -> None:
-    mark = tmp_path / "ran"
-    root = shared(launcher={"on_finish": f"touch {mark}"})
-    said = refused(root)
-    assert said.startswith(f"launcher.on_finish=touch {mark}: would be executed")
-    assert f"{root / 'config.json'} may be written by everybody (-rw-rw-rw-)" in said
-    assert "trust=true" in said
-    # Nor where no mode has asked.
-    with pytest.raises(SettingError):
-        run_on_finish(f"touch {mark}", {})
-    assert not mark.exists()
-
-
 @pytest.mark.parametrize(
     ("launcher", "setting", "value"),
     [
@@ -102,11 +86,6 @@ def test_a_function_of_others_is_not_imported_by_whoever_reads_it(
     with pytest.raises(SettingError, match=r"task\.custom"):
         problem_sets(read_sweep(root).config.task)
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_loss_of_others_is_refused_wherever_it_is_named(shared: Callable[..., Path]) -> None:
-    said = refused(shared(recipe={"loss_type": "os:system"}))
-    assert said.startswith("recipe.loss_type=os:system: would be executed")
 
 
 def test_one_hidden_in_an_axis_or_a_set_is_found(shared: Callable[..., Path]) -> None:
