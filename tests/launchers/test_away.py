@@ -2,14 +2,10 @@
 
 import errno
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from isosweep import files
-from isosweep.launchers import queue as queues
-from isosweep.store.attempts import Attempt, create_attempt, newest
-from isosweep.store.paths import RunPaths
 from tests.launchers.fake import (
     FakeLauncher,
     attempts,
@@ -64,47 +60,6 @@ def test_an_end_that_cannot_be_written_is_written_later(
     follow(queue)
     assert len(queue.failed) == 3
     assert {*attempts(tmp_path).values()} == {1}
-
-
-def test_a_write_that_fails_for_one_run_loses_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queue = queue_of(items_of(tmp_path), FakeLauncher(finishes), retries=0)
-    made: list[object] = []
-
-    def second_fails(*given: Any) -> Attempt | None:
-        made.append(given)
-        if len(made) == 2:
-            raise OSError(errno.ENOSPC, "planted", "there")
-        return create_attempt(*given)
-
-    monkeypatch.setattr(queues, "create_attempt", second_fails)
-    with pytest.raises(OSError, match="planted"):
-        queue.step()
-    assert len(queue.active) + queue.waiting == 3
-    follow(queue)
-    assert not queue.failed
-    assert len(attempts(tmp_path)) == 3
-
-
-def test_runs_that_cannot_be_seen_are_added_all_or_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    items, queue = items_of(tmp_path), queue_of([], FakeLauncher(finishes))
-    seen: list[RunPaths] = []
-
-    def second_fails(run: RunPaths) -> Attempt | None:
-        seen.append(run)
-        if len(seen) == 2:
-            raise OSError(errno.EIO, "planted", "there")
-        return newest(run)
-
-    monkeypatch.setattr(queues, "newest", second_fails)
-    with pytest.raises(OSError, match="planted"):
-        queue.add(items)
-    assert not queue.busy
-    queue.add(items)
-    assert queue.waiting == len(items)
 
 
 def test_a_run_whose_directory_is_gone_keeps_no_other_from_its_end(tmp_path: Path) -> None:

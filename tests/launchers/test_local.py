@@ -36,14 +36,15 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeLauncher]:
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[CodeLauncher]:
     # That of this process may serve other tests, with what those have imported.
     server = forkserver.ForkServer()
-    for name in ("connect_to_new_process", "ensure_running", "set_forkserver_preload"):
-        monkeypatch.setattr(forkserver, name, getattr(server, name))
-    yield CodeLauncher(devices=None)
-    server._stop()  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect_to_new_process", "ensure_running", "set_forkserver_preload"):
+            patch.setattr(forkserver, name, getattr(server, name))
+        yield CodeLauncher(devices=None)
+        server._stop()  # type: ignore[attr-defined]
 
 
 DESCRIBE = """

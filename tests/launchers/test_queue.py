@@ -1,11 +1,14 @@
 """The queue: how many runs live at once, retries, refusals, and runs that others own."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from isosweep.config.study import HealthConfig
 from isosweep.devices import Devices
@@ -18,7 +21,6 @@ from isosweep.store.paths import RunPaths
 from tests.launchers.fake import (
     BUDGET,
     FakeLauncher,
-    Worker,
     attempts,
     dies,
     diverges,
@@ -65,26 +67,97 @@ def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Pa
     assert not queue.failed
 
 
-@pytest.mark.parametrize(
-    ("worker", "reason", "ended"),
-    [
-        (fails, "RuntimeError: broken", Status.FAILED),
-        (dies, "died without a word", Status.LOST),
-        (never_begins, "ended before it had begun", Status.LOST),
-    ],
-)
-def test_a_run_is_retried_so_often_and_then_reported(
-    worker: Worker, reason: str, ended: Status, tmp_path: Path
+# What may happen to an attempt, with the status that it ends with, and whether the run has a try
+# less; of a refusal, whether it passes.
+ENDS = {
+    "fails": (Status.FAILED, True),
+    "dies": (Status.LOST, True),
+    "never begins": (Status.LOST, True),
+    "stays": (Status.INTERRUPTED, True),
+    "comes forward": (Status.INTERRUPTED, False),
+    # Its submission got no answer, and there is no job: it never was a try.
+    "is not there": (Status.LOST, False),
+}
+REFUSALS = {"controller down": True, "unknown user": False}
+EVENTS = st.lists(st.sampled_from([*ENDS, *REFUSALS, "diverges"]), max_size=6)
+
+
+@dataclass
+class Scripted(FakeLauncher):
+    """Does to each run what its list of events says, and finishes it after the last one."""
+
+    events: dict[str, list[str]] = field(default_factory=dict)
+    began: set[Path] = field(default_factory=set)
+
+    def _start(self, order: Order) -> Refused | None:
+        left = self.events[order.run.run_id]
+        if left and left[0] in REFUSALS:
+            return Refused(reason=left[0], passing=REFUSALS[left.pop(0)])
+        if left and left[0] == "is not there":
+            left.pop(0)
+            return None
+        self.began.add(order.attempt.path)
+        return super()._start(order)
+
+    def _look(self, path: Path) -> Observed:
+        # Only what was started has a job's id.
+        return super()._look(path) if path in self.began else Observed(status="ended")
+
+    def happens(self, order: Order) -> None:
+        left = self.events[order.run.run_id]
+        match event := left.pop(0) if left else "finishes":
+            case "fails":
+                fails(order)
+            case "dies":
+                dies(order)
+            case "diverges":
+                diverges(order)
+            case "finishes":
+                finishes(order)
+            case "stays" | "comes forward":
+                spent = order.attempt.compute.training_flops + (event != "stays")
+                report(order.attempt, Status.INTERRUPTED, spent)
+
+
+def told(events: list[str], retries: int) -> tuple[int, Status, str]:
+    """How many attempts such a run has, what the last ends with, and why the run is given up."""
+    number, tries, refusals = 1, 0, 0
+    for event in events:
+        if event == "diverges":
+            return number, Status.DIVERGED, ""
+        if event in REFUSALS:
+            refusals += 1
+            if refusals >= 3 and not REFUSALS[event]:
+                return number, Status.REFUSED, f"refused: {event}"
+            continue
+        status, counts = ENDS[event]
+        tries, refusals = tries + counts, 0
+        if tries > retries:
+            return number, status, f"tried {tries} times"
+        number += 1
+    return number, Status.FINISHED, ""
+
+
+@settings(max_examples=25)
+@given(st.tuples(EVENTS, EVENTS, EVENTS), st.integers(0, 2))
+def test_a_run_is_tried_again_as_often_as_may_be_whatever_happens_to_others(
+    happens: tuple[list[str], ...], retries: int
 ) -> None:
-    launcher = FakeLauncher(worker)
-    queue = queue_of(items_of(tmp_path), launcher, retries=2)
-    follow(queue)
-    assert len(launcher.submitted) == 3 * len(the_plan().runs)
-    assert queue.failed.keys() == {run.run_id for run in the_plan().runs}
-    for message in queue.failed.values():
-        assert reason in message
-        assert "tried 3 times" in message
-    assert status_of(one_run(tmp_path)) is ended
+    with TemporaryDirectory() as directory:
+        items = items_of(Path(directory), the_plan().runs[:3])
+        asked = {
+            item.run.run_id: told(own, retries) for item, own in zip(items, happens, strict=True)
+        }
+        events = {name: [*own] for name, own in zip(asked, happens, strict=True)}
+        launcher = Scripted(worker=lambda order: launcher.happens(order), events=events)
+        queue = RunQueue(items, launcher, max_parallel=2, max_retries=retries)
+        follow(queue)
+        assert attempts(Path(directory)) == {name: number for name, (number, *_) in asked.items()}
+        assert [status_of(item.paths) for item in items] == [end for _, end, _ in asked.values()]
+        given_up = {name: why for name, (_, _, why) in asked.items() if why}
+        assert queue.failed.keys() == given_up.keys()
+        assert all(why in queue.failed[name] for name, why in given_up.items())
+        assert launcher.most_alive <= 2
 
 
 def test_a_job_is_gone_only_when_it_is_not_found_twice(tmp_path: Path) -> None:
@@ -100,26 +173,6 @@ def test_a_job_is_gone_only_when_it_is_not_found_twice(tmp_path: Path) -> None:
     assert not queue.busy
     assert not queue.failed
     assert status_of(order.attempt.run) is Status.FINISHED
-
-
-def test_an_interruption_that_came_forward_is_no_failure(tmp_path: Path) -> None:
-    shares = iter([0.2, 0.4, 0.6, 0.8])
-
-    def requeued(order: Order) -> None:
-        share = next(shares, None)
-        worker = finishes if share is None else ends(Status.INTERRUPTED, share, "USR2")
-        worker(order)
-
-    launcher = FakeLauncher(requeued)
-    queue = queue_of(only_first(tmp_path), launcher, retries=0)
-    follow(queue)
-    assert (len(launcher.submitted), queue.failed) == (5, {})
-    # One that is stopped at once every time goes on for no longer than a failing one.
-    again = FakeLauncher(ends(Status.INTERRUPTED, 0.0, "a drained node"))
-    queue = queue_of(items_of(tmp_path, the_plan().runs[1:2]), again, retries=1)
-    follow(queue)
-    assert len(again.submitted) == 2
-    assert "a drained node" in next(iter(queue.failed.values()))
 
 
 def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> None:
@@ -241,26 +294,6 @@ def test_a_refusal_that_passes_is_told_once_and_tried_again(tmp_path: Path) -> N
     assert "takes runs again" in said[1]
 
 
-def test_a_refusal_in_other_words_is_tried_three_times(tmp_path: Path) -> None:
-    words = Refused(reason="Invalid user id", passing=False)
-    queue = queue_of(only_first(tmp_path), FakeLauncher(finishes, refuse=[words] * 2))
-    follow(queue)
-    assert not queue.failed
-    queue = queue_of(items_of(tmp_path)[1:], FakeLauncher(finishes, refuse=[words] * 6))
-    follow(queue)
-    assert set(queue.failed.values()) == {"refused: Invalid user id"}
-    assert set(attempts(tmp_path).values()) == {1}
-
-
-def test_a_run_is_given_up_for_its_own_refusals_alone(tmp_path: Path) -> None:
-    words = Refused(reason="Invalid account", passing=False)
-    first, second, *_ = items_of(tmp_path)
-    launcher = FakeLauncher(finishes, refuse=[words] * 4)
-    queue = RunQueue([first, second], launcher, max_parallel=1, max_retries=0)
-    follow(queue)
-    assert len(queue.failed) == len(launcher.submitted) == 1
-
-
 def test_a_run_whose_logs_cannot_be_made_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
     items = items_of(tmp_path)
     launcher = FakeLauncher(finishes)
@@ -272,15 +305,3 @@ def test_a_run_whose_logs_cannot_be_made_keeps_no_other_from_being_sent(tmp_path
     follow(queue)
     assert len(launcher.submitted) == len(items)
     assert not queue.failed
-
-
-def test_what_got_no_answer_is_looked_for_before_it_is_submitted_again(tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes, gone=Observed(status="ended"))
-    launcher.submit = lambda orders: [None] * len(orders)  # type: ignore[method-assign]
-    queue = queue_of(only_first(tmp_path), launcher, retries=0)
-    for _ in range(2):
-        queue.step()
-    del launcher.submit
-    follow(queue)
-    assert not queue.failed
-    assert attempts(tmp_path)[one_run(tmp_path).run_id] == 2

@@ -12,7 +12,7 @@ from isosweep.launchers import sbatch, slurm
 from isosweep.launchers.launcher import Order, Refused
 from isosweep.launchers.sbatch import longest_minutes, site_options
 from isosweep.launchers.slurm import SlurmLauncher, rows_of
-from isosweep.store.attempts import Attempt, Status, begin, claim, create_attempt
+from isosweep.store.attempts import Attempt, Status, create_attempt
 from isosweep.store.paths import RunPaths
 from tests.conftest import make_config
 from tests.launchers.fake import the_plan
@@ -199,20 +199,6 @@ def test_a_waiting_task_that_was_cancelled_is_told_from_a_lost_one(
     squeue_prints(others)
     (seen,) = launcher.observe([attempt])
     assert (seen.status, seen.outcome) == ("missing", outcome)
-
-
-def test_a_job_that_started_again_says_why_it_failed_where_it_printed_before(
-    squeue_prints: Callable[[str], None], launcher: SlurmLauncher, tmp_path: Path
-) -> None:
-    first = submitted(tmp_path)
-    logs = first.run.attempt_logs(1)
-    logs.mkdir(parents=True)
-    (logs / "17_0_log.err").write_text("no space left\n")
-    again = claim(first.run, begin(first, "17_0"))
-    assert again.number == 2
-    squeue_prints(row("17_0", "FAILED"))
-    (seen,) = launcher.observe([again])
-    assert seen.reason.endswith(": no space left")
 
 
 def test_the_strictest_of_the_partitions_limits_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
