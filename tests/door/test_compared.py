@@ -57,16 +57,11 @@ def test_a_comparison_is_that_of_the_command_line(
 
 def test_all_are_analysed_as_the_first_or_as_asked(directory: Path) -> None:
     first, second = (isosweep.open(directory / name / name) for name in SWEEPS)
+    assert list(isosweep.compare(first, first.select(seeds=0)).verdicts) == ["rising", "seeds=[0]"]
     best = isosweep.compare(first.view(metric="best"), second)
     assert {entry.data.metric for entry in best.entries} == {"best"}
     asked = isosweep.compare(first, second, metric="worst")
     assert {entry.data.metric for entry in asked.entries} == {"worst"}
-
-
-def test_a_sweep_is_compared_with_a_part_of_itself(directory: Path) -> None:
-    whole = isosweep.open(directory / "rising" / "rising")
-    compared = isosweep.compare(whole, whole.select(seeds=0))
-    assert list(compared.verdicts) == ["rising", "seeds=[0]"]
 
 
 def test_fewer_than_two_and_the_same_twice_are_refused(directory: Path) -> None:

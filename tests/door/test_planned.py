@@ -28,6 +28,10 @@ def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
     assert price.flops == pytest.approx(planned.runs.planned_flops.sum())
     assert 0 < price.hours <= price.device_hours
     assert "grid.num_generations" in planned._repr_html_()
+    priced = isosweep.make_plan([*PLAN, "hardware.dollars_per_hour=36"])
+    assert (price.dollars, priced.price.dollars) == (None, pytest.approx(36 * price.device_hours))
+    assert ("$" in repr(planned), "$" in repr(priced)) == (False, True)
+    assert list(priced.runs.dollars) == pytest.approx(list(36 * priced.runs.device_hours))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -52,20 +56,6 @@ def test_a_plan_says_whether_launching_it_asks_or_is_refused(
     monkeypatch.setattr("isosweep.preflight.plan.free_bytes", lambda path: 1e9)
     assert "has 1 GB free" in isosweep.make_plan(large).notes[-1]
     assert limited.price.runs == 30
-
-
-def test_a_price_is_shown_everywhere_and_changes_no_run() -> None:
-    free = isosweep.make_plan(PLAN)
-    priced = isosweep.make_plan([*PLAN, "hardware.dollars_per_hour=36"])
-    assert free.price.dollars is None
-    assert priced.price.dollars == pytest.approx(36 * priced.price.device_hours)
-    assert "$" in repr(priced)
-    assert "$" not in repr(free)
-    assert list(free.runs.run_id) == list(priced.runs.run_id)
-    assert free.study.plan.plan_id == priced.study.plan.plan_id
-    assert free.plan.dollars.isna().all()
-    for frame in (priced.plan.dropna(subset="device_hours"), priced.runs):
-        assert list(frame.dollars) == pytest.approx(list(36 * frame.device_hours))
 
 
 def test_another_mode_and_settings_that_break_a_rule_are_refused() -> None:

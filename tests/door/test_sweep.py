@@ -234,6 +234,9 @@ def test_what_the_analysis_says_stays_until_it_is_refreshed(tmp_path: Path) -> N
     records_file(paths, PLAN.runs[0].run_id).unlink()
     assert sweep.cells.reward.notna().sum() == read
     assert sweep.refresh().cells.reward.notna().sum() == read - len(PLAN.budgets)
+    part = sweep.select(n=[2, 4], seeds=None)
+    write_plan(paths, make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0,)))
+    assert (len(part.runs), len(part.refresh().runs)) == (4, 2)
 
 
 def test_the_report_is_found_of_what_was_analysed(sweep: Sweep, tmp_path: Path) -> None:
@@ -243,11 +246,3 @@ def test_the_report_is_found_of_what_was_analysed(sweep: Sweep, tmp_path: Path) 
     before = own.report_path
     assert (before, analyse(copy, sweep.analysis).report) == (None, own.report_path)
     assert (own.view(metric="best").report_path, own.select(n=2).report_path) == (None, None)
-
-
-def test_a_part_is_refreshed_by_the_plan_that_there_is_now(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
-    part = isosweep.open(configured(paths)).select(n=[2, 4], seeds=None)
-    write_plan(paths, make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0,)))
-    assert (len(part.runs), len(part.refresh().runs)) == (4, 2)
-    assert isosweep.sweeps(paths.root.parent).launched.dtype == bool
