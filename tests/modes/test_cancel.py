@@ -11,8 +11,7 @@ import pytest
 from isosweep.config.base import replaced
 from isosweep.launchers.launcher import JobState
 from isosweep.modes.cancel import cancel_runs
-from isosweep.modes.observed import Jobs, observe_runs
-from isosweep.modes.status import listed_sweep, status_document
+from isosweep.modes.observed import Jobs
 from isosweep.modes.sweeps import StoredSweep
 from isosweep.plan.tally import Standing
 from isosweep.store.attempts import Process, Status, create_attempt, newest
@@ -125,14 +124,3 @@ def test_a_run_that_another_sweep_has_submitted_goes_on(tmp_path: Path) -> None:
     assert found["others"] == {run.run_id: str(other.paths.root)}
     assert (found["cancelled"], jobs.stopped) == ({}, [])
     assert [*cancel_runs(other, [], jobs)["cancelled"]] == [run.run_id]
-
-
-def test_a_driver_that_cannot_be_read_may_start_runs(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    sweep.paths.drivers.mkdir()
-    (sweep.paths.drivers / "3.json").write_text('{"user": "a')
-    jobs = Scheduled({})
-    document = status_document(sweep, observe_runs(sweep, jobs), None)
-    assert document["followed_by"] is None
-    assert listed_sweep(sweep.paths.root)["fault"] is None
-    assert len(cancel_runs(sweep, [], jobs)["cancelled"]) == len(sweep.plan.runs)

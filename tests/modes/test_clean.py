@@ -1,16 +1,13 @@
 """`mode=clean` takes nothing that is kept elsewhere; a run without checkpoints begins again."""
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
 
 from isosweep.errors import RecordError
-from isosweep.modes import clean
 from isosweep.modes.clean import clean_sweeps
 from isosweep.modes.show_plan import described_losses
-from isosweep.modes.sweeps import store_plan, sweep_paths
+from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.study import resolve
 from isosweep.store.attempts import Status
 from isosweep.store.checkpoints import find_resume_point
@@ -70,46 +67,6 @@ def test_a_run_that_is_taken_up_while_it_is_moved_comes_back(
     status, said = cleaned(tmp_path)
     assert (status, gone.spec.exists()) == (1, True)
     assert f"{gone.root} stays: a worker has it, or may have it" in said
-
-
-def test_a_run_that_is_taken_up_or_planned_while_others_are_measured_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = sweep_in(tmp_path).paths.runs
-    taken, free = made(RunPaths(runs / "taken")), made(RunPaths(runs / "free"))
-    further = resolve(make_config(*PLAN, f"sweeps_dir={tmp_path}", "grid.seeds=[7]"))
-    planned = made(RunPaths(runs / further.plan.runs[0].run_id))
-    measured = clean._bytes_of
-
-    def meanwhile(root: Path) -> int:
-        if root == taken.root:
-            submitted(taken)
-            store_plan(further, sweep_paths(further))
-        return measured(root)
-
-    monkeypatch.setattr(clean, "_bytes_of", meanwhile)
-    status, said = cleaned(tmp_path)
-    assert (status, taken.spec.exists(), planned.spec.exists()) == (1, True, True)
-    assert (free.spec.exists(), "1 of 3 moved" in said) == (False, True)
-
-
-def test_what_cannot_be_moved_is_said_beside_what_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = sweep_in(tmp_path).paths.runs
-    kept, gone = made(RunPaths(runs / "a")), made(RunPaths(runs / "b"))
-    rename = Path.rename
-
-    def elsewhere(path: Path, target: Path) -> Path:
-        if path == kept.root:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", elsewhere)
-    status, said = cleaned(tmp_path)
-    assert (status, kept.spec.exists(), gone.spec.exists()) == (1, True, False)
-    assert "a stays: Invalid cross-device link" in said
-    assert "1 of 2 moved" in said
 
 
 def test_a_run_whose_checkpoints_were_deleted_begins_again_which_is_said_before(

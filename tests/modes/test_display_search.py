@@ -4,10 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
-from isosweep.errors import SettingError
-from isosweep.modes.launch import resume_sweep
 from isosweep.modes.status import listed_sweep, sweep_status
 from isosweep.modes.sweeps import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.tracking import sweep_overview
@@ -68,11 +64,3 @@ def test_runs_that_a_search_has_ended_with_are_stopped(tmp_path: Path) -> None:
     assert re.search(
         r"search: 1 of 2 runs were chosen\n  it ended at .*: nothing", printed(console)
     )
-
-
-def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:
-    sweep, _ = planned(tmp_path, "search.max_compute=1e10")
-    here = (f"sweeps_dir={tmp_path}", f"sweep={sweep.paths.root}", "mode=resume")
-    other = make_config(*here, "search=frontier", "search.max_compute=2e10")
-    with pytest.raises(SettingError, match=r"has search\.max_compute=1e10, and mode=resume"):
-        resume_sweep(other, terminal())

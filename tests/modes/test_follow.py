@@ -2,7 +2,6 @@
 
 import errno
 import os
-import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ import pytest
 
 from isosweep.launchers.make import make_launcher
 from isosweep.modes import follow
-from isosweep.modes.follow import DrivenSweep
+from isosweep.modes.follow import DrivenSweep, run_on_finish
 from isosweep.modes.progress import Progress
-from isosweep.modes.signals import INTERRUPTED, Signals
-from isosweep.modes.terminal import say
+from isosweep.modes.signals import Signals
 from isosweep.plan.cells import PlannedRun
 from isosweep.search.candidates import Step
 from tests.modes.looked_after import printed, sweep_in, terminal
@@ -95,31 +93,6 @@ def failing(times: int = 1) -> Any:
     return act
 
 
-@pytest.mark.parametrize("line", ["/full works again", "search: stopped: it is enough"])
-def test_a_line_that_the_full_disk_does_not_take_is_said_later(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored = sweep_in(tmp_path)
-    stored.paths.runs.mkdir(exist_ok=True)
-    search: Any = Searched(stored.plan.runs[0]) if line.startswith("search") else None
-    sweep = DrivenSweep(study=stored.study(), paths=stored.paths, search=search)
-    monkeypatch.setattr(follow, "_FIRST_PAUSE_S", 0.0)
-    queue: Any = Queue(launcher=make_launcher(stored.config))
-    queue.step, full = failing(), failing(2)
-
-    def said_later(console: Any, *lines: str, **how: Any) -> None:
-        if line in lines:
-            full()
-        say(console, *lines, **how)
-
-    monkeypatch.setattr(follow, "say", said_later)
-    console = terminal()
-    assert follow._follow(sweep, queue, console, Signals())
-    said = printed(console)
-    assert said.count("/full: No space left on device; waiting until that passes") == 1
-    assert said.count("/full works again") == said.count(line) == 1
-
-
 def test_an_analysis_that_the_full_disk_does_not_take_is_made_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,21 +111,15 @@ def test_an_analysis_that_the_full_disk_does_not_take_is_made_later(
     assert said.count("/full works again") == 1
 
 
-def test_a_signal_ends_the_waiting_for_an_analysis(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored = sweep_in(tmp_path)
-    stored.paths.runs.mkdir(exist_ok=True)
-    sweep = DrivenSweep(study=stored.study(), paths=stored.paths)
-    signals = Signals()
-    pauses = list[float]()
+def test_a_command_has_the_facts_in_its_environment(tmp_path: Path) -> None:
+    command = f"sh -c 'echo $ISOSWEEP_STATUS $ISOSWEEP_DONE > {tmp_path}/told'"
+    assert run_on_finish(command, {"status": "failed", "done": 3}) is None
+    assert (tmp_path / "told").read_text() == "failed 3\n"
 
-    def asked(seconds: float, unless: int = 0) -> None:
-        pauses.append(seconds)
-        # A signal is noted, and raises nothing.
-        signals._note(signal.SIGTERM, None)
 
-    monkeypatch.setattr(signals, "sleep", asked)
-    monkeypatch.setattr(follow, "analyse_sweep", failing(9))
-    assert follow._finish(sweep, {}, terminal(), signals) == INTERRUPTED
-    assert len(pauses) == 1
+def test_a_command_that_fails_or_hangs_is_reported_and_ended() -> None:
+    said = run_on_finish("sh -c \"echo 'no such channel' >&2; exit 3\"", {})
+    assert said == "no such channel"
+    hangs = run_on_finish("sleep 30", {}, timeout_s=0.3)
+    assert hangs == "sleep gave no answer in 0.3 s"
+    assert "No such file" in (run_on_finish("/no/command", {}) or "")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from isosweep.files import write_text
 from isosweep.modes.dispatch import prepare
-from isosweep.modes.live_report import INTERVAL_S, LiveReport, main, write_report
+from isosweep.modes.live_report import INTERVAL_S, LiveReport, write_report
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config
 from tests.modes.looked_after import sweep_in, terminal
@@ -95,22 +93,6 @@ def test_a_writer_says_in_one_line_why_it_failed(tmp_path: Path) -> None:
     assert "plan.json" in failed.stdout
 
 
-def test_a_variant_that_fails_keeps_no_other_from_being_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweep = sweep_in(tmp_path, "grid.axes={recipe.num_iterations:[1,2]}")
-    tried: list[str] = []
-
-    def analyse(paths: SweepPaths, *_: Any, **__: Any) -> None:
-        tried.append(paths.view)
-        raise RuntimeError(paths.view)
-
-    monkeypatch.setattr("isosweep.analysis.report.analyse", analyse)
-    with pytest.raises(RuntimeError, match="num_iterations=1"):
-        write_report(sweep.paths.root, os.getppid())
-    assert tried == ["recipe.num_iterations=1", "recipe.num_iterations=2"]
-
-
 @pytest.mark.parametrize(
     ("obeys", "ended"), [(True, ["terminated"]), (False, ["terminated", "killed"])]
 )
@@ -122,34 +104,3 @@ def test_a_report_that_is_being_written_is_asked_to_end_and_killed_if_it_does_no
     report.update()
     report.stop()
     assert clock.ended == ended
-
-
-def test_a_writer_that_is_asked_to_end_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write(root: Path, _: int) -> None:
-        monkeypatch.setattr(Path, "replace", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        write_text(root / "report.html", "a page")
-
-    monkeypatch.setattr("isosweep.modes.live_report.write_report", write)
-    monkeypatch.setattr("isosweep.modes.live_report.os.nice", lambda _: None)
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        with pytest.raises(SystemExit):
-            main([str(tmp_path), str(os.getppid())])
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_notice_names_the_report_of_every_variant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, noticed = Clock(monkeypatch, 0), list[str]()
-    sweep = sweep_in(tmp_path, "grid.axes={recipe.num_iterations:[1,2]}")
-    report = LiveReport(sweep, noticed.append)
-    for clock.now in (INTERVAL_S, INTERVAL_S + 1):
-        report.update()
-    analyses = sweep.paths.root / "analysis"
-    reports = [f"{analyses}/recipe.num_iterations={value}/report.html" for value in (1, 2)]
-    assert noticed[0].endswith(": " + ", ".join(reports))

@@ -1,6 +1,5 @@
 """A directory of sweeps that is moved or copied."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from isosweep.models.builtin import builtin_model
 from isosweep.models.weights import missing_weights
 from isosweep.modes.launch import plan_sweep
-from isosweep.modes.sweeps import read_sweep, store_plan, sweep_paths
+from isosweep.modes.sweeps import read_sweep, store_plan
 from isosweep.plan.study import resolve
 from isosweep.store.drivers import drive
 from tests.conftest import make_config
@@ -81,15 +80,3 @@ def test_launching_writes_the_settings_that_it_launches_with(tmp_path: Path) -> 
     assert read_sweep(sweep.paths.root).config.launcher == sweep.config.launcher
     store_plan(study, sweep.paths, launches=True)
     assert read_sweep(sweep.paths.root).config.launcher.max_retries == 0
-
-
-def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    sweep = sweep_in(Path("sweeps"), "sweep=sweeps/mine")
-    (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
-    shutil.copytree("sweeps", "copied")
-    found = read_sweep(tmp_path / "copied" / "mine")
-    assert found.paths.runs == tmp_path / "copied" / "runs"
-    assert sweep_paths(found.study()) == found.paths

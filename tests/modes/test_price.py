@@ -1,19 +1,15 @@
 """What a sweep is predicted to take is agreed to on a terminal, before anything is launched."""
 
-import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import Planned, prepare_all
 from isosweep.modes.price import confirm, hours_left, require_affordable
+from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.sweeps import sweep_paths
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
@@ -27,29 +23,7 @@ DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
 LLM = ("model=qwen-1.5b", "task=sort_instruct", "grid.num_generations=[32,64]")
 
 
-def test_ctrl_c_at_the_question_launches_nothing(tmp_path: Path) -> None:
-    screen, side = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "isosweep", *DEAR],
-        cwd=tmp_path,
-        stdin=side,
-        stdout=side,
-        stderr=side,
-        # A shell's background jobs ignore it, and so would all that they start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    os.close(side)
-    text = ""
-    while "nothing was launched" not in text:
-        if select.select([screen], [], [], 1.0)[0]:
-            text += os.read(screen, 65536).decode()
-        elif "Launch?" in text:
-            process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    assert not (tmp_path / "sweeps" / "runs").exists()
-
-
-def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_yes_launches_and_neither_a_no_nor_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.modes.price._is_terminal", lambda stream: True)
     shown = console()
     monkeypatch.setattr(shown, "input", lambda *_, **__: "y")
@@ -57,6 +31,9 @@ def test_a_yes_launches_and_a_no_does_not(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(shown, "input", lambda *_, **__: "n")
     with pytest.raises(IsosweepError, match="nothing was launched"):
         confirm([study(*DEAR)], shown)
+    monkeypatch.setattr(shown, "input", mock.Mock(side_effect=KeyboardInterrupt))
+    assert confirm([study(*DEAR)], shown) == INTERRUPTED
+    assert printed(shown).endswith("\nnothing was launched\n")
 
 
 def study(*overrides: str) -> Study:
@@ -88,6 +65,8 @@ def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
     reported(submitted(paths), Status.INTERRUPTED, 0.25, first)
     spared = predicted(first.seconds) / 3600 * 0.25
     assert hours_left(one) == pytest.approx(whole - spared)
+    # A run that two jobs need counts once.
+    assert hours_left(one, one) == hours_left(one)
 
 
 LIMIT = "launcher.max_device_hours"

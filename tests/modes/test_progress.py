@@ -57,24 +57,6 @@ def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> N
     assert ": failed (planted (tried 3 times)), about " in gave_up
 
 
-def test_without_a_terminal_nothing_is_counted_for_a_line_that_is_not_due(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweep, console = sweep_in(tmp_path), terminal()
-    first = sweep.plan.runs[0]
-    attempt = reported(submitted(sweep.paths.run(first.run_id)), Status.RUNNING, 0.0, first)
-    progress = Progress(sweep.plan, sweep.paths, [], console)
-    progress.update([(first, attempt)], {})
-    attempt = reported(attempt, Status.RUNNING, 0.5, first)
-
-    def counted(*_: object) -> float:
-        raise AssertionError("every run was looked at")
-
-    monkeypatch.setattr(module, "makespan", counted)
-    progress.update([(first, attempt)], {})
-    assert printed(console) == ""
-
-
 def test_runs_that_another_sweep_trains_are_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,18 +69,6 @@ def test_runs_that_another_sweep_trains_are_said_to_be(
     Progress(sweep.plan, sweep.paths, [], console).update([(first, attempt)], {})
     said = "0 running, 1 queued, 1 of them trained by another sweep (somewhere): 0/"
     assert printed(console).startswith(said)
-
-
-def test_runs_of_this_sweep_are_its_own_by_whatever_path_they_were_submitted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_SILENCE_S", 0.0)
-    sweep, console = sweep_in(tmp_path), terminal()
-    (tmp_path / "link").symlink_to(sweep.paths.root)
-    first = sweep.plan.runs[0]
-    attempt = replace(submitted(sweep.paths.run(first.run_id)), sweep=str(tmp_path / "link"))
-    Progress(sweep.plan, sweep.paths, [], console).update([(first, attempt)], {})
-    assert printed(console).startswith("0 running, 1 queued: 0/")
 
 
 def test_a_run_that_is_asked_for_more_is_told_again(tmp_path: Path) -> None:
