@@ -11,7 +11,8 @@ from isosweep.config.trust import (
 )
 from isosweep.modes.sweeps import store_plan, stored_sweep, sweep_paths
 from isosweep.plan.study import resolve
-from tests.conftest import SMALL, isosweep, make_config
+from tests.commands import in_process
+from tests.conftest import SMALL, make_config
 
 URL = "postgresql+psycopg2://me:secretword@127.0.0.1:1/studies"
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=mlflow")
@@ -60,9 +61,10 @@ def test_a_sweeps_directory_holds_no_password_and_takes_one_that_is_typed(tmp_pa
 
 def test_a_multirun_and_its_refusals_write_no_password(tmp_path: Path) -> None:
     both = ("-m", *SEARCH, *TYPED, "mode=plan", "grid.seeds=[1],[0]")
-    planned = isosweep(*both, cwd=tmp_path)
+    planned = in_process(both, tmp_path)
+    assert planned.returncode == 0
     assert list(tmp_path.glob("sweeps/multirun/*/multirun.yaml"))
-    refused = isosweep("mode=resume", *SEARCH, *TYPED[:1], cwd=tmp_path, check=False)
+    refused = in_process(("mode=resume", *SEARCH, *TYPED[:1]), tmp_path)
     assert refused.returncode == 2
     assert "me:***@127.0.0.1:1/studies: cannot be opened" in refused.stderr
     texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]

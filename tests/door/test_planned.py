@@ -29,7 +29,8 @@ def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
     assert 0 < price.hours <= price.device_hours
     assert "grid.num_generations" in planned._repr_html_()
     priced = isosweep.make_plan([*PLAN, "hardware.dollars_per_hour=36"])
-    assert (price.dollars, priced.price.dollars) == (None, pytest.approx(36 * price.device_hours))
+    assert price.dollars is None
+    assert priced.price.dollars == pytest.approx(36 * price.device_hours)
     assert ("$" in repr(planned), "$" in repr(priced)) == (False, True)
     assert list(priced.runs.dollars) == pytest.approx(list(36 * priced.runs.device_hours))
     assert list(tmp_path.iterdir()) == []
