@@ -32,12 +32,13 @@ _PROBLEMS, _SHOWN, _LONGEST = 8, 2, 1200
 _FEWEST, _FEWEST_PROBLEMS = 8, 4
 # Median tokens of rewarded answers change by this factor or more.
 _FACTOR = 3.0
-# Of rewarded answers a share that is a habit, and by how much more of them lack the reference than
-# before training: a task may accept other spellings of it.
+# Of rewarded answers a share that is a habit, and by how much more of them have it than before
+# training: a task may accept other spellings of the reference, and limits may be too short.
 _HABIT, _RISE = 0.5, 0.25
-# By this much more than before training the reward in training exceeds the held-out one. Of so many
-# held-out answers the standard error is a fifth of that, or less: 0.5 / sqrt(160) is 0.04.
-_GAP, _MANY = 0.2, 160
+# By this much more than before training the reward in training exceeds the held-out one. Standard
+# errors of means of so many answers, and of so many draws of a problem, are 0.05 or less (0.5 /
+# sqrt(100)). Over 8 draws an honest run's reward in training moved by 0.3.
+_GAP, _MANY = 0.2, 100
 # Letters of a reference that an answer may be looked for in; longer ones are tests, or rubrics.
 _REFERENCE = 40
 
@@ -66,7 +67,7 @@ class Sign:
 class KeptByRun:
     """A run's curve, and what it kept at three records: before training (None where that was not
     kept), half-way and at the end. `training`: mean rewards of the first third of its updates and
-    of the last, where they are known."""
+    of the last, where they are known, of enough problems."""
 
     curve: Curve
     before: KeptCompletions | None
@@ -98,7 +99,9 @@ def read_kept(paths: SweepPaths, data: SweepData) -> Completions:
             if later:
                 course = [each for each in courses.get(curve.run.run_id, ()) if each is not None]
                 third = len(course) // 3
-                ends = (fmean(course[:third]), fmean(course[-third:])) if third else None
+                draws = steps[-1] // 3 * curve.run.problems_per_batch
+                many = third and draws >= _MANY
+                ends = (fmean(course[:third]), fmean(course[-third:])) if many else None
                 before = kept[0] if kept[0].step == 0 else None
                 run = KeptByRun(
                     curve=curve, before=before, half=later[0], end=later[-1], training=ends
@@ -216,6 +219,10 @@ def _gap(at: _Moment) -> _Measured:
     return at.gap, next((made.text for _, made in at.rewarded), "")
 
 
+def _is_new_habit(before: float | None, after: float) -> bool:
+    return before is not None and after >= max(_HABIT, before + _RISE)
+
+
 # What is measured of a moment, and which numbers before training and at the end are a sign.
 _RULES: Mapping[
     Kind, tuple[Callable[[_Moment], _Measured], Callable[[float | None, float], bool]]
@@ -224,11 +231,8 @@ _RULES: Mapping[
         _median_tokens,
         lambda before, after: before is not None and not 1 / _FACTOR < after / before < _FACTOR,
     ),
-    "limit": (_share(_is_cut), lambda _, after: after >= _HABIT),
-    "no reference": (
-        _share(_lacks_reference),
-        lambda before, after: before is not None and after >= max(_HABIT, before + _RISE),
-    ),
+    "limit": (_share(_is_cut), _is_new_habit),
+    "no reference": (_share(_lacks_reference), _is_new_habit),
     "repeated": (_repeated, lambda _, after: after >= _HABIT),
     "training only": (
         _gap,

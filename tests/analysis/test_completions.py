@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from isosweep.analysis.completions import find_signs, read_kept
+from isosweep.analysis.completions import Completions, find_signs, read_kept
+from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.store.completions import (
@@ -23,6 +24,7 @@ from tests.analysis.sweeps import SMALL
 
 # What a model answers to problem `k`, before training (False) or at a later record.
 Answer = Callable[[int, bool], Completion]
+GRID = sorted({run.num_generations for run in SMALL.runs})
 
 
 def said(text: str, tokens: int = 20, ended: bool = True, reward: float = 1.0) -> Completion:
@@ -53,50 +55,37 @@ def plant(
                 )
                 for k in range(8)
             )
-            append_completions(
-                files.completions, 1, KeptCompletions(step=record.step, heldout=problems)
-            )
+            kept = KeptCompletions(step=record.step, heldout=problems)
+            append_completions(files.completions, 1, kept)
 
 
 def analysed(paths: SweepPaths) -> Analysis:
     return analyse(paths, AnalysisConfig(formats=[]))
 
 
-def test_the_page_shows_answers_of_three_moments_and_no_sign_of_honest_ones(
-    small: SweepPaths,
-) -> None:
-    plant(small, honest)
+def kept_of(paths: SweepPaths) -> Completions:
+    return read_kept(paths, load_sweep(paths, AnalysisConfig()))
+
+
+def elsewhere(k: int, later: bool) -> Completion:
+    return said(f"good boy number {chr(97 + k)}" if later else f"{k}")
+
+
+def test_the_page_shows_signs_and_answers_of_three_moments(small: SweepPaths) -> None:
+    plant(small, elsewhere)
     analysis = analysed(small)
-    assert analysis.signs == ()
-    page = html.unescape(analysis.report.read_text())
+    page = " ".join(html.unescape(analysis.report.read_text()).split())
     section = page[page.index('<h2 id="completions"') : page.index('<h2 id="training"')]
+    assert [each.num_generations for each in analysis.signs] == GRID
+    assert all(sign(each) in section for each in analysis.signs)
     assert section.count("<summary>Problem p") == 8
     for heading in ("Before training", "Half-way", "At the end"):
         assert section.count(heading) == 8
-    (smallest, *_, largest) = sorted({run.num_generations for run in SMALL.runs})
-    assert f"n = {smallest}, step" in section
-    assert f"n = {largest}, step" in section
-    # All n begin with one model, which answers every second problem.
-    assert section.count("every n: 2 of 2 right") == section.count("every n: 0 of 2 right") == 4
-    assert "✓ 37 tokens" in section
-
-
-def unsure(k: int, later: bool) -> Completion:
-    return said("B", tokens=1, reward=float("ABCD"[k % 4] == "B"))
-
-
-def otherwise(k: int, later: bool) -> Completion:
-    return said(f"so {10 * k:02d}/10")
-
-
-def in_part(k: int, later: bool) -> Completion:
-    return said(f"{k}", reward=0.6)
-
-
-@pytest.mark.parametrize("answer", [unsure, otherwise, in_part])
-def test_honest_habits_are_no_signs(answer: Answer, small: SweepPaths) -> None:
-    plant(small, answer)
-    assert analysed(small).signs == ()
+    assert f"n = {GRID[0]}, step" in section
+    assert f"n = {GRID[-1]}, step" in section
+    # All n begin with one model.
+    assert section.count("every n: 2 of 2 right") == 8
+    assert "✓ 20 tokens" in section
 
 
 def test_without_a_record_before_training_none_is_shown_as_such(small: SweepPaths) -> None:
@@ -118,49 +107,45 @@ def test_lines_that_hold_no_answers_cost_no_verdict(small: SweepPaths) -> None:
         lines[-1]["heldout"][0]["completions"][0]["reward"] = 1e400
         lines[-2]["heldout"] = []
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    analysis = analysed(small)
-    assert analysis.answer.verdict
-    assert analysis.signs == ()
+    assert analysed(small).answer.verdict
 
 
-def shorter(k: int, later: bool) -> Completion:
-    return said(f"{k}", tokens=4 if later else 90)
+# Answers that are a sign, of which kind, and a part of its sentence; and answers that are none.
+HABITS: list[tuple[Answer, str | None, str]] = [
+    (
+        lambda k, later: said(f"{k}", tokens=4 if later else 90),
+        "length",
+        "shorten from 90 to 4 tokens",
+    ),
+    (
+        lambda k, later: said(f"{k} " * 40, ended=not later),
+        "limit",
+        "are cut at the limit of tokens (0% before training; reward 1 at the end)",
+    ),
+    (
+        lambda k, later: said("please 0 1 2 3 4 5 6 7" if later else f"{k}"),
+        "repeated",
+        "100% of the problems have one rewarded answer of n = ",
+    ),
+    (elsewhere, "no reference", "do not contain the reference answer (0% before training"),
+    (honest, None, ""),
+    (lambda k, _: said("B", tokens=1, reward=float("ABCD"[k % 4] == "B")), None, ""),
+    (lambda k, _: said(f"so {10 * k:02d}/10"), None, ""),
+    (lambda k, _: said(f"{k}", reward=0.6), None, ""),
+]
 
 
-def cut(k: int, later: bool) -> Completion:
-    return said(f"{k} " * 40, ended=not later)
-
-
-def same(k: int, later: bool) -> Completion:
-    return said("please 0 1 2 3 4 5 6 7" if later else f"{k}")
-
-
-def elsewhere(k: int, later: bool) -> Completion:
-    return said(f"good boy number {chr(97 + k)}" if later else f"{k}")
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "sentence"),
-    [
-        (shorter, "length", "shorten from 90 to 4 tokens"),
-        (cut, "limit", "100% of the rewarded answers of n = 2 are cut at the limit"),
-        (same, "repeated", "100% of the problems have one rewarded answer of n = 2 in common"),
-        (elsewhere, "no reference", "do not contain the reference answer (0% before training"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "kind", "sentence"), HABITS)
 def test_a_habit_of_rewarded_answers_is_a_sign_with_its_numbers_and_an_example(
-    answer: Answer, kind: str, sentence: str, small: SweepPaths
+    answer: Answer, kind: str | None, sentence: str, small: SweepPaths
 ) -> None:
     plant(small, answer)
-    analysis = analysed(small)
-    (first, *others) = analysis.signs
-    assert {each.kind for each in analysis.signs} == {kind}
-    grid = sorted({run.num_generations for run in SMALL.runs})
-    assert [each.num_generations for each in (first, *others)] == grid
-    assert sentence in sign(first)
-    assert first.example in {answer(k, True).text for k in range(8)}
-    page = " ".join(html.unescape(analysis.report.read_text()).split())
-    assert all(sign(each) in page for each in analysis.signs)
+    found = find_signs(kept_of(small))
+    assert [(each.kind, each.num_generations) for each in found] == [
+        (kind, n) for n in GRID if kind
+    ]
+    assert all(sentence in sign(each) for each in found)
+    assert {each.example for each in found} <= {answer(k, True).text for k in range(8)}
 
 
 @pytest.mark.parametrize(("more", "kinds"), [(0.3, {"training only"}), (0.1, set())])
@@ -168,18 +153,18 @@ def test_reward_that_training_alone_gains_is_a_sign(
     more: float, kinds: set[str], small: SweepPaths
 ) -> None:
     plant(small, honest)
-    kept = read_kept(small, analysed(small).data)
-    signs = find_signs(
-        {
+
+    def gaining(runs: Completions) -> Completions:
+        return {
             n: [
                 replace(run, training=(run.curve.reward[0], run.curve.reward[-1] + more))
-                for run in runs
+                for run in own
             ]
-            for n, runs in kept.items()
+            for n, own in runs.items()
         }
-    )
+
+    signs = find_signs(gaining(kept_of(small)))
     assert {each.kind for each in signs} == kinds
-    assert all("minus held-out reward of n = " in sign(each) for each in signs)
     assert all(": 0.3 at the end, 0 at the beginning" in sign(each) for each in signs)
 
 
@@ -188,20 +173,11 @@ def test_hostile_texts_are_shown_and_do_nothing(small: SweepPaths) -> None:
         "<script>alert(1)</script></pre>\x1b[31m\u202egnp.exe\x00"
         + "\u0645\u0631\u062d\u0628\u0627" * 900
     )
-
-    def hostile(k: int, later: bool) -> Completion:
-        return replace(said(text, reward=0.0), reason="<b>&")
-
-    plant(small, hostile, "<img src=x>{}")
+    hostile = replace(said(text, reward=0.0), reason="<b>&")
+    plant(small, lambda *_: hostile, "<img src=x>{}")
     page = analysed(small).report.read_text()
     assert "<script>" not in page
     assert "<img src=x>" not in page
-    for escaped in (
-        "&lt;script&gt;",
-        "\\x1b[31m",
-        "\\u202egnp.exe",
-        "\\x00",
-        "characters left out",
-    ):
+    for escaped in ("&lt;script&gt;", "\\x1b[31m", "\\u202egnp.exe", "\\x00", "left out"):
         assert escaped in page
     assert len(page) < 2_000_000

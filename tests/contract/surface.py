@@ -32,6 +32,7 @@ __all__ = [
     "answer_of",
     "answers_of_frame",
     "answers_of_stored",
+    "completions_of",
     "conclusions",
     "document_of",
     "import_rows",
@@ -345,6 +346,14 @@ def runs_of(cwd: Path) -> list[Run]:
 def records_of(cwd: Path) -> dict[str, dict[int, dict[str, Any]]]:
     """The records of every run below `cwd`."""
     return {run.run_id: run.records for run in runs_of(cwd)}
+
+
+def completions_of(cwd: Path) -> str:
+    """All completions that the runs of the newest sweep below `cwd` have kept, as CSV."""
+    newest = max(cwd.glob("sweeps/*/plan.json"), key=lambda path: path.stat().st_mtime)
+    kept = library.open(newest.parent).completions
+    assert len(kept) > 0
+    return str(kept.to_csv())
 
 
 def jobs_of(cwd: Path) -> list[str]:

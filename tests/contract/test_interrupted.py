@@ -13,6 +13,7 @@ import pytest
 from tests.contract.surface import (
     TINY,
     TWO_RUNS,
+    completions_of,
     isosweep,
     records_of,
     runs_of,
@@ -57,6 +58,7 @@ def test_a_killed_sweep_is_finished_by_resume(straight: Path, tmp_path: Path) ->
     os.kill(run.state["pid"], signal.SIGKILL)
     isosweep("mode=resume", cwd=tmp_path)
     assert records_of(tmp_path) == records_of(straight)
+    assert completions_of(tmp_path) == completions_of(straight)
 
 
 @pytest.mark.parametrize("launcher", ["local", "inline"])
@@ -167,6 +169,7 @@ def test_ten_kills_and_an_extension_change_no_record(tmp_path: Path) -> None:
     shutil.rmtree(killed / "sweeps" / "s")
     isosweep("budget=[5e9,1e10]", *TINY, *_STATEFUL, cwd=killed)
     assert run.records == whole.records
+    assert completions_of(killed) == completions_of(straight)
     assert run.attempts > 4
     assert run.checkpoints == [run.state["step"]]
 

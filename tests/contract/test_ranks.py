@@ -8,6 +8,7 @@ import pytest
 
 from tests.contract.surface import (
     TINY,
+    completions_of,
     isosweep,
     records_of,
     runs_of,
@@ -40,6 +41,9 @@ def test_a_killed_rank_and_a_larger_budget_change_no_record(tmp_path: Path) -> N
     assert run.attempts == 2
     isosweep("budget=[5e9,1e10]", *TWO, cwd=killed)
     assert records_of(killed) == records_of(straight)
+    assert completions_of(killed) == completions_of(straight)
     (whole,) = runs_of(straight)
+    # Of eight problems two answers each, whichever process sampled them.
+    assert completions_of(straight).count(",heldout,") == len(whole.records) * 8 * 2
     assert [*run.records] == [*whole.records]
     assert whole.state["status"] == "finished"

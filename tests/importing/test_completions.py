@@ -18,14 +18,16 @@ def rows_of(step: int, heldout: bool) -> list[dict[str, Any]]:
     """Two answers to each of ten problems, others at every step where they are not held out."""
     names = [f"What is {k} + {0 if heldout else step}?" for k in range(10)]
     return [
-        {"input": name, "output": f"say {k} {step}", "gts": str(k), "score": float(k % 2)}
+        {"input": name, "output": f"say\u2028{k} {step}", "gts": str(k), "score": float(k % 2)}
         for name in names
         for k in (1, 2)
     ]
 
 
 def of_verl(folder: Path, step: int, heldout: bool) -> None:
-    lines = [json.dumps({**row, "step": step}) for row in rows_of(step, heldout)]
+    # As verl writes: U+2028 ends a line for Python, and none of JSON's.
+    rows = rows_of(step, heldout)
+    lines = [json.dumps({**row, "step": step}, ensure_ascii=False) for row in rows]
     (folder / f"{step}.jsonl").write_text("\n".join(lines) + "\n")
 
 
@@ -40,7 +42,10 @@ def of_trl(folder: Path, step: int, heldout: bool) -> None:
 def of_wandb(folder: Path, step: int, heldout: bool) -> None:
     frame = pd.DataFrame(rows_of(step, heldout))
     table = {"columns": [*frame.columns], "data": frame.to_numpy().tolist()}
-    (folder / f"completions_{step}_5f3a.table.json").write_text(json.dumps(table))
+    (folder / f"completions_{step}_5f3a.table.json").write_text(
+        # Half of a character, as JSON may have it.
+        json.dumps(table).replace("What", "\\ud800What")
+    )
 
 
 def imported(tmp_path: Path, write: Callable[[Path, int, bool], None], heldout: bool) -> Any:
