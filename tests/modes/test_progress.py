@@ -100,10 +100,12 @@ def test_the_time_left_goes_by_the_speed_that_was_measured(
     first, *_ = (replace(run, seconds=1e5) for run in sweep.plan.runs)
     run = submitted(sweep.paths.run(first.run_id))
     plan = replace(sweep.plan, runs=(first,))
+    # What was trained before says nothing of the speed.
+    attempt = reported(run, Status.RUNNING, 0.5, first)
     progress = Progress(plan, sweep.paths, [], terminal(), 1)
-    progress.update([(first, reported(run, Status.RUNNING, 0.0, first))], {})
+    progress.update([(first, attempt)], {})
     assert progress.seconds_left() is None
-    # 20,000 s, in which 10,000 s were predicted to pass: 90,000 predicted ones are left.
+    # 20,000 s, in which 10,000 s were predicted to pass: 40,000 predicted ones are left.
     clock["now"] = 20_000.0
-    progress.update([(first, reported(run, Status.RUNNING, 0.1, first))], {})
-    assert progress.seconds_left() == pytest.approx(2 * 90_000, rel=0.01)
+    progress.update([(first, reported(attempt, Status.RUNNING, 0.6, first))], {})
+    assert progress.seconds_left() == pytest.approx(2 * 40_000, rel=0.01)
