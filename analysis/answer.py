@@ -259,12 +259,14 @@ class CoarseMargin:
 
 @dataclass(frozen=True, kw_only=True)
 class BestMoves:
-    """The best n changes, though the smallest that is good enough does not."""
+    """The best n changes, though the smallest that is good enough does not; or the other way."""
 
     first: BestN
     """Both n at the budget from which on the verdict speaks."""
     last: BestN
     """Both n at the last budget."""
+    moves: bool = True
+    """Whether it is the best n that changes."""
     kind: Literal["best moves"] = "best moves"
 
 

@@ -180,13 +180,14 @@ def _caveats(
 
 
 def _best_moves(findings: Findings) -> BestMoves | None:
-    """How n* moved by a doubling or more, its intervals apart, where n_d is said not to change."""
-    saturation = findings.saturation
-    if saturation.verdict not in ("constant", "steady", "n does not matter"):
+    """How n* moved by a doubling or more, its intervals apart, where n_d is said not to change; or
+    how n*, inside the grid, did not, where n_d grew."""
+    saturation, growth, since = findings.saturation, findings.saturation.growth, 0.0
+    rests = saturation.verdict in ("constant", "steady", "n does not matter")
+    if not rests and (growth is None or saturation.verdict in ("fell", "not identified")):
         return None
-    since = 0.0
-    if saturation.verdict == "steady" and saturation.growth is not None:
-        since = saturation.growth.steady_from
+    if growth is not None and saturation.verdict not in ("constant", "n does not matter"):
+        since = growth.steady_from if rests else growth.since
     known = [
         (at, best) for at in findings.frontier.optima if at.budget >= since and (best := at.n_star)
     ]
@@ -195,7 +196,9 @@ def _best_moves(findings: Findings) -> BestMoves | None:
         low, high = high, low
     apart = low.high < high.low and not (low.open_above or high.open_below)
     far = high.median >= 2 * low.median
-    return BestMoves(first=first, last=last) if apart and far else None
+    inside = not (low.open_below or low.open_above or high.open_below or high.open_above)
+    told = (apart and far) if rests else (inside and not far)
+    return BestMoves(first=first, last=last, moves=rests) if told else None
 
 
 def _otherwise_on_new(findings: Findings) -> NewProblems | None:

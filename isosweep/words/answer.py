@@ -367,7 +367,10 @@ def _caveat(answer: "Answer", each: "Caveat") -> str:
         case "best moves":
             first, last = (f"{at} at {amount(at.budget, unit)}" for at in (each.first, each.last))
             judges = "analysis.quantity=best judges it"
-            return f"The best n, n*, does change: from {first} to {last} ({judges})."
+            why = "what each n loses grows with the gain"
+            moved = f"does change: from {first} to {last} ({judges})"
+            rests = f"shows no change: {first}, {last} ({why}; {judges})"
+            return f"The best n, n*, {moved if each.moves else rests}."
         case "collapsed":
             of = (f"{n.collapsed} of {n.runs} with n = {n.num_generations}" for n in each.fallen)
             return f"Collapsed runs: {', '.join(of)}."

@@ -98,11 +98,11 @@ def new_problems(answer: "Answer") -> "NotForNewProblems | None":
 
 def _finding(answer: "Answer") -> str:
     n, growth = capitalized(judged(answer)), answer.growth
-    moves = [each for each in answer.caveats if each.kind == "best moves"]
+    moves = [each for each in answer.caveats if each.kind == "best moves" and each.moves]
     since = ""
     if growth and answer.verdict == "steady":
         since = f" from {amount(growth.steady_from, answer.budget_unit)} on"
-    if moves and answer.verdict in ("constant", "steady", "n does not matter"):
+    if moves:
         ends = (moves[0].first.n_star, moves[0].last.n_star)
         first, last = (f"{each.median:.0f}" for each in ends if each)
         enough = f"Within {_margin(answer)} one n is enough{since}"

@@ -218,6 +218,21 @@ def test_an_n_has_collapsed_where_all_its_runs_have_and_not_those_that_came_so_f
     assert "all runs of n = 32" not in said.lower()
 
 
+def test_n_d_that_grows_beside_a_best_n_that_rests_is_not_told_alone(tmp_path: Path) -> None:
+    # n = 32 is best throughout; what others lose grows with what is gained.
+    table = rows(
+        lambda C, n: 0.1 + 0.2 * math.log10(C / 1e5) * (1 - 0.07 * math.log2(n / 32) ** 2),
+        lambda n: ladder(1.5e5, 1e7),
+        (4, 8, 16, 32, 64, 128),
+    )
+    said, answer = import_rows(tmp_path, table)
+    assert answer["verdict"] in ("saturated", "growing", "grew")
+    rests = caveat(answer, "best moves")
+    assert not rests["moves"]
+    assert rests["last"]["n_star"]["median"] == pytest.approx(32, rel=0.2)
+    assert "n*, shows no change" in said
+
+
 def test_a_margin_that_is_a_large_part_of_the_gain_is_said_in_that_scale(tmp_path: Path) -> None:
     # All that is gained is 0.06; the best n goes from 8 to 64, and n = 8 loses 0.018 at the end.
     table = rows(
