@@ -4,10 +4,10 @@
     python benchmarks/coverage.py --kinds all --sweeps 10 --design ten
 
 `--worlds` takes names and groups: old, new, near (growth near the bound), curves (other forms of
-rewards), lab (for few runs), all. Prints one row a world, with all shares of n_d and of n*; shares
-of verdicts are of sweeps in worlds clear of the bounds. With `--kinds` (behind, holes, sharp, hair,
-whole; all), so many sweeps of each case of a kind (`kinds.py`), and one row a kind. Designs, with n
-8..2048 but for the last three:
+rewards), lab (for few runs), read (luck that seeds share, records beside the budgets), all. Prints
+one row a world, with all shares of n_d and of n*; shares of verdicts are of sweeps in worlds clear
+of the bounds. With `--kinds` (behind, holes, sharp, hair, whole; all), so many sweeps of each case
+of a kind (`kinds.py`), and one row a kind. Designs, with n 8..2048 but for the last three:
 
 | design | budgets | seeds | problems x 8 samples | runs |
 |---|---|---|---|---|

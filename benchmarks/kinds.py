@@ -37,13 +37,16 @@ from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
 _LATER = ("straight", "return", "bump")
+# Of seeds and records, in `plateau`.
+_READ = ("shared_luck", "off_records")
 _NEAR = tuple(name for name in PLANTED if name.startswith("near_"))
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "old": ("easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"),
-    "new": tuple(name for name in PLANTED if name not in (*_NEAR, *FORMS, *_LATER)),
+    "new": tuple(name for name in PLANTED if name not in (*_NEAR, *FORMS, *_LATER, *_READ)),
     # Courses of all kinds for few runs: of six, two come back to where they began.
     "lab": ("constant", "plateau", "logarithm", *_LATER),
     "near": _NEAR,
+    "read": _READ,
     "curves": ("constant", *FORMS),
 }
 COURSES = ("constant", "plateau", "logarithm", "straight", "return", "bump")

@@ -51,6 +51,8 @@ COURSES: Mapping[str, Course] = {
     "batch": _PLATEAU,
     "uneven": _PLATEAU,
     "collapses": _PLATEAU,
+    "shared_luck": _PLATEAU,
+    "off_records": _PLATEAU,
     # Growth at the end near the bound below which it counts as none.
     **{
         f"near_{round(100 * rate):03d}": (
@@ -161,6 +163,9 @@ def planted_worlds(
         "uneven": {"missing": 0.3},
         # On the grid of 8 to 2048: half of the runs with n >= 128.
         "collapses": {"collapse": Collapse(share=0.5, log2_n=n(4), start=at(1), end=at(2))},
+        # As much luck common to the runs of a seed as of their own; records beside the budgets.
+        "shared_luck": {"shared_sd": 0.04},
+        "off_records": {"records_per_decade": 4},
         **{form: {"rise": form} for form in FORMS},
     }
     made = {}

@@ -30,7 +30,6 @@ class Evaluated(TypedDict):
 
 Seed = int | Sequence[int] | np.random.Generator
 
-_RECORDS_PER_DECADE = 5
 # Earliest record, as a share of a run's last budget.
 _FIRST_RECORD = 1e-3
 
@@ -43,7 +42,7 @@ def simulate_records(
 ) -> dict[str, tuple[Record, ...]]:
     """Records of every run of the plan, by run id, in the format of real ones.
 
-    Taken at step 0, at every milestone and five times a decade, as the worker does.
+    Taken at step 0, at every milestone and so often a decade as the world says, as the worker does.
     """
     num_problems, samples = evaluation["num_problems"], evaluation["samples_per_problem"]
     rng = np.random.default_rng(seed)
@@ -67,7 +66,8 @@ def simulate_records(
     (base,) = evaluate(np.array([world.base_reward]))
     records: dict[str, tuple[Record, ...]] = {}
     costs = _costs_per_step(plan)
-    steps = [_recorded_steps(run, costs[run.run_id]) for run in plan.runs]
+    often = world.records_per_decade
+    steps = [_recorded_steps(run, costs[run.run_id], often) for run in plan.runs]
     compute = [
         budget_of(taken, costs[run.run_id]) for run, taken in zip(plan.runs, steps, strict=True)
     ]
@@ -97,10 +97,10 @@ def _costs_per_step(plan: Plan) -> dict[str, float]:
     return {run.run_id: last[run.run_id, run.milestones[-1]].cost_of_step for run in plan.runs}
 
 
-def _recorded_steps(run: PlannedRun, cost: float) -> Ints:
+def _recorded_steps(run: PlannedRun, cost: float, per_decade: float) -> Ints:
     last = run.milestones[-1]
-    number = math.ceil(-math.log10(_FIRST_RECORD) * _RECORDS_PER_DECADE)
-    grid = last * 10.0 ** (-np.arange(number + 1) / _RECORDS_PER_DECADE)
+    number = math.ceil(-math.log10(_FIRST_RECORD) * per_decade)
+    grid = last * 10.0 ** (-np.arange(number + 1) / per_decade)
     steps = steps_for(np.concatenate([grid, run.milestones]), cost, 1)
     return np.unique(np.minimum(steps, run.num_steps))
 

@@ -61,7 +61,9 @@ class World(ABC):
     doublings (inf: no effect). `seed_luck`: of LUCKS; `seed_sd` and `seed_midpoint_sd`: spread
     between seeds of the gain, relative to it, and of ln C_mid. `wander_sd`: of the reward around
     its run's curve, at full gain, correlated over `wander_decades`. `missing`: share of runs that
-    left no records; of every (n, B) at least two are left.
+    left no records; of every (n, B) at least two are left. `shared_sd`: spread of the gain that all
+    runs of a seed have in common, relative to it. `records_per_decade`: evaluations; with five,
+    readings of one budget lie on records.
     """
 
     name: str
@@ -78,6 +80,8 @@ class World(ABC):
     wander_decades: float = 0.4
     collapse: Collapse | None = None
     missing: float = 0.0
+    shared_sd: float = 0.0
+    records_per_decade: float = 5
 
     @abstractmethod
     def curve(
@@ -106,8 +110,11 @@ class World(ABC):
         for.
         """
         gone = self._missing(runs, rng)
+        seeds = {run.seed for run in runs} if self.shared_sd else ()
+        shared = {seed: self.shared_sd * rng.normal() for seed in sorted(seeds)}
         for run, at in zip(runs, compute, strict=True):
-            yield None if run.run_id in gone else self._run(run, at, rng)
+            luck = shared.get(run.seed, 0.0)
+            yield None if run.run_id in gone else self._run(run, at, luck, rng)
 
     def best_n(self, compute: float, least: float, most: float, batches: Batches) -> float:
         """n*(C) over real n in [least, most], to 1e-4 doublings, each at the best of `batches`."""
@@ -134,10 +141,12 @@ class World(ABC):
                 gone.add(run.run_id)
         return gone
 
-    def _run(self, run: PlannedRun, compute: Floats, rng: np.random.Generator) -> Floats:
-        """One run's reward at each record: (records,)."""
+    def _run(
+        self, run: PlannedRun, compute: Floats, shared: float, rng: np.random.Generator
+    ) -> Floats:
+        """One run's reward at each record, its gain larger by `shared`: (records,)."""
         n, B = map(float, Pair.of(run))
-        luck = LUCKS[self.seed_luck](rng, self.seed_sd)
+        luck = shared + LUCKS[self.seed_luck](rng, self.seed_sd)
         later = rng.normal(0, self.seed_midpoint_sd) if self.seed_midpoint_sd else 0.0
         rewards = self.curve(compute, n, B, luck=luck, later=later)
         wander = wandering(compute, self.wander_decades, rng)
