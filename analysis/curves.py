@@ -27,8 +27,6 @@ Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 _COLLAPSED, _CERTAIN = 0.5, 6.0
 # A record is broken this many spreads, and errors of evaluation, beyond both of its neighbours.
 _BROKEN = 6.0
-# Share of the runs whose last records can have been broken by chance.
-_ENDS = 0.1
 # Fewer distances than this say too little of the spread.
 _MIN_DISTANCES = 10
 # Records of which one lies between two.
@@ -215,9 +213,9 @@ def judged_curves(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     record, nor one from a collapse on, for a fall that lasts is the run's own; nor what two runs of
     the same (n, B) do at the same step.
 
-    A fall that a last record alone shows is a collapse where a second run of the same (n, B) fell
-    too; else it is broken, unless a run of the sweep has collapsed, or more runs than one, and than
-    one in ten, end so.
+    A fall that a last record alone shows is a collapse. Only where other evaluations of the sweep
+    went wrong, no run has collapsed for sure and no second run of the same (n, B) fell, it is
+    broken.
     """
     falls = Counter(Pair.of(c.run) for c in curves if collapse(c, witnessed=True) is not None)
     judged = [
@@ -229,15 +227,15 @@ def judged_curves(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     # A normal's median distance is 0.6745 standard deviations.
     spread = float(np.median(np.abs(known))) / 0.6745
     found = [_broken(curve, spread) for curve in judged]
-    if not any(curve.collapsed_at is not None for curve in judged):
-        ends = [
-            (places, len(curve.steps) - 1)
-            for curve, places in zip(judged, found, strict=True)
-            if collapse(curve.without(places), witnessed=True) is not None
-        ]
-        if len(ends) <= max(1, _ENDS * len(judged)):
-            for places, last in ends:
+    may_err = any(found) and all(curve.collapsed_at is None for curve in judged)
+    for k, (curve, places) in enumerate(zip(judged, found, strict=True)):
+        last = len(curve.steps) - 1
+        ended = collapse(curve.without(places), witnessed=True)
+        if curve.collapsed_at is None and ended is not None:
+            if may_err:
                 places.append(last)
+            else:
+                judged[k] = replace(curve, collapsed_at=last)
     named = [
         [(Pair.of(curve.run), int(curve.steps[k])) for k in places]
         for curve, places in zip(judged, found, strict=True)

@@ -88,8 +88,6 @@ def judged(changed: dict[int, dict[int, float]]) -> tuple[Curve, ...]:
         ({6: 0.0}, (6,)),
         ({6: 0.9}, (6,)),
         ({3: 0.0, 8: 0.25}, (3, 8)),
-        # The last may be the start of a fall that lasts: it is not known.
-        ({10: 0.0}, (10,)),
         ({10: 0.9}, ()),
         ({8: 0.3, 10: 0.0}, (8, 10)),
         ({5: 0.0, 6: 0.0}, ()),
@@ -110,13 +108,17 @@ def test_a_record_far_from_both_of_its_neighbours_is_left_out(
         assert first.steps[first.collapsed_at] == 9
 
 
-def test_last_records_that_fell_count_where_runs_collapse_or_many_end_so() -> None:
-    assert judged({3: {10: 0.12}})[3].broken == (10,)
-    collapsed = judged({0: {9: 0.12, 10: 0.12}, 3: {10: 0.12}})
-    # Of each n one run.
-    firsts = {run.num_generations: place for place, run in enumerate(PLAN.runs)}
-    many = judged({place: {10: 0.12} for place in firsts.values()})
-    assert not any(curve.broken for curve in (*collapsed, *many))
+def test_a_last_record_that_fell_is_broken_only_where_other_evaluations_are() -> None:
+    def ends(changed: dict[int, dict[int, float]]) -> list[tuple[int | None, tuple[int, ...]]]:
+        return [(c.collapsed_at, c.broken) for c in judged(changed)[:4]]
+
+    kept, fell = (None, ()), (10, ())
+    assert ends({3: {10: 0.12}}) == [kept, kept, kept, fell]
+    assert ends({0: {5: 0.0}, 3: {10: 0.12}}) == [(None, (5,)), kept, kept, (None, (10,))]
+    assert ends({0: {9: 0.12, 10: 0.12}, 1: {5: 0.0}, 3: {10: 0.12}}) == [
+        *((9, ()), (None, (5,)), kept),
+        fell,
+    ]
 
 
 def test_what_two_runs_of_an_n_do_at_one_step_is_their_own() -> None:
