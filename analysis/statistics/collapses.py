@@ -10,8 +10,13 @@ reward of those that had. What falls is as a rule one end of the grid: p has one
 and another from there on (a step-change model), each Beta(1/2, 1/2) before the counts, and every n
 of the grid is equally likely to be that place, as is none. So an n whose few runs all lasted, among
 others whose runs did not, is not taken for safe, and those on the other side do not suffer; between
-the two n at that place p is interpolated in log n. Where no run of the sweep has fallen, p is 0. A
-draw has the same quantiles at all budgets, so that a run that is lost stays lost.
+the two n at that place p is interpolated in log n. A draw has the same quantiles at all budgets, so
+that a run that is lost stays lost.
+
+Where no run of the sweep has fallen by a budget, p is 0, and not the Beta's mean of 1 / (2 runs +
+2): that would take 0.014 off the reward of ten runs which would lose 0.3, from nothing seen. F has
+no error of its own: with s the spread of what fallen runs are left with, it would widen E[R] by the
+root of 1 + s^2 / ((1 - p) (S - F)^2), which is 3% where s = 0.05, p = 0.5 and S - F = 0.3.
 """
 
 import math

@@ -289,7 +289,8 @@ def _common_share(rewards: FloatArray) -> FloatArray:
 
     Of the products of two (n, B)'s deviations with the same seed, each sum over seeds has the
     expectation share x variance x (seeds - 1). A standard error is taken off, so that a share that
-    is not there is hardly ever assumed: the lesser of that under no share and that of what remains.
+    is not there is assumed in one sweep of six: the lesser of that under no share and that of what
+    remains.
     The latter matters where one seed is off everywhere by many times what the others differ by.
     """
     away, freedom = _deviations(rewards)

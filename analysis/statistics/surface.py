@@ -32,7 +32,9 @@ DRAWS, _FEW_DRAWS = 2000, 1000
 # of them at most.
 PER_DOUBLING = 8
 HALF_STEP = 1 / (2 * PER_DOUBLING)
-# Points of the kernels' prior, with few means and with many. Of many, so many at random weigh the
+# Points of the kernels' prior, with few means and with many. In 14 simulated sweeps they amount to
+# 1 to 14 kernels of equal weight; another seed moves the probability of having settled by 0.01 to
+# 0.035 (standard deviation), and in one sweep by 0.10. Of many, so many at random weigh the
 # points: a factorisation costs their cube, and no more is needed to tell which explain them.
 _POINTS, _FEW_POINTS, _MANY_MEANS = 512, 128, 300
 # Ranges of the prior, uniform in log. Amplitudes of f, g and h over the spread of the means.

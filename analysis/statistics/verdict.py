@@ -37,8 +37,8 @@ _OPEN: tuple[Verdict, ...] = (
     *("probably saturated", "growing", "probably growing", "grew"),
     "not identified",
 )
-# Probability of having stopped, or of growing on, from which on that is probable. Chosen in 38
-# simulated worlds (docs/error_rates.md), on other seeds than those that its errors are reported of.
+# Probability of having stopped, or of growing on, from which on that is probable. Chosen in the 28
+# worlds of docs/error_rates.md and the ten by another hand, on other seeds than its errors are of.
 PROBABLE = 0.7
 # A change on the way that is likelier than this leaves no n constant, though both ends agree. In
 # the simulated worlds of docs/error_rates.md its probability is 0.1 at most where the judged n
