@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from isosweep.machine import process_alive
 from isosweep.tasks import Problem, checking, judge_later
 from isosweep.tasks.checking import CheckerError, begin, close_checkers
-from isosweep.tasks.mathematics import score
 from tests.conftest import make_config
 from tests.tasks.files import scores
 
@@ -23,14 +21,6 @@ TASK = make_config("task=math").task
 PROBLEMS = [Problem(problem_id=str(i), prompt="?", answer=str(i)) for i in range(96)]
 COMPLETIONS = [f"\\boxed{{{i if i % 3 else i + 1}}}" for i in range(96)]
 RIGHT = [float(i % 3 > 0) for i in range(96)]
-
-
-def test_a_task_that_this_process_judges_waits_until_it_is_asked() -> None:
-    problem = Problem(problem_id="s", prompt="s21=", answer="12")
-    before = threading.active_count()
-    judged = judge_later(make_config().task, [problem] * 2, ["12", "21"])
-    assert threading.active_count() == before
-    assert [each.score for each in judged()] == [1.0, 0.0]
 
 
 def children() -> list[int]:
@@ -71,11 +61,9 @@ def test_a_process_that_is_killed_costs_no_score(three_cores: None) -> None:
 
 
 def test_a_check_that_does_not_return_is_ended_and_the_next_is_made() -> None:
-    # math-verify gives up by itself after 5 s.
-    hanging, good = ("1", "\\boxed{9^{9^{9^{9}}}}"), ("1", "\\boxed{1}")
-    assert begin(score, [good])() == [(1.0, "1")]
-    began = time.monotonic()
-    assert begin(score, [hanging, good], limit_s=4.0)() == [None, (1.0, "1")]
+    assert begin(eval, [("6 * 7",)])() == [42]
+    hanging, began = "__import__('time').sleep(600)", time.monotonic()
+    assert begin(eval, [(hanging,), ("6 * 7",)], limit_s=4.0)() == [None, 42]
     assert time.monotonic() - began < 60
 
 

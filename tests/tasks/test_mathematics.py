@@ -1,7 +1,6 @@
 """Math problems: rows of a file or dataset, splits that never meet, checked by math-verify."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +48,6 @@ def test_duplicates_are_dropped_and_never_straddle_the_split(tmp_path: Path) -> 
     assert len(set(texts)) == len(ROWS)
     with pytest.raises(SettingError, match="17 distinct problems, and math has 16"):
         problem_sets(math_task(path, "task.num_train_problems=13"))
-
-
-def test_too_few_problems_names_numbers_that_work(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", ROWS)
     for asked in ("task.num_train_problems=100", "task.num_eval_problems=100"):
         with pytest.raises(SettingError) as caught:
             problem_sets(math_task(path, asked))
@@ -65,8 +60,7 @@ def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
     ]
     path = write_rows(tmp_path / "a.jsonl", rows)
     columns = ("task.math.id_column=uid", "task.math.level_column=level")
-    sets = problem_sets(math_task(path, *columns))
-    for problem in (*sets.training, *sets.heldout):
+    for problem in training_problems(math_task(path, *columns)):
         row = rows[int(problem.problem_id)]
         assert row["problem"] in problem.prompt
         assert f"Level {problem.level:g}" == row["level"]
@@ -108,58 +102,15 @@ def test_parquet_and_a_dataset_hold_the_same_problems(
         problem_sets(math_task(path, *hub, "task.math.split=dev"))
 
 
-# Questions and solutions in the form of GSM8K's, with answers.
-SUMS = [(f"Ann has {a} pens and buys {b}. How many?", str(a + b)) for a in range(4) for b in (3, 9)]
-SOLVED = "She has {answer} pens then."
-
-
-def gsm8k(path: Path) -> None:
-    rows = [{"question": q, "answer": f"{SOLVED.format(answer=a)}\n#### {a}"} for q, a in SUMS]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def verl(path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "data_source": "openai/gsm8k",
-            "prompt": [{"role": "user", "content": q}],
-            "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": a},
-            "extra_info": {"split": "train", "index": i, "answer": a, "question": q},
-        }
-        for i, (q, a) in enumerate(SUMS)
-    ]
-    parquet.write_table(pa.Table.from_pylist(rows), path)
-
-
-def deepscaler(path: Path) -> None:
-    rows = [{"problem": q, "answer": a, "solution": SOLVED.format(answer=a)} for q, a in SUMS]
-    path.write_text(json.dumps(rows))
-
-
-def hendrycks(path: Path) -> None:
-    rows = [
-        {
-            "problem": q,
-            "level": "Level 1",
-            "type": "Algebra",
-            "solution": f"It is $\\boxed{{{a}}}$.",
-        }
-        for q, a in SUMS
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-# A list is told from lines by what the file holds, not by its name.
-LAYOUTS = {"a.json": gsm8k, "b.parquet": verl, "c.json": deepscaler, "d.jsonl": hendrycks}
-SAID = {
-    "a.json": "GSM8K: task.math.problem_column=question task.math.answer_column=answer "
-    "task.math.answer_after=####",
-    "b.parquet": "verl: task.math.problem_column=prompt "
-    "task.math.answer_column=reward_model.ground_truth",
-    "c.json": "DeepScaleR and MATH-500: task.math.problem_column=problem",
-    "d.jsonl": "MATH: task.math.problem_column=problem task.math.answer_column=solution",
-}
+def written(path: Path, rows: Any) -> Path:
+    """A file of rows by its name's end; text as it is, and of `.json` a list, lines or both."""
+    if isinstance(rows, str):
+        path.write_text(rows)
+    elif path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        write_rows(path, rows)
+    return path
 
 
 def task_of(path: Path, *more: str) -> TaskConfig:
@@ -167,30 +118,53 @@ def task_of(path: Path, *more: str) -> TaskConfig:
     return make_config("task=math_file", f"task.math.path={path}", *sizes, *more).task
 
 
+# Questions with answers, in the layouts of others; what is said of the columns that were found. A
+# list is told from lines by what the file holds, not by its name.
+SUMS = [(f"Ann has {a} pens and buys {b}. How many?", str(a + b)) for a in range(4) for b in (3, 9)]
+LAYOUTS: dict[str, tuple[Any, str]] = {
+    "a.json": (
+        [{"question": q, "answer": f"She has {a} pens then.\n#### {a}"} for q, a in SUMS],
+        "GSM8K: task.math.problem_column=question task.math.answer_column=answer "
+        "task.math.answer_after=####",
+    ),
+    "b.parquet": (
+        [
+            {
+                "data_source": "openai/gsm8k",
+                "prompt": [{"role": "user", "content": q}],
+                "reward_model": {"style": "rule", "ground_truth": a},
+                "extra_info": {"index": i, "answer": a, "question": q},
+            }
+            for i, (q, a) in enumerate(SUMS)
+        ],
+        "verl: task.math.problem_column=prompt task.math.answer_column=reward_model.ground_truth",
+    ),
+    "c.json": (
+        json.dumps([{"problem": q, "answer": a, "solution": f"So {a}."} for q, a in SUMS]),
+        "DeepScaleR and MATH-500: task.math.problem_column=problem",
+    ),
+    "d.jsonl": (
+        [
+            {"problem": q, "level": "Level 1", "solution": f"It is $\\boxed{{{a}}}$."}
+            for q, a in SUMS
+        ],
+        "MATH: task.math.problem_column=problem task.math.answer_column=solution",
+    ),
+}
+
+
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_problems_are_read_as_others_keep_them(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    LAYOUTS[name](tmp_path / name)
-    task = task_of(tmp_path / name)
+    rows, said = LAYOUTS[name]
+    task = task_of(written(tmp_path / name, rows))
     problems = [*training_problems(task), *heldout_problems(task)]
     assert {problem.prompt for problem in problems} == {question for question, _ in SUMS}
     right = [dict(SUMS)[problem.prompt] for problem in problems]
     assert scores(task, problems, [f"\\boxed{{{answer}}}" for answer in right]) == [1.0] * 8
     assert scores(task, problems, ["\\boxed{77}"] * 8) == [0.0] * 8
-    assert SAID[name] in capfd.readouterr().err
-
-
-def lines(*rows: Any) -> Callable[[Path], object]:
-    return lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def text(content: str) -> Callable[[Path], object]:
-    return lambda path: path.write_text(content)
-
-
-def table(*rows: dict[str, Any]) -> Callable[[Path], object]:
-    return lambda path: parquet.write_table(pa.Table.from_pylist(list(rows)), path)
+    assert said in capfd.readouterr().err
 
 
 GOOD = {"problem": "2 + 2?", "answer": "4"}
@@ -198,27 +172,27 @@ TALK = [{"role": "user", "content": "2 + 2?"}]
 
 
 @pytest.mark.parametrize(
-    ("name", "write", "setting", "rule"),
+    ("name", "rows", "setting", "rule"),
     [
-        ("a.jsonl", text("\n\n"), "task.math.path", "has no rows"),
-        ("a.json", text("[1, 2]"), "task.math.path", "row 1 is not a JSON object"),
-        ("a.jsonl", text("problem,answer\n"), "task.math.path", "row 1 cannot be read"),
-        ("a.jsonl", lines({"text": "2 + 2 = 4"}), "task.math.problem_column", "has text, and none"),
-        ("a.jsonl", lines(GOOD, {"problem": "1?"}), "task.math.answer_column", "row 2 of"),
-        ("a.jsonl", lines(GOOD, {**GOOD, "problem": " "}), "task.math.problem_column", "row 2"),
-        ("a.jsonl", lines(GOOD), "task.num_train_problems", "math_file has 1"),
-        ("a.parquet", text("PAR1"), "task.math.path", "is no Parquet file that can be read"),
-        ("a.parquet", table({"prompt": TALK}), "task.math.problem_column", "has prompt, and none"),
-        ("a.csv", text("problem,answer\n"), "task.math.path", "must be a .jsonl, .json or"),
-        ("absent.jsonl", lambda path: None, "task.math.path", "cannot be read (No such file"),
+        ("a.jsonl", "\n\n", "task.math.path", "has no rows"),
+        ("a.json", "[1, 2]", "task.math.path", "row 1 is not a JSON object"),
+        ("a.jsonl", "problem,answer\n", "task.math.path", "row 1 cannot be read"),
+        ("a.jsonl", [{"text": "2 + 2 = 4"}], "task.math.problem_column", "has text, and none"),
+        ("a.jsonl", [GOOD, {"problem": "1?"}], "task.math.answer_column", "row 2 of"),
+        ("a.jsonl", [GOOD, {**GOOD, "problem": " "}], "task.math.problem_column", "row 2"),
+        ("a.jsonl", [GOOD], "task.num_train_problems", "math_file has 1"),
+        ("a.parquet", "PAR1", "task.math.path", "is no Parquet file that can be read"),
+        ("a.parquet", [{"prompt": TALK}], "task.math.problem_column", "has prompt, and none"),
+        ("a.csv", "problem,answer\n", "task.math.path", "must be a .jsonl, .json or"),
+        ("absent/a.jsonl", None, "task.math.path", "cannot be read (No such file"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_its_row(
-    name: str, write: Callable[[Path], object], setting: str, rule: str, tmp_path: Path
+    name: str, rows: Any, setting: str, rule: str, tmp_path: Path
 ) -> None:
-    write(tmp_path / name)
+    path = tmp_path / name
     with pytest.raises(SettingError) as refused:
-        training_problems(task_of(tmp_path / name))
+        training_problems(task_of(path if rows is None else written(path, rows)))
     assert refused.value.setting == setting
     assert rule in refused.value.rule
 
@@ -230,27 +204,28 @@ def test_a_file_is_given_and_columns_are_null_together() -> None:
         make_config("task=math", "task.math.problem_column=null")
 
 
-@pytest.mark.parametrize(
-    ("answer", "completion", "right"),
-    [
-        ("72", "so 9 times 8 is \\boxed{72}.", 1),
-        ("72", "First 72, but no: \\boxed{71}", 0),
-        ("\\frac{3}{4}", "It is $0.75$", 1),
-        ("\\frac{3}{4}", "\\boxed{\\frac{6}{8}}", 1),
-        ("$x^2+2x+1$", "\\boxed{(x+1)^2}", 1),
-        ("x^2+2x+1", "\\boxed{(x-1)^2}", 0),
-        ("(1,2)", "\\boxed{(1, 2)}", 1),
-        ("1,234", "the answer is 1234", 1),
-        ("72", "", 0),
-        ("72", "\\boxed{", 0),
-        ("72", "\\boxed{" * 2000, 0),
-        ("72", "\\boxed{\\frac{1}{0}}", 0),
-        ("72", "7\u0000\ud7ff2", 0),
-    ],
-)
-def test_answers_are_compared_as_mathematics(answer: str, completion: str, right: float) -> None:
-    problem = Problem(problem_id="p", prompt="?", answer=answer)
-    assert scores(make_config("task=math").task, [problem], [completion]) == [right]
+ANSWERS = [
+    ("72", "First 72, but no: \\boxed{71}", 0),
+    ("\\frac{3}{4}", "It is $0.75$", 1),
+    ("\\frac{3}{4}", "\\boxed{\\frac{6}{8}}", 1),
+    ("$x^2+2x+1$", "\\boxed{(x+1)^2}", 1),
+    ("x^2+2x+1", "\\boxed{(x-1)^2}", 0),
+    ("(1,2)", "\\boxed{(1, 2)}", 1),
+    ("1,234", "the answer is 1234", 1),
+    ("72", "", 0),
+    ("72", "\\boxed{" * 2000, 0),
+    ("72", "\\boxed{\\frac{1}{0}}", 0),
+    ("72", "7\u0000\ud7ff2", 0),
+    # Which of the two is the reference matters.
+    ("$x > 2$", "\\boxed{(2,\\infty)}", 1),
+    ("(2,\\infty)", "\\boxed{x > 2}", 0),
+]
+
+
+def test_answers_are_compared_as_mathematics() -> None:
+    answers, completions, right = zip(*ANSWERS, strict=True)
+    problems = [Problem(problem_id="p", prompt="?", answer=answer) for answer in answers]
+    assert scores(make_config("task=math").task, problems, completions) == list(right)
 
 
 # References that math-verify reads, as something else than they mean.

@@ -131,28 +131,22 @@ def typed_files(tmp_path: Path, first: int, question: str = "What is") -> tuple[
     return ("task=mixture", f"{PART}a=math", f"{PART}b=math", *one, *other)
 
 
-def test_rows_that_two_files_number_alike_are_two_problems(tmp_path: Path) -> None:
-    sets = problem_sets(make_config(*typed_files(tmp_path, 30)).task)
+def test_a_problem_of_two_parts_is_refused_and_a_number_of_two_files_is_not(tmp_path: Path) -> None:
+    typed = typed_files(tmp_path, 30)
+    sets = problem_sets(make_config(*typed).task)
     ids = {problem.problem_id for problem in (*sets.training, *sets.heldout)}
     assert len(ids) == 48
     assert {name.partition("/")[0] for name in ids} == {"a", "b"}
-
-
-@pytest.mark.parametrize("question", ["What is", "WHAT  is"])
-def test_a_problem_of_two_parts_is_refused(question: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="that part a has too") as caught:
-        problem_sets(make_config(*typed_files(tmp_path, 15, question)).task)
-    assert caught.value.setting == "task.mixture.parts.b"
-
-
-def test_too_few_problems_are_refused_under_the_part_s_name(tmp_path: Path) -> None:
-    typed = typed_files(tmp_path, 30)
     more = "task.mixture.parts.a.num_train_problems=24"
     with pytest.raises(SettingError) as caught:
         problem_sets(make_config(*typed, more).task)
     assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
     mended = make_config(*typed, more, *caught.value.nearest.split()).task
     assert len(problem_sets(mended).training) == 22 + 16
+    for question in ("What is", "WHAT  is"):
+        with pytest.raises(SettingError, match="that part a has too") as caught:
+            problem_sets(make_config(*typed_files(tmp_path, 15, question)).task)
+        assert caught.value.setting == "task.mixture.parts.b"
 
 
 def test_every_part_judges_its_own_problems_and_says_what_success_is(tmp_path: Path) -> None:
