@@ -98,8 +98,11 @@ def test_a_bound_on_entropy_holds_beside_the_rise() -> None:
     bounded = HealthConfig(window=WINDOW, entropy_bound=0.5)
     _, (warning,) = after_health({"entropy": 0.6}, bounded)
     assert (warning.rule, warning.threshold) == ("entropy_runaway", 0.5)
-    only_bound = HealthConfig(window=WINDOW, entropy_rise=None, entropy_bound=5.0)
-    assert after_health({"entropy": 4.0}, only_bound)[1] == []
+    # A rule without a threshold judges nothing.
+    off = dict.fromkeys(name for rule in RULES for name in rule.thresholds)
+    config = HealthConfig(window=WINDOW, stop=["non_finite"], **off)
+    wild = {"reward": 0.0, "entropy": 9.0, "truncated_share": 1.0, "logp_difference": 9.0}
+    assert after_health({**wild, "grad_norm": 1e9}, config)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -140,21 +143,12 @@ def test_the_run_ends_by_the_first_rule_of_stop() -> None:
     assert monitor.verdict is None
 
 
-def test_a_rule_without_a_threshold_judges_nothing() -> None:
-    off = dict.fromkeys(name for rule in RULES for name in rule.thresholds)
-    config = HealthConfig(window=WINDOW, stop=["non_finite"], **off)
-    wild = {"reward": 0.0, "entropy": 9.0, "truncated_share": 1.0, "logp_difference": 9.0}
-    assert after_health({**wild, "grad_norm": 1e9}, config)[1] == []
-
-
-@pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
-def test_chance_alone_is_no_collapse(rate: float) -> None:
+def test_chance_alone_is_no_collapse() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(10):
-        # 4 problems a step, 2 rollouts each.
-        monitor = HealthMonitor(HealthConfig(), 4)
-        rewards = rng.binomial(8, rate, size=1000) / 8
-        assert observe(monitor, [{"reward": float(reward)} for reward in rewards]) == []
+    # 4 problems a step, 2 rollouts each.
+    monitor = HealthMonitor(HealthConfig(), 4)
+    rewards = rng.binomial(8, 0.05, size=3000) / 8
+    assert observe(monitor, [{"reward": float(reward)} for reward in rewards]) == []
 
 
 METRIC = st.one_of(
