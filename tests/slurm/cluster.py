@@ -42,7 +42,6 @@ STOP_GRACE_S = 20.0
 # Longer than KillWait in slurm.conf, after which Slurm itself kills a cancelled job.
 CANCEL_GRACE_S = 8.0
 POLL_S = 0.05
-LOG_TAIL_LINES = 20
 
 
 class SlurmStartError(RuntimeError):
@@ -144,11 +143,8 @@ class SlurmCluster:
 
     def log_tails(self) -> str:
         """The last lines that each program printed, under its file's name."""
-        tails = []
-        for path in sorted(self.run_dir.glob("*.out")):
-            lines = path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
-            if lines:
-                tails.append("\n".join([f"--- {path}", *lines]))
+        texts = {path: path.read_text(errors="replace") for path in self.run_dir.glob("*.out")}
+        tails = ["\n".join([f"--- {p}", *t.splitlines()[-20:]]) for p, t in texts.items() if t]
         return "\n".join(tails) or f"nothing was printed in {self.run_dir}"
 
     def _start_daemons(self) -> None:

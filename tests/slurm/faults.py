@@ -50,12 +50,6 @@ def node_processes(cluster: SlurmCluster, node: str, words: str = "") -> list[in
     return [pid for pid, _ in _processes(asked, words)]
 
 
-def rank_processes(cluster: SlurmCluster, rank: int) -> list[int]:
-    """Processes of this cluster's jobs that are this task of their step, with what they started."""
-    marks = {f"SLURM_CONF={cluster.conf_path}".encode(), f"SLURM_PROCID={rank}".encode()}
-    return [pid for pid, _ in _processes(marks, "isosweep.training")]
-
-
 def node_lost(cluster: SlurmCluster, node: str) -> None:
     """The node's jobs are gone at once, with the daemons of their steps, which would tell; its
     slurmd has to be gone already."""

@@ -50,35 +50,28 @@ def all_are(launcher: SlurmLauncher, attempts: list[Attempt], *statuses: str) ->
     return launcher.observe(attempts)
 
 
-def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path: Path) -> None:
-    shell = f'echo "task $SLURM_ARRAY_TASK_ID"; ls {tmp_path}/alive | wc -l\n'
-    shell = f"mkdir -p {tmp_path}/alive/$SLURM_ARRAY_TASK_ID; {shell}"
-    shell += f"sleep 1; rmdir {tmp_path}/alive/$SLURM_ARRAY_TASK_ID"
+def test_tasks_run_throttled_and_print_into_their_own_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive = tmp_path / "alive"
+    shell = f"mkdir -p {alive}/$SLURM_JOB_ID; ls {alive} | wc -l\n"
+    shell += f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done; sleep 1\n"
+    shell += f'rmdir {alive}/$SLURM_JOB_ID; echo "task $SLURM_ARRAY_TASK_ID"'
     launcher = launcher_of(tmp_path, shell, "launcher.max_parallel=2")
     orders = orders_of(tmp_path, 4)
-    seen = all_are(launcher, submitted(launcher, orders), "ended")
+    # Two arrays, of which the second begins after the first.
+    monkeypatch.setattr(launcher, "max_batch", 2)
+    attempts = submitted(launcher, orders)
+    all_are(launcher, attempts[:2], "running")
+    assert {seen.status for seen in launcher.observe(attempts[2:])} == {"pending"}
+    (tmp_path / "over").touch()
+    seen = all_are(launcher, attempts, "ended")
     assert {each.outcome for each in seen} == {Status.LOST}  # this worker says nothing of its end
     for index, order in enumerate(orders):
         (out,) = order.logs.glob("*.out")
-        task, alive = out.read_text().splitlines()
+        count, task = out.read_text().splitlines()
         assert task == f"task {index}"
-        assert int(alive) <= 2
-
-
-def test_an_array_that_was_submitted_with_another_begins_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait = f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done"
-    launcher = launcher_of(tmp_path, wait, "launcher.max_parallel=2")
-    orders = orders_of(tmp_path, 4)
-    monkeypatch.setattr(launcher, "max_batch", 2)
-    states = submitted(launcher, orders)
-    all_are(launcher, states[:2], "running")
-    assert {seen.status for seen in launcher.observe(states[2:])} == {"pending"}
-    assert launcher.stop(states[:2], kill=True) is None
-    all_are(launcher, states[2:], "running")
-    (tmp_path / "over").touch()
-    all_are(launcher, states, "ended", "missing")
+        assert int(count) <= 2
 
 
 def test_a_failing_line_of_setup_is_told_in_its_own_words(tmp_path: Path) -> None:

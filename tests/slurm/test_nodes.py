@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 from isosweep.plan.tally import Standing
-from isosweep.store.attempts import read
 from isosweep.store.paths import RunPaths
 from tests.conftest import SMALL, isosweep, shared_sweep
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import (
     ended,
-    kill_processes,
     node_lost,
     nodes_of,
-    rank_processes,
     wait_for_nodes,
 )
 from tests.slurm.sweeps import BUDGET, SlurmSweep, slurm_sweep
@@ -98,23 +95,6 @@ def test_a_requeue_a_cancel_and_a_warning_reach_both_nodes(
         assert sweep.ended(sweep.drive("resume")) == 0, sweep.output
         sweep.assert_equal_to(undisturbed)
         assert (len(sweep.jobs(run)), sweep.attempts(run)) == (2, 4)
-
-
-def test_a_rank_that_dies_ends_the_other_and_the_run_is_tried_again(
-    slurm_cluster: SlurmCluster, tmp_path: Path, undisturbed: Path
-) -> None:
-    on_one = (*ONE, *LINKS, "launcher.slurm.mem_gb=2")
-    with slurm_sweep(slurm_cluster, tmp_path, *on_one, step_s=0.5) as sweep:
-        # What a user's shell says of ranks is no run's.
-        sweep.environment |= {"RANK": "1", "MASTER_ADDR": "no.such.invalid", "MASTER_PORT": "1"}
-        driver = sweep.drive()
-        begun(sweep, 1)
-        kill_processes(rank_processes(slurm_cluster, 1))
-        run = begun(sweep, 2)
-        assert not read(run, 1).live
-        assert sweep.ended(driver) == 0, sweep.output
-        sweep.assert_equal_to(undisturbed)
-        assert (len(sweep.jobs(run)), sweep.attempts(run)) == (2, 2)
 
 
 @pytest.mark.parametrize("node", [pytest.param(0, marks=pytest.mark.long), 1])
