@@ -28,7 +28,6 @@ from tests.training.builders import (
     prepared,
     spec_of,
     state_of,
-    trained,
 )
 
 if TYPE_CHECKING:
@@ -124,11 +123,6 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    return trained(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("straight"), MILESTONES)
-
-
-@pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run at its first budget: of all its checkpoints the last two are left."""
     run = prepared(spec_of(*SETTINGS, micro=8), tmp_path_factory.mktemp("stopped"))
@@ -174,15 +168,15 @@ def test_a_checkpoint_with_any_broken_file_is_passed_over(
     assert len(start.losses) == (damage is truncated)
 
 
-def test_a_run_goes_on_from_the_checkpoint_before(
-    straight: RunPaths, stopped: RunPaths, tmp_path: Path
-) -> None:
-    run, before, newest = copy_of(stopped, tmp_path)
+def test_a_run_goes_on_from_the_checkpoint_before(stopped: RunPaths, tmp_path: Path) -> None:
+    whole, *_ = copy_of(stopped, tmp_path / "whole")
+    run, before, newest = copy_of(stopped, tmp_path / "broken")
     # What grows with every step is in none of them.
     assert json.loads((newest / "trainer_state.json").read_text())["log_history"] == []
     truncated(newest / "optimizer.pt")
+    attempted(whole, MILESTONES)
     attempted(run, MILESTONES)
-    assert reproducible(run) == reproducible(straight)
+    assert reproducible(run) == reproducible(whole)
     metrics = read_metrics(run.metrics, run.records)
     assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
     state = state_of(run)

@@ -150,7 +150,7 @@ def settings_of(case: str) -> tuple[str, ...]:
     "case",
     in_ci(
         [*RECIPES, *MODES, *VARIANTS],
-        *("grpo", "dr_grpo", "dapo", "gspo", "cispo"),
+        *("grpo", "dapo", "gspo", "cispo"),
         *("token_truncate of a token", "sequence_mask of a sequence", *VARIANTS),
     ),
 )

@@ -76,12 +76,6 @@ def disturbed(work: Callable[[], Any], disturb: Callable[[int, int], object]) ->
     return in_a_process(attempt)
 
 
-def failure(run: RunPaths) -> str | None:
-    """Why the run's newest attempt has failed."""
-    assert state_of(run).status == "failed"
-    return state_of(run).reason
-
-
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The run of lag 1 in one process."""
@@ -95,52 +89,52 @@ def test_two_trainers_share_what_the_generator_samples(tmp_path: Path) -> None:
     spec = lagging(1, "hardware.devices_per_run=2", link, "recipe.lora_rank=4", "recipe.beta=0.04")
     alone = taken_to(prepared(spec, tmp_path / "alone"))
     run = taken_to(prepared(beside(spec), tmp_path / "beside"))
-    assert padding_apart(run) == padding_apart(alone)
     assert metrics(run) == metrics(alone)
-
-
-def padding_apart(run: RunPaths) -> list[dict[str, Any]]:
-    """Records without what each process pads, which follows from the rollouts that it scores."""
-    records = reproducible(run)
-    assert len(records) > 2
-    for record in records:
+    records = reproducible(run), reproducible(alone)
+    for record in (*records[0], *records[1]):
+        # What each process pads follows from the rollouts that it scores.
         del record["compute"]["scoring_hardware_flops"]
-    return records
+    assert records[0] == records[1]
+    assert len(records[0]) > 2
 
 
-def test_a_generator_that_is_killed_ends_an_attempt_that_is_gone_on_from(
-    straight: RunPaths, tmp_path: Path
-) -> None:
+def test_whatever_ends_a_generator_the_run_goes_on(straight: RunPaths, tmp_path: Path) -> None:
     run = prepared(beside(lagging(1)), tmp_path)
-    # At once, and amid a generation.
-    for at, later in ((1, 0.0), (4, 0.03)):
+    kill, stop = signal.SIGKILL, signal.SIGSTOP
+    # Killed at once, and amid a generation; and one that stands still.
+    for at, later, sent, reason in (
+        (1, 0.0, kill, "the generator ended with status -9 at step"),
+        (3, 0.03, kill, "the generator ended with status -9 at step"),
+        (4, 0.0, stop, "the generator has given no answers of step 4 for 2 s"),
+    ):
 
-        def kill(step: int, generator: int, at: int = at, later: float = later) -> None:
+        def disturb(step: int, generator: int, at: int = at, later: float = later) -> None:
             if step == at:
                 time.sleep(later)
-                os.kill(generator, signal.SIGKILL)
+                os.kill(generator, sent)  # noqa: B023
 
-        assert exit_status(disturbed(work_of(run, WHOLE), kill)) == 1
-        assert "GeneratorError: the generator ended with status -9 at step" in (failure(run) or "")
+        work = work_of(run, WHOLE, stuck_after_s=4.0 if sent is stop else None)
+        assert exit_status(disturbed(work, disturb)) == 1
+        assert state_of(run).status == "failed"
+        assert f"GeneratorError: {reason}" in (state_of(run).reason or "")
+    # It ends with its trainer, too.
+    told = tmp_path / "generator"
+
+    def note(step: int, generator: int) -> None:
+        if step >= 4:
+            told.write_text(str(generator))
+            time.sleep(60)
+
+    process = disturbed(work_of(run, WHOLE), note)
+    wait_for(lambda: told.exists() and told.read_text(), 600)
+    os.kill(process, signal.SIGKILL)
+    assert exit_status(process) == -signal.SIGKILL
+    wait_for(lambda: not process_alive(int(told.read_text())), seconds=10)
     assert reproducible(taken_to(run)) == reproducible(straight)
     assert metrics(run) == metrics(straight)
     assert len(metrics(run)) > 4
     spent = read_records(run.records).records[-1].compute
     assert min(spent.generation_seconds, spent.training_seconds) > 0
-
-
-def test_a_generator_that_stands_still_ends_the_attempt_in_time(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    run = prepared(beside(lagging(1)), tmp_path)
-
-    def stop(step: int, generator: int) -> None:
-        if step == 2:
-            os.kill(generator, signal.SIGSTOP)
-
-    assert exit_status(disturbed(work_of(run, WHOLE, stuck_after_s=4.0), stop)) == 1
-    assert failure(run) == "GeneratorError: the generator has given no answers of step 2 for 2 s"
-    assert reproducible(taken_to(run)) == reproducible(straight)
 
 
 def test_what_a_generator_meets_is_the_reason_of_the_failure(tmp_path: Path) -> None:
@@ -153,7 +147,7 @@ def test_what_a_generator_meets_is_the_reason_of_the_failure(tmp_path: Path) -> 
         work_of(run, WHOLE)()
 
     assert exit_status(in_a_process(work)) == 1
-    assert failure(run) == "GeneratorError: the generator failed: KeyError: 'epoch'"
+    assert state_of(run).reason == "GeneratorError: the generator failed: KeyError: 'epoch'"
 
 
 def test_seconds_of_a_phase_count_the_devices_that_it_ran_on(
@@ -174,21 +168,3 @@ def test_seconds_of_a_phase_count_the_devices_that_it_ran_on(
     spent = trainer.spent
     assert spent.device_seconds == 20
     assert (spent.training_seconds, spent.generation_seconds) == (6, 3)
-
-
-def test_a_generator_ends_with_its_trainer_and_the_run_goes_on(
-    straight: RunPaths, tmp_path: Path
-) -> None:
-    run, told = prepared(beside(lagging(1)), tmp_path), tmp_path / "generator"
-
-    def note(step: int, generator: int) -> None:
-        if step == 2:
-            told.write_text(str(generator))
-            time.sleep(60)
-
-    process = disturbed(work_of(run, WHOLE), note)
-    wait_for(lambda: told.exists() and told.read_text())
-    os.kill(process, signal.SIGKILL)
-    assert exit_status(process) == -signal.SIGKILL
-    wait_for(lambda: not process_alive(int(told.read_text())), seconds=10)
-    assert reproducible(taken_to(run)) == reproducible(straight)

@@ -16,6 +16,7 @@ from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.machine import process_alive
 from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec
 from isosweep.store.attempts import Status, begin
 from isosweep.store.checkpoints import ResumePoint
 from isosweep.training import attempt
@@ -158,7 +159,7 @@ def trained_by_two(out: Path, steps: int, *kinds: str) -> list[list[dict[str, An
         own = (*TWO, "recipe.learning_rate_rule=constant", *kind.split())
         specs.append(out / f"spec-{number}.json")
         write_json(specs[-1], spec_of(*own, n=4, B=8, micro=4).to_json())
-    words = ["-m", "tests.training.two_ranks", str(out), str(steps), *map(str, specs)]
+    words = ["-m", "tests.training.test_ranks", str(out), str(steps), *map(str, specs)]
     assert run_ranks(2, words, []) == [0, 0]
     found = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
     return [list(pair) for pair in zip(*found, strict=True)]
@@ -234,3 +235,36 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     leader.kill()
     leader.wait()
     wait_for(lambda: not any(process_alive(number) for number in ranks), seconds=20)
+
+
+def report(spec: RunSpec, directory: Path, steps: int) -> dict[str, Any]:
+    trainer = trainer_of(spec, directory)
+    heard = listen(trainer)
+    metrics = train(trainer, steps)
+    spent, problems = trainer.ledger.spent, [step["problem"] for step in heard]
+    ids = [ids for step in heard for ids in step["ids"]]
+    prompts = [len(trainer.prompts[i]) for step in problems for i in step]
+    return {
+        "problems": problems,
+        "ids": [step["ids"] for step in heard],
+        "sampled": [len(ids), sum(prompts), sum(map(len, ids))],
+        "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
+        "flops": spent.flops,
+        "hardware_flops": spent.hardware_flops,
+        "rewards": [values["reward"] for values in metrics],
+        "losses": [values["loss"] for values in metrics],
+        "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),
+    }
+
+
+def main(out: Path, steps: int, specs: list[str]) -> None:
+    """One of the processes: trains each run, and reports what it sampled."""
+    found = [
+        report(RunSpec.from_json(json.loads(Path(file).read_text())), out / "checkpoints", steps)
+        for file in specs
+    ]
+    (out / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
