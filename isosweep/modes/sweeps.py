@@ -154,7 +154,14 @@ def read_sweep(root: Path) -> StoredSweep:
         raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
     sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
     stored = stored | {"sweeps_dir": str(sweeps), "sweep": [str(root)]}
-    paths, config = SweepPaths(root, sweeps / RUNS), sweep_config(stored)
+    paths = SweepPaths(root, sweeps / RUNS)
+    try:
+        config = sweep_config(stored)
+    except SettingError as error:
+        # Nobody has typed it.
+        rule = f"{error.rule} (stored in {root / 'config.json'})"
+        nearest = "the version of isosweep that stored the sweep, or the file without this setting"
+        raise SettingError(error.setting, error.value, rule, nearest) from None
     if foreign is not None:
         distrust(config, foreign)
     return StoredSweep(config=config, plan=plan, paths=paths, kind=kind)

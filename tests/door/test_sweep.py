@@ -26,6 +26,7 @@ from isosweep.store.records import (
 from tests.analysis.sweeps import (
     REWARD,
     make_plan,
+    paths_in,
     raw_rewards,
     records_file,
     write_end,
@@ -246,3 +247,13 @@ def test_the_report_is_found_of_what_was_analysed(sweep: Sweep, tmp_path: Path) 
     before = own.report_path
     assert (before, analyse(copy, sweep.analysis).report) == (None, own.report_path)
     assert (own.view(metric="best").report_path, own.select(n=2).report_path) == (None, None)
+
+
+def test_a_stored_setting_that_is_gone_is_said_to_be_in_the_file(tmp_path: Path) -> None:
+    paths = paths_in(tmp_path)
+    write_plan(paths, PLAN)
+    document = read_json(configured(paths) / "config.json")
+    write_json(paths.config, document | {"analysis": {"figure_width": 6}})
+    where = r"figure_width=6: no such setting.*stored in .*config\.json\)\. Nearest .* version"
+    with pytest.raises(SettingError, match=where):
+        isosweep.open(paths.root)
