@@ -7,11 +7,11 @@ from types import MappingProxyType
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.style import write_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.pages.tables import MISSING, PageTable, page_table, span
+from isosweep.analysis.pages.tables import MISSING, PageTable, page_table
 from isosweep.analysis.statistics.compare import AtBudget, Comparison, Entry
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
-from isosweep.words.numbers import UNITS, short
+from isosweep.words.numbers import UNITS, amount, short
 from isosweep.words.verdict import chance
 
 # More would be no sentence.
@@ -30,7 +30,7 @@ def write_comparison(
 
     `reports`: where each entry's own page lies from there.
     """
-    figures = comparison_figures(comparison, entries)
+    figures, (headline, *more) = comparison_figures(comparison, entries), summarise(comparison)
     write_figures(figures, paths.figures, formats)
     write_json(paths.comparison, to_json(asdict(comparison)))
     page = render(
@@ -38,65 +38,38 @@ def write_comparison(
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),
         kind=comparison.kind,
         reports=reports,
-        headline=headline(comparison),
-        summary=[each for each in summarise(comparison) if each != headline(comparison)],
+        headline=headline,
+        summary=more,
         drawn=figures,
-        best=_best_table(comparison),
+        best=best_table(comparison, _ordered(comparison)),
     )
     write_text(paths.report, page)
 
 
-def doubts(comparison: Comparison) -> list[str]:
-    """Why the entries' rewards are not comparable, in a sentence; none where they are."""
-    if not (names := comparison.scored_otherwise):
-        return []
-    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
-    return [
-        f"Rewards are not comparable: the {comparison.kind}s differ in {shown}, so each is scored "
-        "on held-out problems of its own, or in a way of its own."
-    ]
-
-
-def headline(comparison: Comparison) -> str:
-    """Which entry reaches the highest reward, or why that is not said, in a sentence."""
-    if found := doubts(comparison):
-        return found[0]
-    budget, rows = _last_shared(comparison)
-    if budget is None:
-        return _nothing_shared(comparison)
-    best = max((at for at in rows if at.budget == budget), key=lambda at: at.reward)
-    where = f"At {short(budget)} {UNITS[comparison.unit]}"
-    return f"{where}, {best.entry} reaches the highest reward: {_reward(best)}."
-
-
 def summarise(comparison: Comparison) -> list[str]:
-    """What sets the entries apart at the largest budget that all have reached, a sentence each,
-    after what makes them no match.
+    """Which entry reaches the highest reward at the largest budget that all have reached, or why
+    that is not said, a sentence each."""
+    if names := comparison.scored_otherwise:
+        listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
+        return [
+            f"Rewards are not comparable: the {comparison.kind}s differ in {listed}, so each is "
+            "scored on held-out problems of its own, or in a way of its own."
+        ]
+    if not (shared := last_shared(comparison)):
+        kind = comparison.kind
+        return [f"No budget has been reached by all {kind}s, so their rewards are not compared."]
+    budget = max(at.budget for at in shared)
+    best = max((at for at in shared if at.budget == budget), key=lambda at: at.reward)
+    where = f"At {amount(budget, comparison.unit)}"
+    return [f"{where}, {best.entry} reaches the highest reward: {_reward(best)}."]
+
+
+def last_shared(comparison: Comparison) -> list[AtBudget]:
+    """Each entry at the largest budget that all have reached; none where there is none.
 
     Variants: at the largest that the first has reached; of one that came less far, by a collapse
     say, at the largest that it has.
     """
-    sentences = doubts(comparison)
-    budget, rows = _last_shared(comparison)
-    if budget is None:
-        return [*sentences, _nothing_shared(comparison)]
-    for at in rows:
-        where = f"At {short(at.budget)} {UNITS[comparison.unit]}"
-        if at.budget < budget:
-            where += ", the largest budget at which it was read"
-        better = ""
-        if at.better is not None and not comparison.scored_otherwise:
-            better = f"; better than {rows[0].entry} with a probability of {chance(at.better)}"
-        reached_by, verdict = "", ""
-        if not comparison.one_pair:
-            reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
-            verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
-        sentences.append(f"{where}, {at.entry} reaches {_reward(at)}{reached_by}{better}.{verdict}")
-    return sentences
-
-
-def _last_shared(comparison: Comparison) -> tuple[float | None, list[AtBudget]]:
-    """The largest budget of `summarise`, None where there is none, and each entry up to it."""
     reached = [
         {at.budget for at in comparison.frontiers if at.entry == name}
         for name in comparison.verdicts
@@ -104,16 +77,8 @@ def _last_shared(comparison: Comparison) -> tuple[float | None, list[AtBudget]]:
     shared = set.intersection(*reached)
     if comparison.kind == "variant" and all(reached):
         shared = reached[0]
-    if not shared:
-        return None, []
-    budget = max(shared)
-    last = {at.entry: at for at in comparison.frontiers if at.budget <= budget}
-    return budget, list(last.values())
-
-
-def _nothing_shared(comparison: Comparison) -> str:
-    kind = comparison.kind
-    return f"No budget has been reached by all {kind}s, so their rewards are not compared."
+    budget = max(shared, default=0.0)
+    return [*{at.entry: at for at in comparison.frontiers if at.budget <= budget}.values()]
 
 
 def _reward(at: AtBudget) -> str:
@@ -121,26 +86,18 @@ def _reward(at: AtBudget) -> str:
     return f"{at.reward:.3f}{ends}"
 
 
-def _best_table(comparison: Comparison) -> PageTable:
-    no_match = bool(comparison.scored_otherwise)
+def best_table(comparison: Comparison, frontiers: Sequence[AtBudget]) -> PageTable:
+    """What is best of each entry at each budget, of those that are to be shown."""
     rows = [
         (
-            at.entry,
-            short(at.budget),
-            at.best_n,
-            at.best_batch,
-            *(MISSING if found is None else str(found) for found in (at.n_star, at.n_d)),
-            f"{at.reward:.4f}",
-            span(at.interval),
-            MISSING if no_match or at.better is None else chance(at.better),
+            *(at.entry, comparison.verdicts[at.entry], short(at.budget)),
+            *(at.best_n, at.best_batch, at.n_star or MISSING, at.n_d or MISSING, _reward(at)),
+            MISSING if comparison.scored_otherwise or at.better is None else chance(at.better),
         )
-        for at in _ordered(comparison)
+        for at in frontiers
     ]
-    head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "n", "B")
-    both = ("n*, the best n", "n_d, the smallest n that is good enough")
-    return page_table(
-        (*head, *both, "reward", "interval", "probability of beating the first"), rows, left=(0,)
-    )
+    head = (comparison.kind, "verdict", f"budget ({UNITS[comparison.unit]})", "n", "B", "n*", "n_d")
+    return page_table((*head, "reward", "better"), rows, left=(0, 1))
 
 
 def _ordered(comparison: Comparison) -> Sequence[AtBudget]:

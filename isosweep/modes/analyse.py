@@ -24,7 +24,6 @@ from isosweep.reserved import COMPARISON, RUNS
 from isosweep.store.paths import SweepPaths
 from isosweep.words.answer import analysis as described
 from isosweep.words.completions import sign
-from isosweep.words.numbers import short
 from isosweep.words.plan import analysing
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 # Raised when a field of a document goes or changes its meaning; fields may be added.
 VERSION: Final = 1
-# Sentences of a comparison's summary that are printed, doubts first; the report has all.
-_SENTENCES = 5
 # An analysis takes about so many seconds for the figures of a variant, and for a run, on one core
 # of a laptop.
 _FIGURES_S, _RUN_S = 7.0, 0.05
@@ -179,9 +176,14 @@ def _set_side_by_side(
     kind: Any,
     console: Console,
 ) -> "Comparison":
-    """Compare the entries, write that into `target`, and print each at the largest budget that most
+    """Compare the entries, write that into `target`, and print each at the largest budget that all
     have reached. `reports`: the entries' own pages; `kind`: sweep or variant."""
-    from isosweep.analysis.pages.comparison import summarise, write_comparison
+    from isosweep.analysis.pages.comparison import (
+        best_table,
+        last_shared,
+        summarise,
+        write_comparison,
+    )
     from isosweep.analysis.statistics.compare import compare
 
     comparison = compare(entries, config.analysis, kind)
@@ -191,22 +193,11 @@ def _set_side_by_side(
         if page.exists()
     }
     write_comparison(comparison, entries, target, config.analysis.formats, reports=pages)
-    say(console, *summarise(comparison)[:_SENTENCES])
-    reached = [at.budget for at in comparison.frontiers]
-    last = max(set(reached), key=lambda budget: (reached.count(budget), budget), default=None)
-    rows = [("verdict", "n", "B", "n*", "n_d", "reward", "better", kind)]
-    for at in comparison.frontiers:
-        if at.budget == last:
-            ends = "" if at.interval is None else " ({:.3f} to {:.3f})".format(*at.interval)
-            better = "" if at.better is None else f"{at.better:.0%}"
-            n_star, n_d = ("" if n is None else str(n) for n in (at.n_star, at.n_d))
-            verdict, best = comparison.verdicts[at.entry], (str(at.best_n), str(at.best_batch))
-            reward = f"{at.reward:.3f}{ends}"
-            rows.append((verdict, *best, n_star, n_d, reward, better, at.entry))
-    if last is not None:
+    say(console, *summarise(comparison))
+    if shared := last_shared(comparison):
+        table = best_table(comparison, shared)
+        say(console, *aligned([table.head, *table.rows], left=len(table.head)))
         meant = "n*: the best n; n_d: the smallest n that is good enough"
-        say(console, f"best of each at {short(last)} {comparison.unit}; {meant}")
-        say(console, *aligned(rows, left=len(rows[0])))
-        say(console, "better: probability that the reward lies above the first one's")
+        say(console, f"{meant}; better: probability that the reward lies above the first one's")
     say(console, f"side by side, at all budgets: {target.report}")
     return comparison

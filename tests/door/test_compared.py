@@ -48,7 +48,7 @@ def test_a_comparison_is_that_of_the_command_line(
     assert len(compared.frontier) == 2 * len(PLAN.budgets)
     last = compared.frontier.set_index(["sweep", "budget"]).loc["flat"].iloc[-1]
     assert last.better == compared.answer.frontiers[-1].better
-    assert len(compared.summary) == 2
+    assert len(compared.summary) == 1
     assert compared._repr_html_().count("<tr") == 1 + len(SWEEPS)
     assert compared.plot("comparison_reward").get_suptitle()
     with pytest.raises(SettingError, match=r"figure=reward: must be one of comparison_reward"):

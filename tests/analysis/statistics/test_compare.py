@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from isosweep.analysis.pages.comparison import headline, summarise
+from isosweep.analysis.pages.comparison import best_table, last_shared, summarise
+from isosweep.analysis.pages.tables import MISSING
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep, wide_config
@@ -35,13 +36,16 @@ def test_a_variant_that_came_less_far_keeps_no_other_from_its_last_budget(slow: 
     assert better == pytest.approx([0.5] * len(better), abs=0.1)
     *_, before, last = sorted({at.budget for at in comparison.frontiers})
     came = tuple(at for at in comparison.frontiers if at.entry == "whole" or at.budget <= before)
-    for kind, budgets in (("variant", (last, before)), ("sweep", (before, before))):
-        told = summarise(replace(comparison, frontiers=came, kind=kind))  # type: ignore[arg-type]
-        for sentence, budget in zip(told, budgets, strict=True):
-            assert sentence.startswith(f"At {short(budget)} FLOPs, ")
+    for kind, budgets in (("variant", [last, before]), ("sweep", [before, before])):
+        cut = replace(comparison, frontiers=came, kind=kind)  # type: ignore[arg-type]
+        assert [at.budget for at in last_shared(cut)] == budgets
+        (said,) = summarise(cut)
+        assert said.startswith(f"At {short(budgets[0])} FLOPs, ")
+        *_, better = best_table(cut, last_shared(cut)).rows[-1]
+        assert better.endswith("%")
     apart = replace(comparison, frontiers=came, scored_otherwise=("task.name",))
-    assert summarise(apart)[0] == headline(apart)
-    assert not any("better than" in sentence for sentence in summarise(apart))
+    assert "task.name" in summarise(apart)[0]
+    assert best_table(apart, last_shared(apart)).rows[-1][-1] == MISSING
 
 
 def test_what_a_reward_is_of_is_said_by_settings_that_change_it(slow: Entry) -> None:
