@@ -14,25 +14,13 @@ from isosweep.analysis.pairs import NamedCell
 from isosweep.analysis.readings import Gap
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.best_n import BestN, Choice
-from isosweep.analysis.statistics.growth import Growth
-from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
+from isosweep.analysis.statistics.verdict import OpenEnd, Saturation, Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject, read_json, to_json
 from isosweep.metrics import MetricName
 from isosweep.pricing import Pricing
 
 ANSWER_VERSION: Final = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """What choosing another n than the best costs."""
-
-    num_generations: int
-    """Rollouts per problem, n."""
-    loss_upper: float
-    """Upper bound of the reward lost, at the confidence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,24 +49,8 @@ class Use:
     """Seeds in measured."""
     num_fallen: int
     """Further seeds, which had collapsed or diverged by then."""
-    seed_sd: float | None
-    """Standard deviation between seeds. Reward; null with one seed."""
     probability_best: float | None
     """That no other n measured at this budget is better; null where no other was."""
-    optimum: BestN | None
-    """n* at this budget, which may lie between the n that were run."""
-    compared: tuple[int, ...]
-    """Every n measured at this budget, ascending."""
-    as_good: tuple[int, ...]
-    """The other n that cannot be distinguished from it, ascending."""
-    neighbours: tuple[Loss, ...]
-    """The n measured next to it, where their cost is known."""
-    behind: tuple[int, ...]
-    """The n that may be the best and whose runs have not reached the largest budget, ascending."""
-    missing: tuple[int, ...]
-    """The n of the plan that were not read at this budget, ascending."""
-    fell: tuple[int, ...]
-    """The n of which all runs had fallen by this budget, ascending."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +76,7 @@ class Coverage:
     k: int
     """Samples per problem."""
     now: float
-    """At the largest budget."""
+    """In the last records of runs of the best (n, B), as far as they keep their gain."""
     before: float
     """Before training."""
 
@@ -122,7 +94,7 @@ class Rise:
     earlier: Earlier | None
     """The same at a smaller budget; null with none smaller by a factor of two."""
     coverage: Coverage | None
-    """Null where records do not count samples, or not at the largest budget."""
+    """Null where records do not count several samples of each problem."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,6 +340,16 @@ class NewRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a next step takes, by what the sweep's own records have taken."""
+
+    compute: float
+    """Training compute, in budget_unit."""
+    device_hours: float | None
+    """Device time of training and evaluation; null where records do not have it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GoOn:
     """Train runs of the plan further."""
 
@@ -375,6 +357,8 @@ class GoOn:
     """Runs of these n."""
     budget: float
     """Up to this budget, in budget_unit."""
+    cost: Cost | None = None
+    """What that takes."""
     kind: Literal["go on"] = "go on"
 
 
@@ -388,6 +372,8 @@ class AddN:
     """Settings of `grid` with it, by name; empty where the grid's rules keep it out."""
     end: OpenEnd | None = None
     """Where the n that is judged may lie, which it would show."""
+    cost: Cost | None = None
+    """What its runs take: as much as those of the n beside it."""
     kind: Literal["add n"] = "add n"
 
 
@@ -413,6 +399,8 @@ class MoreProblems:
     """Held-out problems now."""
     added: float
     """What their choice adds now, over the seeds' variance."""
+    cost: Cost | None = None
+    """What it takes to train every run again."""
     kind: Literal["more problems"] = "more problems"
 
 
@@ -438,10 +426,14 @@ class Choices:
     """One per n, ascending, at its best B."""
     best: NamedCell
     """The best n and B."""
+    missing: tuple[int, ...] = ()
+    """The n of the plan that were not read at this budget, ascending."""
+    fell: tuple[int, ...] = ()
+    """The n of which all runs had fallen by this budget, ascending."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Saturation):
     """What an isosweep answer.json holds. n: rollouts per problem; B: problems per batch; T: update
     steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
@@ -457,23 +449,6 @@ class Answer:
     """Score of a problem's samples, @k."""
     evaluation_set: str | None
     """Which of evaluation.sets was analysed; null for the main evaluation."""
-    verdict: Verdict
-    """Of the n that is judged (`reason.quantity`). saturated: it grew and has stopped; growing: it
-    grew and still does; probably saturated, probably growing: with a probability of 0.7 or more,
-    and less than the confidence; grew: whether it has stopped is open; fell: it ends below an
-    earlier one; constant: it does not change; steady: it does not from some budget on, and before
-    that is not known; n does not matter: no n costs more than the margin; not identified: the
-    records do not decide."""
-    reason: Reason
-    """Why, as a kind with its numbers."""
-    growth: Growth | None
-    """Probability of every claim about the n that is judged; null where the sweep is too small."""
-    plateau: Interval | None
-    """n at which it settled; null unless (probably) saturated."""
-    settles_at: Interval | None
-    """Compute from which on it has, in budget_unit; null unless (probably) saturated."""
-    harmless: tuple[int, ...]
-    """The n that cost no more than the margin at any budget."""
     optima: tuple[BestN, ...]
     """n* and the smallest n that is good enough, at every budget that was read, ascending."""
     caveats: tuple[Caveat, ...]
@@ -504,6 +479,20 @@ class Answer:
     pricing: Pricing = field(default_factory=Pricing)
     """By what the plan's device time is priced: of `spent`, and of next steps; absent in answers of
     earlier versions."""
+
+    @property
+    def optimum(self) -> BestN | None:
+        """n* and n_d at the budget of the setting to use; None without one."""
+        return next((at for at in self.optima if self.use and at.budget == self.use.budget), None)
+
+    def chosen_from(self) -> Choices:
+        """Every n at the budget of the setting to use. Raises StopIteration without one."""
+        return next(at for at in self.generations if self.use and at.budget == self.use.budget)
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """The n that may be the best and whose runs have not come as far as others, ascending."""
+        return next((each.n for each in self.caveats if isinstance(each, Behind)), ())
 
     def document(self) -> JsonObject:
         """The answer as its file holds it, and as templates read it."""

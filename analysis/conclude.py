@@ -20,12 +20,12 @@ from isosweep.analysis.answer import (
     Choices,
     CoarseMargin,
     Collapsed,
+    Cost,
     Coverage,
     Earlier,
     Enlarge,
     Fallen,
     GoOn,
-    Loss,
     MoreProblems,
     NamedRun,
     NewRecipe,
@@ -44,8 +44,8 @@ from isosweep.analysis.answer import (
 )
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.outlook import Lack
-from isosweep.analysis.pairs import NamedCell, Pair
-from isosweep.analysis.statistics.best_n import BudgetFrontier
+from isosweep.analysis.pairs import NamedCell, Pair, Paired
+from isosweep.analysis.statistics.best_n import BudgetFrontier, Frontier
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.learning_curve import FitStatus
 from isosweep.analysis.statistics.new_problems import NewProblems, enough_problems
@@ -83,7 +83,7 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
     frontier, saturation = findings.frontier, findings.saturation
     at = answered_at(data, findings) if frontier.budgets else None
     rise = None if at is None else _rise(data, at, findings)
-    runs = _runs(data, findings)
+    runs, spent = _runs(data, findings), _spent(data)
     return Answer(
         plan_id=data.plan_document.get("plan_id"),
         budget_unit=data.plan.budget_unit,
@@ -91,30 +91,27 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
         confidence=frontier.confidence,
         metric=data.metric,
         evaluation_set=data.evaluation_set,
-        verdict=saturation.verdict,
-        reason=saturation.reason,
-        growth=saturation.growth,
-        plateau=saturation.plateau,
-        settles_at=saturation.settles_at,
-        harmless=saturation.harmless,
+        **vars(saturation),
         optima=frontier.optima,
         caveats=_caveats(data, findings, rise, runs),
-        use=None if at is None else _use(data, at, findings),
+        use=None if at is None else _use(data, at, frontier),
         reward=rise,
         generations=tuple(
             Choices(
                 budget=each.budget,
                 choices=each.choices,
                 best=NamedCell.of(each.best.cell),
+                missing=each.missing,
+                fell=each.fell,
             )
             for each in frontier.budgets
         ),
         batch_laws=tuple(law for law in findings.batch_laws if law.optima),
-        spent=_spent(data),
+        spent=spent,
         runs=runs,
         collapsed=tuple(c.run.run_id for c in data.curves if c.collapsed_at is not None),
         problems=data.problems,
-        next_steps=_next_steps(findings, advice or Advice()),
+        next_steps=_next_steps(data, findings, advice or Advice(), spent),
     )
 
 
@@ -207,8 +204,8 @@ def _otherwise_on_new(findings: Findings) -> NewProblems | None:
     return None if new is None or new.verdict == findings.saturation.verdict else new
 
 
-def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
-    frontier, best, cell = findings.frontier, at.best, at.best.cell
+def _use(data: SweepData, at: BudgetFrontier, frontier: Frontier) -> Use:
+    best, cell = at.best, at.best.cell
     last = at is frontier.budgets[-1]
     limit: Literal["plan", "reached", "behind", "lost"] = "plan"
     if not last:
@@ -217,8 +214,6 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
         limit = "lost"
     elif at.budget < max(data.plan.budgets):
         limit = "reached"
-    place = at.choices.index(best)
-    beside = at.choices[max(0, place - 1) : place] + at.choices[place + 1 : place + 2]
     return Use(
         **Pair.of(cell)._asdict(),
         num_steps=cell.num_steps,
@@ -229,19 +224,7 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
         interval=best.interval,
         num_seeds=cell.num_seeds,
         num_fallen=cell.num_fallen,
-        seed_sd=at.seed_sd,
         probability_best=best.probability_best,
-        optimum=at.optimum,
-        compared=at.measured,
-        as_good=tuple(n for n in at.candidates if n != best.num_generations),
-        neighbours=tuple(
-            Loss(num_generations=each.num_generations, loss_upper=each.loss_upper)
-            for each in beside
-            if each.loss_upper is not None
-        ),
-        behind=behind(frontier, findings.saturation.quantity),
-        missing=at.missing,
-        fell=at.fell,
     )
 
 
@@ -264,7 +247,7 @@ def _rise(data: SweepData, last: BudgetFrontier, findings: Findings) -> Rise:
         expected=expected,
         before=data.base_reward,
         earlier=earlier,
-        coverage=_coverage(data, findings) if last is budgets[-1] else None,
+        coverage=_coverage(data, last.best.cell),
     )
 
 
@@ -274,33 +257,18 @@ def _reward(at: BudgetFrontier) -> tuple[float, bool]:
     return (at.best.cell.mean, False) if expected is None else (expected, True)
 
 
-def _coverage(data: SweepData, findings: Findings) -> Coverage | None:
-    """best@k of the runs that were read at the largest budget, each at its record nearest to it."""
-    at = findings.frontier.budgets[-1]
-    read = {
-        r.cell.run_id for r in data.readings if r.cell.budget == at.budget and r.reward is not None
-    }
-    mine = [
-        c for c in data.curves if c.run.run_id in read and Pair.of(c.run) == Pair.of(at.best.cell)
-    ]
-    based = [c for c in data.curves if c.base_reward is not None and c.counted]
-    if data.metric != "avg" or not based or not mine or not mine[0].counted:
-        return None
-    samples = {curve.samples_per_problem for curve in (*mine, based[0])}
-    if len(samples) > 1 or samples == {1}:
+def _coverage(data: SweepData, best: Paired) -> Coverage | None:
+    """best@k of the runs of `best`, as far as they keep their gain."""
+    runs = [curve for curve in data.curves if Pair.of(curve.run) == Pair.of(best)]
+    runs = [run.until_collapse() for run in runs if run.counted and run.base_reward is not None]
+    samples = {run.samples_per_problem for run in runs}
+    if data.metric != "avg" or len(samples) != 1 or samples == {1}:
         return None
     return Coverage(
         k=samples.pop(),
-        now=float(np.mean([_any_right(curve, at.budget) for curve in mine])),
-        before=float((based[0].successes[0] > 0).mean()),
+        now=float(np.mean([(run.successes[-1] > 0).mean() for run in runs])),
+        before=float(np.mean([(run.successes[0] > 0).mean() for run in runs])),
     )
-
-
-def _any_right(curve: Curve, budget: float) -> float:
-    """Share of problems with a right sample, at the record nearest to `budget`."""
-    kept = curve.until_collapse()
-    nearest = int(np.argmin(np.abs(kept.compute - budget)))
-    return float((kept.successes[nearest] > 0).mean())
 
 
 def _reached(curve: Curve) -> float:
@@ -402,7 +370,9 @@ def _standing(curve: Curve, data: SweepData) -> Standing:
     return Standing.DONE if _is_done(curve) else Standing.INTERRUPTED
 
 
-def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
+def _next_steps(
+    data: SweepData, findings: Findings, advice: Advice, spent: Spent
+) -> tuple[NextStep, ...]:
     """What comes first where n* may lie where nothing was measured, then what costs more."""
     if findings.frontier.lost:
         return (NewRecipe(),)
@@ -410,11 +380,17 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
     saturation = findings.saturation
     end = open_end(saturation.verdict, findings.frontier, saturation.quantity)
     if end is not None and end.kind == "missing":
-        found.append(GoOn(n=end.n, budget=findings.frontier.budgets[-1].budget))
+        last = findings.frontier.budgets[-1].budget
+        mine = [_reached(curve) for curve in data.curves if curve.run.num_generations in end.n]
+        compute = math.fsum(max(0.0, last - reached) for reached in mine)
+        found.append(GoOn(n=end.n, budget=last, cost=_cost(spent, compute)))
     elif end is not None and end.further is not None and advice.further is not None:
         settings = advice.further(end.further)
-        found.append(AddN(n=end.further, settings=settings, end=end))
-    if (more := _more_problems(findings, advice)) is not None:
+        beside = [run for run in data.plan.runs if run.num_generations == end.edge]
+        compute = math.fsum(run.milestones[-1] for run in beside)
+        cost = _cost(spent, compute) if settings else None
+        found.append(AddN(n=end.further, settings=settings, end=end, cost=cost))
+    if (more := _more_problems(findings, advice, spent)) is not None:
         found.append(more)
     if advice.lacks:
         found.append(Enlarge(lacks=advice.lacks))
@@ -423,7 +399,17 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
     return tuple(found)
 
 
-def _more_problems(findings: Findings, advice: Advice) -> MoreProblems | None:
+def _cost(spent: Spent, compute: float, problems: float = 1.0) -> Cost:
+    """Of so much training, by what the sweep's has taken; `problems`: held-out ones over those of
+    now, which evaluations take the longer for."""
+    hours = None
+    if spent.device_hours and spent.compute:
+        evaluation = (spent.evaluation_hours or 0.0) * problems
+        hours = (spent.device_hours + evaluation) * compute / spent.compute
+    return Cost(compute=compute, device_hours=hours)
+
+
+def _more_problems(findings: Findings, advice: Advice, spent: Spent) -> MoreProblems | None:
     """What makes the verdict hold for further problems; None where it does, where there is none,
     and where it is not the choice of problems that keeps it from that."""
     new = _otherwise_on_new(findings)
@@ -435,5 +421,10 @@ def _more_problems(findings: Findings, advice: Advice) -> MoreProblems | None:
         return None
     unit = 10 ** max(0, len(str(enough)) - _DIGITS)
     enough = math.ceil(enough / unit) * unit
-    setting = advice.problems(enough)
-    return MoreProblems(problems=enough, setting=setting, num_problems=now, added=added)
+    return MoreProblems(
+        problems=enough,
+        setting=advice.problems(enough),
+        num_problems=now,
+        added=added,
+        cost=_cost(spent, spent.planned, enough / now),
+    )

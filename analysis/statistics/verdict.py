@@ -107,7 +107,12 @@ class Saturation:
     """The answer: how the n that is judged goes with compute, and where it stops growing."""
 
     verdict: Verdict
-    """Of the n that is judged (`reason.quantity`), as `Answer.verdict` has them."""
+    """Of the n that is judged (`reason.quantity`). saturated: it grew and has stopped; growing: it
+    grew and still does; probably saturated, probably growing: with a probability of 0.7 or more,
+    and less than the confidence; grew: whether it has stopped is open; fell: it ends below an
+    earlier one; constant: it does not change; steady: it does not from some budget on, and before
+    that is not known; n does not matter: no n costs more than the margin; not identified: the
+    records do not decide."""
     reason: Reason
     """Why, as a kind with its numbers."""
     growth: Growth | None = None

@@ -182,7 +182,7 @@ def _best_runs(answer: "Answer", plan: Plan) -> set[str]:
 def _verdict_tags(answers: "list[Answer]") -> dict[str, str]:
     """Of several variants their words, in the order of `grid.axes`."""
     uses = [answer.use for answer in answers]
-    optima = [use.optimum if use else None for use in uses]
+    optima = [answer.optimum for answer in answers]
     columns: dict[str, list[str]] = {
         "verdict": [answer.verdict for answer in answers],
         "best_n": [str(use.num_generations) if use else "" for use in uses],

@@ -30,7 +30,7 @@ from isosweep.words.verdict import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from isosweep.analysis.answer import Answer, Caveat, NamedRun, NextStep, Rise, Runs, Use
+    from isosweep.analysis.answer import Answer, Caveat, Cost, NamedRun, NextStep, Rise, Runs, Use
     from isosweep.analysis.statistics.best_batch import BatchLaw
 
 
@@ -114,7 +114,7 @@ def analysis(answer: "Answer", report: "Path") -> list[str]:
     lines = [*lead(answer), f"verdict: {answer.verdict}. {finding(answer)}"]
     lines += [f"setting: {use_sentence(answer).removeprefix('Use ')}"] if use else []
     lines += [f"why: {why}"] if answer.generations else []
-    lines += [f"sure: {' '.join([*_both_n(use), sure(answer, use)])}"] if use else []
+    lines += [f"sure: {' '.join([*_both_n(answer), sure(answer, use)])}"] if use else []
     lines += [f"but: {' '.join(doubts)}"] if doubts else []
     lines += best_batches(answer)
     if answer.spent.compute:
@@ -156,15 +156,15 @@ def _budget(answer: "Answer", use: "Use") -> str:
     """Return the budget to use, and why it is not the plan's largest."""
     limit = {
         "plan": "",
-        "behind": f", the largest budget at which {ns_and(use.behind or [0])} was also read",
+        "behind": f", the largest budget at which {ns_and(answer.behind or [0])} was also read",
         "lost": ", the largest budget at which some run still has its gain",
         "reached": ", the largest budget that any run has reached",
     }
     return f"{amount(use.budget, answer.budget_unit)}{limit[use.limit]}"
 
 
-def _both_n(use: "Use") -> list[str]:
-    at, sentences = use.optimum, []
+def _both_n(answer: "Answer") -> list[str]:
+    at, sentences = answer.optimum, list[str]()
     if at and at.n_star:
         sentences.append(f"n* (the best n, also between those of the grid): {at}.")
     if at and at.n_d:
@@ -173,40 +173,50 @@ def _both_n(use: "Use") -> list[str]:
 
 
 def _use_detail(answer: "Answer", use: "Use") -> str:
-    lacking = use.missing if use.limit != "behind" else ()
+    here = answer.chosen_from()
+    lacking = here.missing if use.limit != "behind" else ()
     each = f"{use.num_generations} rollouts for each of {plural(use.problems_per_batch, 'problem')}"
     steps = plural(use.num_steps, "step")
     sentences = [f"{each} a step, {steps}, at {_budget(answer, use)}."]
     if use.probability_best is not None:
-        among = f"of {ns(use.compared)}" if lacking else "n of the grid"
+        compared = [each.num_generations for each in here.choices]
+        among = f"of {ns(compared)}" if lacking else "n of the grid"
         odds = chance(use.probability_best)
         sentences.append(f"Probability that n = {use.num_generations} is the best {among}: {odds}.")
     if lacking:
         sentences.append(f"Not read there: {ns(lacking)}.")
-    sentences += _both_n(use)
+    sentences += _both_n(answer)
     return " ".join(sentences)
 
 
 def sure(answer: "Answer", use: "Use") -> str:
     """Return which other n may be as good, and what the neighbours of the best cost."""
-    best, sentences = f"n = {use.num_generations}", []
-    if len(use.compared) == 1:
-        if use.missing or not use.fell:
+    best, sentences, here = f"n = {use.num_generations}", list[str](), answer.chosen_from()
+    others = [each for each in here.choices if each.num_generations != use.num_generations]
+    as_good = [each.num_generations for each in others if each.indistinguishable]
+    if not others:
+        if here.missing or not here.fell:
             only = "No other n was measured at this budget"
             sentences.append(f"{only}, so it is not established how good {best} is.")
     elif use.expected is None:
         unknown = "The spread between seeds is not known"
         sentences.append(f"{unknown}, so no n can be distinguished from {best}.")
-    elif use.as_good:
-        sentences.append(f"{ns_and(use.as_good)} cannot be distinguished from {best}.")
+    elif as_good:
+        sentences.append(f"{ns_and(as_good)} cannot be distinguished from {best}.")
     else:
         sentences.append("Every other n measured at this budget is worse.")
-    if use.expected is not None and use.neighbours:
-        costs = [f"n = {n.num_generations} at most {n.loss_upper:.3f}" for n in use.neighbours]
+    below = [each for each in others if each.num_generations < use.num_generations]
+    above = [each for each in others if each.num_generations > use.num_generations]
+    costs = [
+        f"n = {each.num_generations} at most {each.loss_upper:.3f}"
+        for each in (*below[-1:], *above[:1])
+        if each.loss_upper is not None
+    ]
+    if costs:
         loses = costs[0].replace(" at most", " loses at most", 1) + " of reward"
         sentences.append(f"{', '.join([loses, *costs[1:]])} ({answer.confidence:.0%} confidence).")
-    if use.fell:
-        sentences.append(f"All runs of {ns_and(use.fell)} had collapsed by then.")
+    if here.fell:
+        sentences.append(f"All runs of {ns_and(here.fell)} had collapsed by then.")
     return " ".join(sentences)
 
 
@@ -214,7 +224,7 @@ def _reward_detail(answer: "Answer", use: "Use", rise: "Rise") -> str:
     sentences = []
     if was := rise.earlier:
         brought = f"brought {'' if was.gain > 0 else 'nothing, '}{was.gain:+.3f}"
-        if use.behind and use.limit != "behind":
+        if answer.behind and use.limit != "behind":
             brought = "brought a gain that is not established while other n have no records there"
         then = f"at {amount(was.budget, answer.budget_unit)} it was {was.reward:.3f}"
         last = f"The last {short(was.factor)}x of compute {brought}"
@@ -279,7 +289,16 @@ def add_n(n: int, settings: Mapping[str, Sequence[int]]) -> str:
     if not settings:
         return f"n = {n}, which the grid's rules keep out (`plan.csv` has the reasons)"
     added = (f"grid.{name}=[{','.join(map(str, values))}]" for name, values in settings.items())
-    return f"{' '.join(added)} (finished runs are kept; mode=plan shows the price)"
+    return f"{' '.join(added)} (finished runs are kept)"
+
+
+def _cost(answer: "Answer", cost: "Cost | None") -> str:
+    if cost is None:
+        return ""
+    about = f": about {amount(cost.compute, answer.budget_unit)}"
+    if cost.device_hours is None:
+        return about
+    return f"{about}, device time {price(cost.device_hours, answer.pricing, predicted=False)}"
 
 
 def next_steps(answer: "Answer") -> list[str]:
@@ -302,19 +321,21 @@ def _next_step(answer: "Answer", step: "NextStep") -> tuple[str, str]:
         case "go on":
             budget = amount(step.budget, answer.budget_unit)
             what = f"train the runs of {ns(step.n)} up to {budget} and evaluate them there"
-            return what, f"No other step shows as well where {judged(answer)} lies."
+            return what + _cost(
+                answer, step.cost
+            ), f"No other step shows as well where {judged(answer)} lies."
         case "add n":
             assert step.end is not None
             where = f"may lie {step.end.kind} n = {step.end.edge}"
             why = f"{capitalized(judged(answer))} {where}, and no other step shows that."
-            return add_n(step.n, step.settings), why
+            return add_n(step.n, step.settings) + _cost(answer, step.cost), why
         case "more problems":
             what = f"{step.problems:,} held-out problems"
             what += f" ({step.setting})" if step.setting else ", more than the task has"
             takes = "All runs start again from step 0."
             if step.setting is None:
                 takes = "It takes a larger source of problems."
-            return what, (
+            return what + _cost(answer, step.cost), (
                 "This could establish the trend for new problems of this kind. The choice of the "
                 f"{step.num_problems:,} held-out problems now adds {step.added:.1f} times as much "
                 f"variance as the seeds do, and only more problems reduce that. {takes}"

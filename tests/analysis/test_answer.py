@@ -15,6 +15,7 @@ from isosweep.analysis.answer import (
     Behind,
     CoarseMargin,
     Collapsed,
+    Cost,
     Enlarge,
     Fallen,
     GoOn,
@@ -28,7 +29,7 @@ from isosweep.analysis.answer import (
     Use,
     Warned,
 )
-from isosweep.analysis.conclude import Advice, conclude
+from isosweep.analysis.conclude import Advice, _cost, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import Curve, Ending, SweepData
 from isosweep.analysis.load import load_sweep
@@ -81,7 +82,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
         best.cell.problems_per_batch,
     )
     assert (use.limit, use.measured, use.expected) == ("plan", best.cell.mean, best.expected)
-    assert use.optimum == full.findings.frontier.optima[-1]
+    assert answer.optimum == full.findings.frontier.optima[-1]
     assert answer.spent.left == 0
     assert answer.spent.budgets == full.data.plan.budgets
     assert (answer.runs.total, answer.runs.standings["done"]) == (45, 45)
@@ -92,7 +93,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     assert reward.earlier.factor == 2.0
     assert reward.coverage is not None
     assert (reward.coverage.k, reward.coverage.now) == (8, 1.0)
-    assert reward.coverage.before == pytest.approx(0.832, abs=1e-3)
+    assert reward.coverage.before == pytest.approx(0.842, abs=1e-3)
 
 
 def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     ended = {name: count for name, count in answer.runs.standings.items() if count}
     assert ended == {"not begun": 3, "interrupted": 1, "failed": 1, "done": 1}
     # One seed, of which n = 4 and 8 have not come so far.
-    assert use_of(answer).behind == (4, 8)
+    assert answer.behind == (4, 8)
     behind, coarse = answer.caveats
     assert behind == Behind(n=(4, 8), budget=BUDGETS[2])
     # The margin of 0.02 is more than a tenth of what was gained.
@@ -119,7 +120,12 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     assert answer.reward.before is not None
     gain = answer.reward.reward - answer.reward.before
     assert coarse == CoarseMargin(margin=0.02, gain=gain)
-    assert answer.next_steps == (GoOn(n=(4, 8), budget=BUDGETS[2]),)
+    # Of n = 4 and 8 one run is half-way; records have no device time.
+    (step,) = answer.next_steps
+    assert isinstance(step, GoOn)
+    assert (step.n, step.budget) == ((4, 8), BUDGETS[2])
+    left = 4 * BUDGETS[2] - BUDGETS[1]
+    assert step.cost == Cost(compute=left, device_hours=None)
 
 
 def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
@@ -128,10 +134,12 @@ def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
     records = records_file(paths, "run-n4-B4-s0")
     records.write_text("".join(records.read_text().splitlines(keepends=True)[:-1]))
     data = load_sweep(paths)
-    use = use_of(conclude(data, find(data, CONFIG)))
-    assert (use.budget, use.limit, use.compared) == (BUDGETS[-2], "reached", (4,))
+    answer = conclude(data, find(data, CONFIG))
+    use = use_of(answer)
+    assert (use.budget, use.limit) == (BUDGETS[-2], "reached")
     # One seed gives no interval and no cost.
-    assert (use.expected, use.interval, use.neighbours) == (None, None, ())
+    (only,) = answer.chosen_from().choices
+    assert (use.expected, use.interval, only.loss_upper) == (None, None, None)
 
 
 def test_runs_that_cannot_be_judged_are_not_said_to_be_healthy(full: Analysed) -> None:
@@ -165,6 +173,9 @@ def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -
     runs = answer.runs
     assert answer.spent.device_hours == 0.75
     assert answer.spent.evaluation_hours == 0.125
+    # All runs once more, on four times the problems.
+    cost = _cost(answer.spent, answer.spent.compute, 4.0)
+    assert cost == Cost(compute=answer.spent.compute, device_hours=0.75 + 4 * 0.125)
     one, other = (
         NamedRun(num_generations=2, problems_per_batch=2, seed=curve.run.seed)
         for curve in (first, second)
@@ -202,7 +213,9 @@ def test_what_would_close_an_open_end_comes_first(full: Analysed) -> None:
 
     enlarge = Enlarge(lacks=LACKS)
     end = OpenEnd(kind="above", edge=32)
-    joins = AddN(n=64, settings={"num_generations": [64]}, end=end)
+    # Nine runs of n = 32, which this sweep's budgets end at.
+    cost = Cost(compute=9 * BUDGETS[-1], device_hours=None)
+    joins = AddN(n=64, settings={"num_generations": [64]}, end=end, cost=cost)
     assert steps(open_at_the_end(full)) == (joins, enlarge)
     assert AtEdge(end=end) in conclude(full.data, open_at_the_end(full)).caveats
     assert steps(open_at_the_end(full, "constant")) == (enlarge,)
@@ -210,7 +223,7 @@ def test_what_would_close_an_open_end_comes_first(full: Analysed) -> None:
     assert steps(open_at_the_end(full, "not identified", below=True)) == (enlarge,)
     # Runs of the plan that have not come so far are before any n that it lacks.
     last = full.data.plan.budgets[-1]
-    go_on = GoOn(n=(64, 128), budget=last)
+    go_on = GoOn(n=(64, 128), budget=last, cost=Cost(compute=0.0, device_hours=None))
     assert steps(open_at_the_end(full, missing=(64, 128))) == (go_on, enlarge)
     # What has fallen was run: nothing more of it is asked for.
     assert steps(open_at_the_end(full, fell=(64,))) == (enlarge,)
@@ -236,7 +249,10 @@ def test_a_verdict_that_new_problems_lack_asks_for_more_of_them(full: Analysed) 
         return answer.next_steps[-2] if len(answer.next_steps) > 1 else None
 
     # 428 problems add a quarter of what seeds do.
-    more = MoreProblems(problems=430, setting="problems=430", num_problems=100, added=1.07)
+    cost = Cost(compute=45 * BUDGETS[-1], device_hours=None)
+    more = MoreProblems(
+        problems=430, setting="problems=430", num_problems=100, added=1.07, cost=cost
+    )
     assert step("constant", "not identified", 1.07) == more
     assert step("constant", "not identified", 1.07, most=400) == replace(more, setting=None)
     assert step("constant", "constant", 1.07) is None
@@ -252,14 +268,14 @@ def test_the_answer_is_of_a_budget_that_runs_of_every_n_have_reached(full: Analy
     behind = replace(at, choices=kept, best=kept[-1])
     found = replace(found, frontier=replace(found.frontier, budgets=(*others, behind)))
     *_, before, last = (at.budget for at in found.frontier.budgets)
-    use = use_of(conclude(full.data, found))
-    assert (use.budget, use.limit, use.behind) == (before, "behind", (8, 32))
+    answer = conclude(full.data, found)
+    use = use_of(answer)
+    assert (use.budget, use.limit, answer.behind) == (before, "behind", (8, 32))
     # Searches leave n out on purpose.
     data = replace(full.data, config_document={"search": {"name": "frontier"}})
     answer = conclude(data, found)
     use = use_of(answer)
-    assert (use.budget, use.limit, use.compared) == (last, "plan", (2, 4, 16))
-    assert use.behind == (8, 32)
+    assert (use.budget, use.limit, answer.behind) == (last, "plan", (8, 32))
     assert not any(isinstance(caveat, NoGain) for caveat in answer.caveats)
     assert any(isinstance(caveat, Searched) for caveat in answer.caveats)
     # Nor does it matter what n far from the best one have come to.
