@@ -111,11 +111,10 @@ class Verdict:
             {"budget": amount(at.budget, unit), "n*": str(at), "n_d": str(at.n_d or "")}
             for at in self.answer.optima
         ]
-        use, facts = words.use_sentence(self.answer), words.facts(self.answer)[1:]
-        shown = [f"{fact.term}: {fact.text}" for fact in facts]
+        shown = [f"{fact.term}: {fact.text}" for fact in words.facts(self.answer)]
         first, grows = words.lead(self.answer)
         caveats, reason = words.caveats(self.answer), verdict.reason(self.answer)
-        sentences = (grows, self.sentence, use, *caveats, reason, *shown)
+        sentences = (grows, self.sentence, *caveats, reason, *shown)
         return page(first, sentences, frame(rows))
 
 

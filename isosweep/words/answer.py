@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Fact(NamedTuple):
-    """A line of the report's answer; `link`: the section that shows more."""
+    """A line of the answer; `link`: the section of the report that shows more."""
 
     term: str
     text: str
@@ -44,7 +44,7 @@ class Fact(NamedTuple):
 
 
 def facts(answer: "Answer") -> list[Fact]:
-    """Return what the report shows below the verdict: setting, doubts, reward, cost and runs."""
+    """Return what follows the verdict: setting, doubts, reward, cost, runs and next step."""
     use, rise = answer.use, answer.reward
     found = [Fact("Use", nothing_to_use(answer))]
     if use and rise:
@@ -52,7 +52,10 @@ def facts(answer: "Answer") -> list[Fact]:
         fallen = f", {use.num_fallen} more collapsed" if use.num_fallen else ""
         reward = f"{rise.reward:.3f} {'expected' if rise.expected else 'measured'}"
         if rise.expected and use.interval:
-            reward += f" ({use.interval[0]:.3f} to {use.interval[1]:.3f})"
+            low, high = use.interval
+            reward += f" ({low:.3f} to {high:.3f}, {answer.confidence:.0%} interval)"
+        if answer.evaluation_set:
+            reward += f" for the evaluation set {answer.evaluation_set}"
         before = "" if rise.before is None else f", {rise.before:.3f} before training"
         found = [
             Fact("Use", setting(use), _use_detail(answer, use), "best-n"),
@@ -108,19 +111,15 @@ def lead(answer: "Answer") -> tuple[str, str]:
 
 
 def analysis(answer: "Answer", report: "Path") -> list[str]:
-    """Return what `mode=analyse` prints: `lead`, then setting and verdict with their numbers."""
-    use, doubts, steps = answer.use, caveats(answer), next_steps(answer)
-    why = measure(answer) or reason(answer)
+    """Return what `mode=analyse` prints: `lead`, the verdict and what limits it, and `facts`."""
     lines = [*lead(answer), f"verdict: {answer.verdict}. {finding(answer)}"]
-    lines += [f"setting: {use_sentence(answer).removeprefix('Use ')}"] if use else []
-    lines += [f"why: {why}"] if answer.generations else []
-    lines += [f"sure: {' '.join([*_both_n(answer), sure(answer, use)])}"] if use else []
-    lines += [f"but: {' '.join(doubts)}"] if doubts else []
-    lines += best_batches(answer)
-    if answer.spent.compute:
-        lines.append(f"cost: {answer.runs.trained} runs, {spent(answer)}")
-    lines += [f"next: {steps[0]}"] if steps else []
-    return [*lines, f"report: {report}"]
+    lines += [f"why: {measure(answer) or reason(answer)}"] if answer.generations else []
+    lines += [f"but: {each}" for each in caveats(answer)]
+    for each in facts(answer):
+        lines.append(f"{each.term.lower()}: {each.text}")
+        if each.detail:
+            lines[-1] = f"{lines[-1].removesuffix('.')}. {capitalized(each.detail)}"
+    return [*lines, *best_batches(answer), f"report: {report}"]
 
 
 def nothing_to_use(answer: "Answer") -> str:
@@ -133,23 +132,6 @@ def nothing_to_use(answer: "Answer") -> str:
 def setting(use: "Use") -> str:
     """Return the setting to use: n = 16, B = 16, T = 100."""
     return f"n = {use.num_generations}, B = {use.problems_per_batch}, T = {use.num_steps}"
-
-
-def use_sentence(answer: "Answer") -> str:
-    """Return the setting to use, at which budget, and its reward before and after training."""
-    if (use := answer.use) is None:
-        return f"There is {nothing_to_use(answer)}."
-    reward = f"measured reward {use.measured:.3f}"
-    if use.expected is not None and use.interval:
-        low, high = use.interval
-        ends = f"{low:.3f} to {high:.3f}, {answer.confidence:.0%} interval"
-        if use.num_fallen:
-            ends += f", {use.num_fallen} of its {use.num_seeds + use.num_fallen} runs collapsed"
-        reward = f"expected reward {use.expected:.3f} ({ends})"
-    scored = f", for the evaluation set {answer.evaluation_set}" if answer.evaluation_set else ""
-    if answer.reward and answer.reward.before is not None:
-        reward += f", against {answer.reward.before:.3f} before training"
-    return f"Use {setting(use)} at {_budget(answer, use)}{scored}: {reward}."
 
 
 def _budget(answer: "Answer", use: "Use") -> str:

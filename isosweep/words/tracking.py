@@ -17,16 +17,10 @@ def answer(found: "Answer", label: str = "") -> list[str]:
     """
     first, *others = say.caveats(found) or [""]
     head = f"**{label}{': ' if label else ''}{'. '.join(say.lead(found))}.**"
-    paragraph = [
-        head,
-        headline(found),
-        say.use_sentence(found),
-        first,
-        f"Spent: {say.spent(found)}.",
-    ]
+    paragraph = [head, headline(found), first, f"Spent: {say.spent(found)}."]
     points = [f"**{caveat}**" for caveat in others]
     points.append(f'Why "{found.verdict}": {reason(found)}')
-    shown = ("How sure", "Runs", "Next step")
+    shown = ("Use", "How sure", "Reward", "Runs", "Next step")
     points += [f"{f.term}: {f.text}" for f in say.facts(found) if f.term in shown]
     lines = [" ".join(filter(None, paragraph)), *(f"- {point}" for point in points)]
     # An interval before brackets would be a link.
