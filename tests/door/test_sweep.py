@@ -252,7 +252,7 @@ def test_the_report_is_found_of_what_was_analysed(sweep: Sweep, tmp_path: Path) 
 def test_a_stored_setting_that_is_gone_is_said_to_be_in_the_file(tmp_path: Path) -> None:
     paths = paths_in(tmp_path)
     write_plan(paths, PLAN)
-    document = read_json(configured(paths) / "config.json")
+    document: Any = read_json(configured(paths) / "config.json")
     write_json(paths.config, document | {"analysis": {"figure_width": 6}})
     where = r"figure_width=6: no such setting.*stored in .*config\.json\)\. Nearest .* version"
     with pytest.raises(SettingError, match=where):
