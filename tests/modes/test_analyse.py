@@ -114,10 +114,9 @@ def test_one_report_sets_all_variants_side_by_side(analysed: tuple[Path, str]) -
     assert f"side by side, at all budgets: {report}" in printed
     page = report.read_text()
     assert "Best of every variant" in page
-    assert "Its verdict" in page
     for name in ("all", "without_clip", "of the group"):
         for text in (page, printed):
-            assert re.search(rf"At \S+ device-hours, {name} reaches 0\.\d+", text)
+            assert re.search(rf"{name}\W.*not identified", text)
     assert 'id="figure-comparison_reward"' in page
     document = json.loads((sweep / "analysis" / "comparison.json").read_text())
     assert document["kind"] == "variant"
