@@ -9,6 +9,8 @@
    by the clock, which runs for the worker while the others take their turns.
 2. Seconds from the start of a worker's process to its first optimiser step, by part; and those of
    an interpreter that only imports TRL's trainer.
+3. Processor seconds of a record that keeps answers (evaluation.keep_completions=8) and of one that
+   keeps none, by runs that are alike otherwise and take turns; and the bytes that it keeps.
 """
 
 import os
@@ -26,10 +28,13 @@ import time
 from argparse import Namespace
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from frame import Goal, benchmark
+from phases import ProcessorTime
 
 from isosweep.config.compose import config_of
 from isosweep.config.study import HealthConfig
@@ -38,6 +43,7 @@ from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
+from isosweep.store.records import attempt_file, read_records
 from isosweep.tasks import judge as judge_completions
 from isosweep.tasks import training_problems
 from isosweep.training.attempt import train_unsubmitted
@@ -46,9 +52,10 @@ from isosweep.training.session import TrainRun
 GOALS = {
     "step": Goal("a worker's step over TRL's, the largest median", "at most", 1.05),
     "plain": Goal("a worker's step over plain torch's, the largest median", "at most", 1.3),
+    "kept": Goal("a record's seconds with kept answers over those without", "at most", 1.1),
     "start": Goal("seconds to a worker's first step, over importing TRL alone", "at most", 1.0),
 }
-QUICK = {"num_generations": [2, 8], "blocks": 12, "starts": 1}
+QUICK = {"num_generations": [2, 8], "blocks": 12, "starts": 1, "rounds": 2}
 PROBLEMS_PER_BATCH = 8
 LITTLE_EVALUATION = (
     "evaluation.records_per_decade=1",
@@ -335,6 +342,34 @@ def measure_start(repeats: int) -> tuple[dict[str, float], float]:
     )
 
 
+def measure_records(rounds: int) -> dict[int, list[float]]:
+    """Processor seconds of every record but the first, by the problems whose answers it keeps;
+    prints the bytes that it keeps."""
+    from isosweep.training import attempt, ledger, loop
+
+    seconds: dict[int, list[float]] = {0: [], 8: []}
+    sizes = []
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(rounds):
+            for keep in list(seconds)[:: 1 if number % 2 else -1]:
+                place = Path(directory, f"{number}-{keep}", "runs")
+                changes = f"evaluation.keep_completions={keep}", "evaluation.records_per_decade=4"
+                run, _, rollouts = prepare(place, 8, 16, *changes)
+                job = TrainRun(str(run.root), (rollouts,), "rollouts", HealthConfig())
+                with ExitStack() as patched:
+                    for module in (attempt, ledger, loop):
+                        patched.enter_context(patch.object(module, "time", ProcessorTime("time")))
+                    assert train_unsubmitted(job) == "finished"
+                records = read_records(run.records).records
+                seconds[keep] += [record.seconds for record in records[1:]]
+                if keep:
+                    files = attempt_file(run.completions, 1), attempt_file(run.records, 1)
+                    sizes.append([path.stat().st_size / len(records) for path in files])
+    kept, whole = (statistics.median(each) for each in zip(*sizes, strict=True))
+    print(f"bytes of a record: {whole:,.0f}; of the answers beside it: {kept:,.0f}")
+    return seconds
+
+
 def ratio(over: list[float], under: list[float]) -> tuple[float, str]:
     """Median of the ratios within rounds; and it with quartiles and the ratio of total seconds."""
     ratios = [a / b for a, b in zip(over, under, strict=True)]
@@ -347,6 +382,7 @@ OPTIONS = {
     "--block": (4, "steps of a turn"),
     "--blocks": (20, "turns of each side"),
     "--starts": (3, "starts of a process"),
+    "--rounds": (6, "runs with kept answers, and as many without"),
 }
 
 
@@ -369,7 +405,12 @@ def measure(options: Namespace) -> dict[str, float]:
     for part, each in parts.items():
         print(f"  {part:<24} {each:6.2f}")
     print(f"  {'in all':<24} {sum(parts.values()):6.2f}   importing TRL's trainer alone {bare:.2f}")
-    return figures | {"start": sum(parts.values()) / bare}
+    without, kept = measure_records(options.rounds).values()
+    middle, text = ratio(kept, without)
+    medians = [statistics.median(each) * 1e3 for each in (without, kept)]
+    print("ms a record of 256 problems x 8 answers, medians: without, and with kept answers")
+    print(f"  {medians[0]:.1f} {medians[1]:.1f}   with / without {text}")
+    return figures | {"kept": middle, "start": sum(parts.values()) / bare}
 
 
 if __name__ == "__main__":

@@ -45,7 +45,10 @@ SMALLEST = {
     "published": ((), "within=2"),
     "tracking": (("--runs", "2", "--points", "5"), "first=0"),
     "worker": (
-        ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
+        (
+            *("--num-generations", "2", "--block", "2", "--blocks", "3"),
+            *("--starts", "1", "--rounds", "1"),
+        ),
         "step=0.01",
     ),
 }
