@@ -76,8 +76,8 @@ def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
     own = ("temperature=0.7", "temperature=0.9", "samples_per_problem=3", "seed=9")
     trained = ("recipe.temperature=0.5", "recipe.top_p=0.9", "task.max_completion_tokens=3")
     ways = (*(f"difficulty.{way}" for way in own), *trained, "model.system_prompt=Sort.")
-    configs = [config_in(tmp_path, way) for way in ways]
-    assert len({measurement_path(config, tmp_path) for config in configs}) == len(ways)
+    configs = [config_in(tmp_path), *(config_in(tmp_path, way) for way in ways)]
+    assert len({measurement_path(config, tmp_path) for config in configs}) == len(configs)
 
 
 @pytest.mark.train
