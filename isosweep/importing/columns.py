@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from isosweep.compute import BudgetUnit
 from isosweep.config.base import close
-from isosweep.config.study import Column, ImportConfig, columns_of, columns_typed
+from isosweep.config.study import ImportConfig, columns_of, columns_typed
 from isosweep.errors import SettingError
 
 if TYPE_CHECKING:
@@ -109,17 +109,25 @@ class Columns:
 def find_columns(
     frame: "pandas.DataFrame", config: ImportConfig, unit: BudgetUnit | None
 ) -> Columns:
-    """The table's columns. `unit`: of the budgets, where the user gave one.
+    """Return the table's columns. `unit`: of the budgets, where the user gave one.
 
     Raises SettingError for a column that does not exist, and where a quantity is missing.
     """
     names = [str(name) for name in frame.columns]
+    listed = f"there are {first_names(names, _LISTED)}"
     found: dict[str, str | float] = {}
     guessed: list[str] = []
     for quantity, given in columns_of(config).items():
+        name = guess_column(quantity, names)
+        if isinstance(given, str) and given not in names:
+            nearest = columns_typed(quantity, name or close(given, names, 1)[0])
+            rule = f"no column is called so; {listed}"
+            raise SettingError(f"import.columns.{quantity}", given, rule, nearest)
         if given is not None:
-            found[quantity] = _named(quantity, given, names)
-        elif (name := guess_column(quantity, names)) is not None:
+            # Numbers that all rows share are whole ones where they can be: B = 64.
+            whole = isinstance(given, float) and given.is_integer()
+            found[quantity] = int(given) if whole else given
+        elif name is not None:
             found[quantity] = name
             guessed.append(quantity)
     own = unit or _unit(names, found)
@@ -127,12 +135,13 @@ def find_columns(
         found["compute"] = name
         guessed.append("compute")
     for name in (config.sets or {}).values():
-        _named("", name, names)
+        if name not in names:
+            raise SettingError("import.sets", name, f"no column is called so; {listed}")
     for any_of, what in _NEEDED.items():
         if found.keys().isdisjoint(any_of):
-            rule = f"no column has a usual name of {what}; there are {first_names(names, _LISTED)}"
             number = ", or a number that all share" if any_of[0] in ("n", "B") else ""
             nearest = f"import.columns={{{any_of[0]}:COLUMN}}{number}"
+            rule = f"no column has a usual name of {what}; {listed}"
             raise SettingError(f"import.columns.{any_of[0]}", "null", rule, nearest)
     _require_no_times(found)
     updates = {key: first_of(usual, names) for key, usual in UPDATES.items()}
@@ -144,34 +153,22 @@ def find_columns(
     )
 
 
-def _named(quantity: str, given: Column, names: Sequence[str]) -> str | float:
-    """The column, or the number. Raises SettingError for a name that no column has."""
-    if isinstance(given, str) and given not in names:
-        rule = f"no column is called so; there are {first_names(names, _LISTED)}"
-        likest = close(given, names, 1)[0]
-        nearest = columns_typed(quantity, likest) if quantity else likest
-        setting = f"import.columns.{quantity}" if quantity else "import.sets"
-        raise SettingError(setting, given, rule, nearest)
-    assert given is not None
-    # Numbers that all rows share are whole ones where they can be: B = 64.
-    return int(given) if isinstance(given, float) and given.is_integer() else given
-
-
 def guess_column(quantity: str, names: Sequence[str]) -> str | None:
-    """The column with a usual name of the quantity, or None."""
-    if quantity == "reward":
-        # What a policy got in training is not held out, whatever else it is called.
-        names = [name for name in names if not _TRAINING.search(name)]
-    found = first_of(USUAL.get(quantity, ()), names)
-    if quantity == "reward" and (found is None or found == "reward"):
-        # One column of this kind is the reward; of several none is guessed.
-        likely = [name for name in names if _REWARDS.fullmatch(name)]
-        return likely[0] if len(likely) == 1 else None if likely else found
-    return found
+    """Return the column with a usual name of the quantity, or None."""
+    if quantity != "reward":
+        return first_of(USUAL.get(quantity, ()), names)
+    # What a policy got in training is not held out, whatever else it is called.
+    names = [name for name in names if not _TRAINING.search(name)]
+    found = first_of(USUAL[quantity], names)
+    likely = [name for name in names if _REWARDS.fullmatch(name)]
+    if found not in (None, "reward") or not likely:
+        return found
+    # One column of this kind is the reward; of several none is guessed.
+    return likely[0] if len(likely) == 1 else None
 
 
 def first_of(usual: Sequence[str], names: Sequence[str]) -> str | None:
-    """The first of the usual names that a column has, as its own or at its end."""
+    """Return the first of the usual names that a column has, as its own or at its end."""
     for each in usual:
         if each in names:
             return each
@@ -212,8 +209,7 @@ def _require_no_times(found: Mapping[str, str | float]) -> None:
     ):
         name = str(found.get(quantity, "")).lower()
         if _TIME.search(re.sub(r"time_?steps?", "", name)) and "hour" not in name:
-            what = "update steps" if quantity == "step" else "compute in the unit of budgets"
-            rule = f"has a time in seconds by its name, and not {what}"
+            rule = "has a time in seconds by its name"
             raise SettingError(f"import.columns.{quantity}", found[quantity], rule, nearest)
 
 

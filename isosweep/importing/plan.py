@@ -34,24 +34,21 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
 
     Raises SettingError where no two n can be read at the same compute.
     """
-    first, last = [], []
-    by_n = sorted(runs, key=lambda run: run.num_generations)
-    for _, own in groupby(by_n, key=lambda run: run.num_generations):
-        alike = list(own)
-        first.append(min(float(run.compute[run.compute > 0][0]) for run in alike))
-        last.append(max(float(run.compute[-1]) for run in alike))
-    if len(last) < _N:
-        n = runs[0].num_generations
+    begins, ends = dict[int, float](), dict[int, float]()
+    for run in runs:
+        n, compute = run.num_generations, run.compute[run.compute > 0]
+        begins[n] = min(float(compute[0]), begins.get(n, math.inf))
+        ends[n] = max(float(compute[-1]), ends.get(n, 0.0))
+    if len(ends) < _N:
         rule = f"every run has n={n}, and the best n shows where several were trained"
         raise SettingError("import.columns.n", n, rule, "runs of another n in the same table")
-    low = sorted(first)[_N - 1]
-    enough = sorted(last)[-min(MIN_GENERATIONS, len(last))]
+    first, last = sorted(begins.values()), sorted(ends.values())
+    low, enough = first[_N - 1], last[-min(MIN_GENERATIONS, len(last))]
     high = min(end for end in last if end * _FAR >= enough)
     if low >= high:
         # No three n overlap.
-        high = sorted(last)[-_N]
-    ends = [float(run.compute[-1]) for run in runs]
-    high = min(end for end in ends if end >= _ALIKE * high)
+        high = last[-_N]
+    high = min(end for run in runs if (end := float(run.compute[-1])) >= _ALIKE * high)
     if low >= high:
         rule = f"no two n were evaluated at the same compute: runs of one end at {short(high)}"
         raise SettingError("import.columns.compute", short(low), rule, "runs that overlap")
@@ -109,16 +106,15 @@ def _behind(runs: Sequence[ForeignRun], last: float, chosen: bool) -> list[Note]
         pair = run.problems_per_batch, run.num_generations
         reached = last if has_come(run, last) else 0.0
         ends[pair] = max(ends.get(pair, 0.0), float(run.compute[-1]), reached)
-    notes = []
-    if short_of := [pair for pair, end in ends.items() if end < last]:
-        notes.append(Note(kind="behind", count=len(short_of), example=_pairs(short_of), value=last))
     furthest = max(ends.values())
+    short_of = [pair for pair, end in ends.items() if end < last]
     at_end = [pair for pair, end in ends.items() if last <= end < last / _ALIKE]
-    if not chosen and at_end and furthest >= last / _ALIKE:
-        notes.append(
-            Note(kind="further", count=len(at_end), example=_pairs(at_end), value=furthest)
-        )
-    return notes
+    further = at_end if not chosen and furthest >= last / _ALIKE else []
+    return [
+        Note(kind=kind, count=len(pairs), example=_pairs(pairs), value=value)
+        for kind, pairs, value in (("behind", short_of, last), ("further", further, furthest))
+        if pairs
+    ]
 
 
 def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
@@ -135,30 +131,26 @@ def imported_plan(
     before one is missing there, as one that was never finished is. `asked`: None for a ladder.
     """
     budgets = tuple(asked) if asked else ladder(runs)
-    kept = [run for run in runs if _reached(run, budgets)]
-    early = [run for run in runs if not _reached(run, budgets)]
+    planned = [(run, *_planned(run, budgets)) for run in runs]
+    kept = [(run, made, cells) for run, made, cells in planned if made.milestones]
     if not kept:
         most = max(float(run.compute[-1]) for run in runs)
         rule = f"no run has come that far: the longest ends at {short(most)}"
         raise SettingError("budget", f"{budgets[0]:g}", rule, f"budget={most:.3g}")
     notes = []
-    if early:
-        lost = Note(kind="short", count=len(early), example=early[0].name, value=budgets[0])
-        notes.append(lost)
-    notes += _behind(kept, budgets[-1], bool(asked))
-    planned = [_planned(run, budgets) for run in kept]
-    cells = tuple(cell for _, own in planned for cell in own)
-    return (
-        Plan(
-            budget_unit=unit,
-            budgets=tuple(sorted({cell.budget for cell in cells})),
-            cells=cells,
-            runs=tuple(run for run, _ in planned),
-            rejected=(),
-        ),
-        kept,
-        notes,
+    if early := [run for run, made, _ in planned if not made.milestones]:
+        example = early[0].name
+        notes.append(Note(kind="short", count=len(early), example=example, value=budgets[0]))
+    own = [run for run, _, _ in kept]
+    cells = tuple(cell for _, _, cells in kept for cell in cells)
+    plan = Plan(
+        budget_unit=unit,
+        budgets=tuple(sorted({cell.budget for cell in cells})),
+        cells=cells,
+        runs=tuple(made for _, made, _ in kept),
+        rejected=(),
     )
+    return plan, own, [*notes, *_behind(own, budgets[-1], bool(asked))]
 
 
 def has_come(run: ForeignRun, budget: float) -> bool:
@@ -172,55 +164,33 @@ def run_id(run: ForeignRun) -> str:
     return f"imported-{sizes}-{run.digest[:12]}"
 
 
-def _begun(run: ForeignRun, budgets: Sequence[float]) -> list[float]:
-    """The budgets from the run's first evaluation on."""
-    past = run.compute > 0
-    compute, step = float(run.compute[past][0]), int(run.steps[past][0])
-    return [b for b in budgets if b >= compute or sits_at(b, compute, step)]
-
-
-def _reached(run: ForeignRun, budgets: Sequence[float]) -> tuple[float, ...]:
-    """Those of them that the run was trained to."""
-    return tuple(budget for budget in _begun(run, budgets) if has_come(run, budget))
-
-
 def _planned(run: ForeignRun, budgets: Sequence[float]) -> tuple[PlannedRun, list[Cell]]:
-    name = run_id(run)
-    cells = [_cell(run, name, budget) for budget in _begun(run, budgets)]
-    reached = _reached(run, budgets)
-    last = next(cell for cell in reversed(cells) if cell.budget in reached)
-    planned = PlannedRun(
-        run_id=name,
-        num_generations=run.num_generations,
-        problems_per_batch=run.problems_per_batch,
-        seed=run.seed,
-        axes=run.axes,
-        milestones=reached,
-        num_steps=last.num_steps,
-    )
-    return planned, cells
-
-
-def _cell(run: ForeignRun, name: str, budget: float) -> Cell:
+    """The run with the budgets that it was trained to, and cells from its first evaluation on."""
     past = run.compute > 0
     steps, compute = np.append(0, run.steps[past]), np.append(0.0, run.compute[past])
     cost = float(compute[-1] / steps[-1])
-    if budget <= compute[-1]:
-        at = max(1, round(float(np.interp(budget, compute, steps))))
-        spent = float(np.interp(at, steps, compute))
-    else:
-        at = steps_for(budget, cost, 1)
-        spent = at * cost
-    return Cell(
-        num_generations=run.num_generations,
-        problems_per_batch=run.problems_per_batch,
-        num_steps=at,
-        seed=run.seed,
-        axes=run.axes,
-        budget=budget,
-        planned_compute=spent,
-        run_id=name,
-    )
+    shared: dict[str, Any] = {
+        "num_generations": run.num_generations,
+        "problems_per_batch": run.problems_per_batch,
+        "seed": run.seed,
+        "axes": run.axes,
+        "run_id": run_id(run),
+    }
+    cells = []
+    for budget in budgets:
+        if budget < compute[1] and not sits_at(budget, float(compute[1]), int(steps[1])):
+            continue
+        if budget <= compute[-1]:
+            at = max(1, round(float(np.interp(budget, compute, steps))))
+            spent = float(np.interp(at, steps, compute))
+        else:
+            at = steps_for(budget, cost, 1)
+            spent = at * cost
+        cells.append(Cell(**shared, num_steps=at, budget=budget, planned_compute=spent))
+    reached = [cell for cell in cells if has_come(run, cell.budget)]
+    milestones = tuple(cell.budget for cell in reached)
+    num_steps = reached[-1].num_steps if reached else 0
+    return PlannedRun(**shared, milestones=milestones, num_steps=num_steps), cells
 
 
 def further_plan(plan: Plan, generations: Iterable[int], seeds: int) -> Plan:

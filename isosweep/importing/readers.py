@@ -4,16 +4,16 @@ Libraries that read their own formats are imported when they are needed.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isosweep.config.study import ImportConfig, columns_of
 from isosweep.errors import SettingError
 from isosweep.importing.columns import FILE, USUAL, first_names, name_text
-from isosweep.importing.stores import is_database, is_store, read_store, refuse_database
+from isosweep.importing.stores import is_database, is_store, read_store
 from isosweep.importing.tables import (
     is_json_rows,
     is_verl,
@@ -38,22 +38,19 @@ _NAMED = 3
 class Reader:
     """How one kind of log becomes a table.
 
-    `fits`: whether a path, or an address, is one; `read`: the rows of one run, or of a table, from
-    all of its files, with notes on what was left out. `needs`: the package that reads it. `run`:
-    what a file's run is called by: files with the same one are of one run. `names_runs`: the rows
-    have the run's id.
+    `fits`: whether a path is one; `read`: the rows of one run, or of a table, from all of its
+    files, with notes on what was left out; `run`: the directory that a file's run is called by,
+    None where each file is one of its own.
     """
 
     name: str
     fits: Callable[[str], bool]
     read: Callable[[Sequence[str], ImportConfig, list[Note]], "pandas.DataFrame"]
-    needs: str = "pandas"
-    run: Callable[[str], str] = str
-    names_runs: bool = False
+    run: Callable[[str], str] | None = None
 
 
 def _ends(*endings: str) -> Callable[[str], bool]:
-    return lambda path: path.lower().endswith(endings) and Path(path).is_file()
+    return lambda path: path.lower().endswith(endings)
 
 
 def _run_of_checkpoint(path: str) -> str:
@@ -62,8 +59,9 @@ def _run_of_checkpoint(path: str) -> str:
     return str(parent.parent if parent.name.startswith("checkpoint-") else parent)
 
 
+_MLFLOW = Reader(name="mlflow", fits=is_store, read=read_store)
 READERS: tuple[Reader, ...] = (
-    Reader(name="mlflow", fits=is_store, read=read_store, needs="mlflow", names_runs=True),
+    _MLFLOW,
     Reader(
         name="trainer_state",
         fits=lambda path: Path(path).name == "trainer_state.json",
@@ -74,17 +72,15 @@ READERS: tuple[Reader, ...] = (
         name="tensorboard",
         fits=lambda path: "tfevents" in Path(path).name,
         read=read_events,
-        needs="tensorboard",
-        run=lambda path: str(Path(path).parent),
+        run=os.path.dirname,
     ),
-    Reader(name="csv", fits=_ends(".csv", ".csv.gz"), read=read_csv),
-    Reader(name="tsv", fits=_ends(".tsv"), read=read_csv),
+    Reader(name="csv", fits=_ends(".csv", ".tsv"), read=read_csv),
     Reader(
         name="jsonl",
         fits=lambda path: _ends(".jsonl", ".ndjson")(path) or is_json_rows(path),
         read=read_json,
     ),
-    Reader(name="parquet", fits=_ends(".parquet"), read=read_parquet, needs="pyarrow"),
+    Reader(name="parquet", fits=_ends(".parquet"), read=read_parquet),
     Reader(name="verl", fits=is_verl, read=read_verl),
 )
 _BY_NAME = {reader.name: reader for reader in READERS}
@@ -100,50 +96,42 @@ def read_sources(
     """
     import pandas
 
-    # By reader and place of the run: files of one directory that are given one by one are of one.
-    found: dict[tuple[str, str], tuple[Reader, str, str, list[str]]] = {}
     # The table of the runs may lie among their logs, and is none.
     taken = set() if config.runs is None else {Path(config.runs).resolve()}
+    # Files by reader and place of the run: of one run, also if they are given one by one.
+    found: dict[tuple[Reader, Path], list[str]] = {}
+    names: dict[tuple[Reader, Path], str] = {}
     for source in sources:
-        reader, runs = _reader_of(source, config, notes)
-        _require_package(reader)
-        for run, paths in runs.items():
-            # A file that lies in two of the sources is read once.
-            places = {each: Path(each).resolve() for each in paths}
-            if left := [each for each in paths if places[each] not in taken]:
-                place = str(Path(reader.run(left[0])).resolve())
-                key = reader.name, f"{source} {run}" if reader.names_runs else place
-                found.setdefault(key, (reader, source, run, []))[-1].extend(left)
-            taken.update(places.values())
-    pieces, empty = [], []
-    for reader, source, run, paths in found.values():
-        full = [path for path in paths if not Path(path).is_file() or Path(path).stat().st_size]
-        frame = _read(reader, full, config, notes) if full else pandas.DataFrame()
+        reader, paths = _reader_of(source, config, taken, notes)
+        for path in paths:
+            run = path if reader.run is None else reader.run(path)
+            key = reader, Path(run).resolve()
+            found.setdefault(key, []).append(path)
+            names.setdefault(key, _below(run, source))
+    frames: dict[tuple[Reader, Path], pandas.DataFrame] = {}
+    empty = []
+    for key, paths in found.items():
+        full = [each for each in paths if not Path(each).is_file() or Path(each).stat().st_size]
+        frame = _read(key[0], full, config, notes) if full else pandas.DataFrame()
         empty += [path for path in paths if frame.empty or path not in full]
         if not frame.empty:
-            pieces.append((reader, source, run, frame))
+            frames[key] = frame
     if empty:
         notes.append(Note(kind="empty", count=len(empty), example=empty[0]))
-    if not pieces:
+    if not frames:
         raise SettingError("import.files", ", ".join(sources), "has no rows")
-    frames = []
-    for reader, source, run, frame in pieces:
-        alike = [name for _, _, name, _ in pieces if name == run]
-        several = (len(found) > 1 or reader.run is not str) and not reader.names_runs
-        if FILE not in frame and (several or len(alike) > 1):
+    several = Counter(names.values())
+    above = os.path.commonpath([Path(each).resolve() for each in sources])
+    for key, frame in frames.items():
+        reader, place = key
+        if reader is not _MLFLOW and FILE not in frame and (reader.run or len(found) > 1):
             # The name of a run that another source has a run of, too, begins with its source.
-            above = Path(os.path.commonpath([Path(each).absolute() for each in sources]))
-            whole = Path(source).absolute().relative_to(above) / run if len(alike) > 1 else run
-            frame = frame.assign(**{FILE: _as_text(str(whole))})
-        frames.append(frame)
-    table = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    notes[:] = [replace(note, example=_as_text(note.example)) for note in notes]
+            alike = several[names[key]] > 1
+            frames[key] = frame.assign(
+                **{FILE: os.path.relpath(place, above) if alike else names[key]}
+            )
+    table = pandas.concat(frames.values(), ignore_index=True)
     return table if config.runs is None else _with_runs(table, config)
-
-
-def _as_text(name: str) -> str:
-    """The name of a file, whose bytes need not be text."""
-    return os.fsencode(name).decode(errors="replace")
 
 
 def _read(
@@ -154,84 +142,77 @@ def _read(
     except SettingError:
         raise
     except Exception as error:
-        # Whatever a library makes of a file that is none of its own.
+        # Whatever a library makes of a file that is none of its own, or a package that lacks.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        rule = f"cannot be read as {reader.name} ({said})"
-        nearest = "import.reader=NAME of another kind"
+        rule, nearest = (
+            f"cannot be read as {reader.name} ({said})",
+            "import.reader=NAME of another kind",
+        )
+        if isinstance(error, ImportError):
+            nearest = 'pip install "isosweep[logs]"'
         raise SettingError("import.files", paths[0], rule, nearest) from None
 
 
 def _reader_of(
-    source: str, config: ImportConfig, notes: list[Note]
-) -> tuple[Reader, dict[str, list[str]]]:
-    """The reader of a source, and what it reads there, by the run's name: the source itself, or
-    files in it."""
+    source: str, config: ImportConfig, taken: set[Path], notes: list[Note]
+) -> tuple[Reader, list[str]]:
+    """The reader of a source, and which files or directories it reads there: those that are not
+    `taken` yet, and are from now on."""
     if config.reader is not None and config.reader not in _BY_NAME:
         raise SettingError("import.reader", config.reader, f"is none of {', '.join(_BY_NAME)}")
-    tried = (_BY_NAME[config.reader],) if config.reader else READERS
     path = Path(source)
     if "://" in source:
-        return READERS[0], {source: [source]}
+        return _MLFLOW, [source]
     if not path.exists():
         raise SettingError("import.files", source, "is no file or directory, and no address")
-    reader = next((each for each in tried if each.fits(source)), None)
-    if reader is None and path.is_file() and config.reader is not None:
-        reader = tried[0]
-    if reader is not None:
-        return reader, {reader.run(source): [source]}
-    if is_database(source):
-        refuse_database(source)
-    by_reader = _files_within(path, config)
-    if not by_reader or (config.reader or next(iter(by_reader))) not in by_reader:
-        has = sorted(_below(str(each), path) for each in path.rglob("*") if each.is_file())
-        rule = f"is read by none of {', '.join(reader.name for reader in tried)}"
+    # A link to a file, such as `latest.csv`, comes after the file itself.
+    within = sorted(path.rglob("*"), key=lambda each: (each.is_symlink(), str(each)))
+    free = [each for each in (path, *within) if taken.isdisjoint(_place(each))]
+    by_reader: dict[str, list[str]] = {}
+    for each in free:
+        # What lies in a store that was taken is part of it.
+        if taken.isdisjoint(_place(each)) and (reader := _fitting(each, path, config)) is not None:
+            by_reader.setdefault(reader.name, []).append(str(each))
+            taken.add(each.resolve())
+    if len(free) <= len(within) and not by_reader:
+        return _MLFLOW, []
+    chosen = config.reader or next((name for name in _BY_NAME if name in by_reader), "")
+    paths = by_reader.pop(chosen, [])
+    if not paths:
+        has = [_below(str(each), source) for each in within if each.is_file()]
+        rule = f"is read by none of {config.reader or ', '.join(_BY_NAME)}"
         rule += f"; it has {first_names(has, _NAMED)}" if has else ""
         nearest = "a CSV file with a row for each evaluation"
         raise SettingError("import.files", source, rule, nearest)
-    chosen = config.reader or next(iter(by_reader))
-    paths = by_reader.pop(chosen)
     if by_reader:
         listed = "; ".join(
-            f"{other}: {first_names([_below(each, path) for each in left], _NAMED)}"
-            for other, left in by_reader.items()
+            f"{name}: {first_names([_below(each, source) for each in of], _NAMED)}"
+            for name, of in by_reader.items()
         )
         number = sum(map(len, by_reader.values()))
         example = f"read as {chosen}, not {listed}"
         notes.append(Note(kind="other kinds", count=number, example=example))
-    runs: dict[str, list[str]] = {}
-    for each in paths:
-        runs.setdefault(_below(_BY_NAME[chosen].run(each), path), []).append(each)
-    return _BY_NAME[chosen], runs
+    return _BY_NAME[chosen], paths
 
 
-def _files_within(root: Path, config: ImportConfig) -> dict[str, list[str]]:
-    """Files and directories below `root` by the reader that fits them, in the readers' order."""
-    # A link to a file, such as `latest.csv`, comes after the file itself.
-    within = sorted(root.rglob("*"), key=lambda each: (each.is_symlink(), str(each)))
-    places = [(str(each), each.resolve()) for each in within]
-    taken = set() if config.runs is None else {Path(config.runs).resolve()}
-    found: dict[str, list[str]] = {}
-    for reader in READERS:
-        for path, place in places:
-            # What lies in a store that was taken is part of it.
-            if taken.isdisjoint((place, *place.parents)) and reader.fits(path):
-                found.setdefault(reader.name, []).append(path)
-                taken.add(place)
-    return found
+def _place(path: Path) -> tuple[Path, ...]:
+    """Where it lies, and the directories above."""
+    place = path.resolve()
+    return place, *place.parents
 
 
-def _below(run: str, root: Path) -> str:
-    inside = Path(run).is_relative_to(root) and Path(run) != root
+def _fitting(path: Path, source: Path, config: ImportConfig) -> Reader | None:
+    """The reader that fits a path; of a file that the user names, the one that is asked for."""
+    if path == source and path.is_file() and (config.reader or is_database(str(path))):
+        return _BY_NAME[config.reader or _MLFLOW.name]
+    own = READERS if path.is_file() else (_MLFLOW,)
+    return next((reader for reader in own if reader.fits(str(path))), None)
+
+
+def _below(run: str, root: str) -> str:
+    """A run's name: its path below the source, if it lies there."""
+    inside = Path(run).is_relative_to(root) and Path(run) != Path(root)
     return str(Path(run).relative_to(root)) if inside else run
-
-
-def _require_package(reader: Reader) -> None:
-    try:
-        import_module(reader.needs)
-    except ImportError:
-        rule = f"is read by the package {reader.needs}, which is not installed here"
-        nearest = f"pip install {reader.needs}"
-        raise SettingError("import.reader", reader.name, rule, nearest) from None
 
 
 def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataFrame":
@@ -239,12 +220,12 @@ def _with_runs(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataF
     assert config.runs is not None
     more = read_sources([config.runs], ImportConfig(), [])
     own = columns_of(config)["run"] or next((name for name in USUAL["run"] if name in frame), None)
-    if "run" not in more or not isinstance(own, str) or own not in frame:
+    if "run" not in more or own not in frame:
         rule = "has a column run, whose values are the names of the runs"
         nearest = "import.columns={run:COLUMN} of the logs"
         raise SettingError("import.runs", config.runs, rule, nearest)
     called = frame[own].map(name_text).astype(str)
-    told = more.astype({"run": str}).drop_duplicates().set_index("run")
+    told = more.assign(run=more["run"].map(name_text)).drop_duplicates().set_index("run")
     if lacking := sorted({*called} - {*told.index}):
         rule = f"has no row for {len(lacking)} of {called.nunique()} runs, {lacking[0]} among them"
         raise SettingError("import.runs", config.runs, rule)

@@ -7,11 +7,12 @@ MLflow's own client migrates the database that it opens, and makes directories i
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,75 +27,59 @@ if TYPE_CHECKING:
 
 # Tables of MLflow's tracking store that are read (mlflow/store/tracking/dbmodels/models.py); their
 # columns are those of MLflow 1.0 (2019) to 3.17.
-_TABLES = {"experiments", "runs", "metrics", "params", "tags"}
-_ENDINGS = (".db", ".sqlite", ".sqlite3")
+_TABLES = {"experiments", "runs", "metrics", "params"}
 # What SQLite keeps beside a database until it is written into it.
 _BESIDE = ("", "-wal", "-journal")
 # MLflow keeps an infinite value as the largest of its columns (sqlalchemy_store.py).
 _INFINITE = 1.7e308
 # Databases whose tables are selected from; any other address is a server's.
 _DATABASES = ("postgresql", "mysql", "mssql")
-# The tag that names a run, and tables that a refusal lists.
-_NAME, _LISTED = "mlflow.runName", 8
-_ACTIVE = "lifecycle_stage = 'active'"
+# Tables that a refusal lists.
+_LISTED = 8
 
-# A run: its id, name, parameters, and points (time, step, metric, value).
-StoredRun = tuple[str, str, dict[str, str], list[tuple[float, int, str, float]]]
-# Experiments by name, each with what reads its runs.
-Experiments = dict[str, Callable[[], Iterable[StoredRun]]]
+# A run's parameters, and its points: (time, step, metric, value).
+Logged = tuple[dict[str, str], list[tuple[float, int, str, float]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StoredRun:
+    """A run that was not deleted. `read`: what it has logged; ValueError where that is broken."""
+
+    experiment: str
+    run_id: str
+    name: str
+    read: Callable[[], Logged]
 
 
 def is_store(source: str) -> bool:
-    """Whether a path or an address is a store of MLflow's."""
-    if "://" in source:
-        return True
+    """Whether a path is a store of MLflow's."""
     if Path(source).is_dir():
-        return bool(_runs_by_experiment(Path(source)))
+        return bool(_directories(Path(source)))
     return is_database(source) and _table_names(source) >= _TABLES
 
 
 def is_database(source: str) -> bool:
     """Whether a path is an SQLite database."""
-    path = Path(source)
-    if not (source.lower().endswith(_ENDINGS) and path.is_file()):
+    if not source.lower().endswith((".db", ".sqlite", ".sqlite3")):
         return False
-    with path.open("rb") as file:
+    with Path(source).open("rb") as file:
         return file.read(16) == b"SQLite format 3\0"
 
 
 def _table_names(source: str) -> set[str]:
     """Names of the tables in an SQLite database, which is neither written nor locked."""
     with _copied(source) as copy, closing(sqlite3.connect(copy)) as known:
-        try:
-            return {name for (name,) in known.execute("select name from sqlite_master")}
-        except sqlite3.DatabaseError:
-            return set()
-
-
-def refuse_database(source: str, tables: Iterable[str] | None = None) -> NoReturn:
-    """Raise SettingError about a database that is none of MLflow's."""
-    known = _table_names(source) if tables is None else tables
-    names = sorted(name for name in known if not name.startswith("sqlite_"))
-    rule = f"is no store of MLflow's: its tables are {', '.join(names[:_LISTED]) or 'none'}"
-    nearest = "a store of MLflow's, or a CSV file with a row for each evaluation"
-    raise SettingError("import.files", without_password(source), rule, nearest)
+        return {name for (name,) in known.execute("select name from sqlite_master")}
 
 
 @contextmanager
 def _copied(source: str) -> Iterator[Path]:
-    """A copy of an SQLite database in a temporary directory, with what SQLite keeps beside it.
-
-    Raises SettingError where the database changes meanwhile.
-    """
+    """A copy of an SQLite database in a temporary directory, with what SQLite keeps beside it."""
     path = Path(source).resolve()
-    files = [each for end in _BESIDE if (each := path.with_name(path.name + end)).exists()]
     with tempfile.TemporaryDirectory(prefix="isosweep-import-") as directory:
-        before = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-        for file in files:
-            shutil.copyfile(file, Path(directory, file.name))
-        if [(file.stat().st_size, file.stat().st_mtime_ns) for file in files] != before:
-            nearest = "the http address of its server, or the same again"
-            raise SettingError("import.files", source, "changed while it was read", nearest)
+        for ending in _BESIDE:
+            if (file := path.with_name(path.name + ending)).exists():
+                shutil.copyfile(file, Path(directory, file.name))
         yield Path(directory, path.name)
 
 
@@ -109,169 +94,144 @@ def read_store(
     import pandas
 
     rows: list[dict[str, Any]] = []
-    with _opened(sources[0], notes) as experiments:
-        name = config.experiment
-        listed = ", ".join(sorted(experiments)) or "none"
-        if name is not None and name not in experiments:
-            rule = f"has no runs in this store; experiments with runs are {listed}"
-            raise SettingError("import.experiment", name, rule)
-        if name is None and len(experiments) != 1:
-            rule = f"is not given, and experiments with runs are {listed}"
-            nearest = f"import.experiment={min(experiments)}" if experiments else ""
-            raise SettingError("import.experiment", "null", rule, nearest)
-        for run_id, called, params, points in experiments[name or next(iter(experiments))]():
+    broken: list[str] = []
+    with _opened(sources[0]) as runs:
+        experiments = sorted({run.experiment for run in runs})
+        chosen = config.experiment or (experiments[0] if len(experiments) == 1 else "null")
+        if chosen not in experiments:
+            rule = f"experiments with runs are {', '.join(experiments) or 'none'}"
+            nearest = f"import.experiment={experiments[0]}" if experiments else ""
+            raise SettingError("import.experiment", chosen, rule, nearest)
+        for run in (run for run in runs if run.experiment == chosen):
+            try:
+                params, points = run.read()
+            except (OSError, ValueError):
+                broken.append(run.run_id)
+                continue
             # A metric that a parameter repeats says the same, at its first step alone.
-            own = {"run": f"{called} {run_id[:8]}".strip(), **params}
+            own = {"run": f"{run.name} {run.run_id[:8]}".strip(), **params}
             rows += [{**values, **own, "step": values["step"]} for values in rows_in_time(points)]
+    if broken:
+        notes.append(Note(kind="unreadable", count=len(broken), example=broken[0]))
     return pandas.DataFrame(rows)
 
 
 @contextmanager
-def _opened(source: str, notes: list[Note]) -> Iterator[Experiments]:
+def _opened(source: str) -> Iterator[list[_StoredRun]]:
     path = source.removeprefix("sqlite:///").removeprefix("file://")
     if "://" in path and path.partition(":")[0].partition("+")[0] in _DATABASES:
-        yield _experiments_in_tables(path, path)
+        yield _in_tables(path, path)
     elif "://" in path:
-        yield _experiments_of_server(path)
+        yield _of_server(path)
     elif Path(path).is_dir():
-        yield {
-            str(_document(directory).get("name", directory.name)): partial(
-                _runs_in_files, runs, notes
-            )
-            for directory, runs in _runs_by_experiment(Path(path)).items()
-        }
-    elif not Path(path).is_file():
-        raise SettingError("import.files", source, "is no file or directory")
+        yield [*_in_files(Path(path))]
     else:
         with _copied(path) as copy:
-            yield _experiments_in_tables(f"sqlite:///{copy}", path)
+            yield _in_tables(f"sqlite:///{copy}", path)
 
 
-def _experiments_in_tables(address: str, source: str) -> Experiments:
-    """Experiments with runs in a database."""
+def _in_tables(address: str, source: str) -> list[_StoredRun]:
     import pandas
     import sqlalchemy
 
     engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.NullPool)
-    tables = sqlalchemy.inspect(engine).get_table_names()
-    if not set(tables) >= _TABLES:
-        refuse_database(source, tables)
+    tables = sorted(sqlalchemy.inspect(engine).get_table_names())
+    if not _TABLES.issubset(tables):
+        rule = f"is no store of MLflow's: its tables are {', '.join(tables[:_LISTED]) or 'none'}"
+        nearest = "a store of MLflow's, or a CSV file with a row for each evaluation"
+        raise SettingError("import.files", without_password(source), rule, nearest)
 
-    def select(query: str, **values: Any) -> "pandas.DataFrame":
+    def select(query: str, run: str = "") -> "pandas.DataFrame":
         with engine.connect() as connection:
-            return pandas.read_sql(sqlalchemy.text(query), connection, params=values)
+            return pandas.read_sql(sqlalchemy.text(query), connection, params={"run": run})
 
+    def read(run: str) -> Logged:
+        params = select("select key, value from params where run_uuid = :run", run)
+        points = select("select * from metrics where run_uuid = :run", run)
+        value = points["value"].astype(float).mask(points["is_nan"].astype(bool))
+        points["value"] = value.mask(value.abs() > _INFINITE, np.copysign(np.inf, value))
+        own = points[["timestamp", "step", "key", "value"]]
+        return dict(params.to_numpy()), [*own.itertuples(index=False, name=None)]
+
+    active = "r.lifecycle_stage = 'active' and e.lifecycle_stage = 'active'"
     found = select(
-        "select distinct e.experiment_id, e.name from experiments e "
-        "join runs r on r.experiment_id = e.experiment_id "
-        f"where r.{_ACTIVE} and e.{_ACTIVE}"
+        "select e.name, r.run_uuid, r.name from experiments e "
+        f"join runs r on r.experiment_id = e.experiment_id where {active}"
     )
-    return {
-        name: partial(_runs_in_tables, select, int(number))
-        for number, name in found.itertuples(index=False, name=None)
-    }
+    return [
+        _StoredRun(experiment=experiment, run_id=run, name=name or "", read=partial(read, run))
+        for experiment, run, name in found.itertuples(index=False, name=None)
+    ]
 
 
-def _runs_in_tables(select: Callable[..., "pandas.DataFrame"], e: int) -> Iterator[StoredRun]:
-    own = f"where run_uuid in (select run_uuid from runs where experiment_id = :e and {_ACTIVE})"
-    tags, params, metrics = (
-        dict([*select(f"select * from {table} {own}", e=e).groupby("run_uuid")])
-        for table in ("tags", "params", "metrics")
-    )
-    for run, name in select(f"select run_uuid, name from runs {own}", e=e).to_numpy():
-        named, settings = (
-            dict(of[run][["key", "value"]].to_numpy()) if run in of else {} for of in (tags, params)
-        )
-        points: list[tuple[float, int, str, float]] = []
-        if run in metrics:
-            logged = metrics[run]
-            value = logged["value"].astype(float).mask(logged["is_nan"].astype(bool))
-            value = value.mask(value.abs() > _INFINITE, np.copysign(np.inf, value))
-            columns = (logged["timestamp"], logged["step"], logged["key"], value)
-            points = [*zip(*columns, strict=True)]
-        yield run, named.get(_NAME, name or ""), settings, points
-
-
-def _experiments_of_server(address: str) -> Experiments:
+def _of_server(address: str) -> list[_StoredRun]:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=address)
-    found: Experiments = {}
-    for experiment in client.search_experiments():
-        runs: list[Any] = []
-        token = None
-        while True:
-            page = client.search_runs(
-                [experiment.experiment_id], max_results=1000, page_token=token
-            )
-            runs += page
-            if not (token := page.token):
-                break
-        if runs:
-            found[experiment.name] = partial(_runs_of_server, client, runs)
-    return found
 
-
-def _runs_of_server(client: Any, runs: Iterable[Any]) -> Iterator[StoredRun]:
-    for run in runs:
-        points = [
+    def read(run: Any) -> Logged:
+        return run.data.params, [
             (point.timestamp, point.step, key, point.value)
             for key in run.data.metrics
             for point in client.get_metric_history(run.info.run_id, key)
         ]
-        yield run.info.run_id, run.info.run_name or "", run.data.params, points
 
-
-def _runs_by_experiment(root: Path) -> dict[Path, list[Path]]:
-    """Directories of the runs of each experiment in `mlruns`, or in the directory of one."""
-    runs = [path.parent for depth in ("*", "*/*") for path in root.glob(f"{depth}/metrics")]
-    found: dict[Path, list[Path]] = {}
-    for run in sorted(runs):
-        if (run.parent / "meta.yaml").is_file():
-            found.setdefault(run.parent, []).append(run)
+    found = []
+    for experiment in client.search_experiments():
+        token, ids = None, [experiment.experiment_id]
+        while True:
+            page = client.search_runs(ids, max_results=1000, page_token=token)
+            found += [
+                _StoredRun(
+                    experiment=experiment.name,
+                    run_id=run.info.run_id,
+                    name=run.info.run_name or "",
+                    read=partial(read, run),
+                )
+                for run in page
+            ]
+            if not (token := page.token):
+                break
     return found
 
 
-def _document(directory: Path) -> dict[str, Any]:
-    """What a directory's meta.yaml says. Raises ValueError where it is not there, or broken."""
+def _directories(root: Path) -> list[Path]:
+    """Directories of the runs in `mlruns`, or in the directory of one experiment."""
+    found = (path.parent for depth in ("*", "*/*") for path in root.glob(f"{depth}/metrics"))
+    return sorted(run for run in found if (run.parent / "meta.yaml").is_file())
+
+
+def _in_files(root: Path) -> Iterator[_StoredRun]:
+    """A run whose meta.yaml is missing or empty counts as active, and cannot be read."""
+    for run in _directories(root):
+        meta = _meta(run)
+        if meta.get("lifecycle_stage") != "deleted":
+            yield _StoredRun(
+                experiment=str(_meta(run.parent).get("name", run.parent.name)),
+                run_id=run.name,
+                name=meta.get("run_name") or "",
+                read=partial(_read_files, run, meta),
+            )
+
+
+def _meta(directory: Path) -> dict[str, Any]:
     import yaml
 
-    try:
-        read = yaml.safe_load((directory / "meta.yaml").read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ValueError(str(error)) from None
-    if not isinstance(read, dict):
-        raise ValueError("has no names and values")
-    return read
+    path = directory / "meta.yaml"
+    return (yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None) or {}
 
 
-def _runs_in_files(directories: Iterable[Path], notes: list[Note]) -> Iterator[StoredRun]:
-    broken = []
-    for directory in directories:
-        try:
-            if (meta := _document(directory)).get("lifecycle_stage", "active") == "active":
-                yield _run_in_files(directory, meta)
-        except (OSError, ValueError):
-            broken.append(directory)
-    if broken:
-        notes.append(Note(kind="unreadable", count=len(broken), example=str(broken[0])))
-
-
-def _run_in_files(directory: Path, meta: dict[str, Any]) -> StoredRun:
-    """Raises ValueError for a line of a metric that is none; MLflow ends each, so that a last line
-    without an end is one that was torn."""
-    metrics, params, tags = (
+def _read_files(run: Path, meta: dict[str, Any]) -> Logged:
+    """MLflow ends each line of a metric, so that a last one without an end was torn."""
+    if not meta:
+        raise ValueError("its meta.yaml is missing or empty")
+    params, metrics = (
         {
-            str(path.relative_to(directory / kind)): path.read_text(encoding="utf-8")
-            for path in sorted((directory / kind).rglob("*"))
+            str(path.relative_to(run / kind)): path.read_text(encoding="utf-8")
+            for path in sorted((run / kind).rglob("*"))
             if path.is_file()
         }
-        for kind in ("metrics", "params", "tags")
+        for kind in ("params", "metrics")
     )
-    points = []
-    for key, text in metrics.items():
-        for line in text.split("\n")[:-1]:
-            at, value, step = line.split(" ")[:3]
-            points.append((float(at), int(step), key, float(value)))
-    name = tags.get(_NAME) or meta.get("run_name") or ""
-    return directory.name, str(name), params, points
+    lines = ((key, line.split(" ")) for key, of in metrics.items() for line in of.split("\n")[:-1])
+    return params, [(float(at), int(step), key, float(x)) for key, (at, x, step, *_) in lines]

@@ -1,41 +1,36 @@
-"""Files of logs as tables: CSV, JSON rows, Parquet, trainer states, consoles, event files.
+"""Files of logs as tables: CSV, JSON rows, trainer states, verl's console, event files.
 
 A last line that was not written whole is left out with a note; a broken line before it is refused
 with its number.
 """
 
-import codecs
 import csv
-import gzip
 import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.config.study import ImportConfig, columns_of, columns_typed
+from isosweep.config.study import ImportConfig, columns_of
 from isosweep.errors import SettingError
-from isosweep.importing.columns import first_names, guess_column, is_run_name, name_text
+from isosweep.importing.columns import is_run_name
 from isosweep.plan.document import Note
 
 if TYPE_CHECKING:
     import pandas
 
-# Letters of one field, such as a list of successes: more than the csv module takes by default.
-_LONGEST_FIELD = 1 << 30
-# What separates values, in words.
-_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-_AS_UTF8 = "the same file saved as UTF-8"
-# Lines of a console's log in which its kind has to show.
-_LOOKED_AT = 20_000
+# What may separate the values of a table.
+_SEPARATORS = ",\t;|"
 # verl prints each step as `step:3 - key:value - ...` (verl/utils/logger/aggregate_logger.py), Ray
 # with the worker's name before it.
 _VERL = re.compile(r"\bstep:(\d+) - (.*)")
 # A number as Python, or NumPy since 2.0, prints it.
-_DIGITS = r"(-?[\d.]+(?:e[+-]?\d+)?|nan|-?inf)"
-_NUMBER = re.compile(rf"{_DIGITS}|np\.\w+\({_DIGITS}\)")
+_NUMBER = re.compile(r"(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan|-?inf)\)?")
+# Letters of a file in which its kind has to show.
+_LOOKED_AT = 1 << 20
+# A list of objects, or an object on each of several lines, as Ray's result.json has.
+_JSON_ROWS = re.compile(r"\s*\[\s*\{|\s*\{.*\}\s*\n\s*\{")
 # What exports call the column of metrics' names (MLflow's page: key; TensorBoard's tools: tag;
 # pandas.melt: variable; InfluxDB: _field), and that of their values; letters alone.
 _NAMES = (
@@ -45,72 +40,56 @@ _NAMES = (
 _VALUES = ("value", "metricvalue")
 # Columns of W&B's charts that are about a curve, and not its values.
 _AROUND = ("__MIN", "__MAX", " - _step", " - Step")
-# Metrics that a refusal names.
-_LISTED = 6
 
 
-def _lines(path: str) -> list[str]:
-    """Lines of a file in UTF-8 with their ends. Raises SettingError for another encoding."""
+def _text(path: str) -> str:
+    """A file's text. Raises SettingError for another encoding than UTF-8."""
     data = Path(path).read_bytes()
-    if path.lower().endswith(".gz"):
-        data = gzip.decompress(data)
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise SettingError("import.files", path, "is UTF-16, and logs are read as UTF-8", _AS_UTF8)
-    data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # A last line may be torn in the middle of a character.
-        if b"\n" in data[error.start :]:
-            number = data.count(b"\n", 0, error.start) + 1
-            rule = f"line {number} is not UTF-8"
-            raise SettingError("import.files", path, rule, _AS_UTF8) from None
-        text = data.decode(errors="replace")
-    return list(io.StringIO(text, newline=""))
+        line = data.count(b"\n", 0, error.start) + 1
+        nearest = "the same file saved as UTF-8"
+        raise SettingError("import.files", path, f"line {line} is not UTF-8", nearest) from None
+
+
+def _start(path: str) -> str:
+    with Path(path).open(encoding="utf-8", errors="replace") as file:
+        return file.read(_LOOKED_AT)
+
+
+def _is_cut(value: str, others: Iterable[str]) -> bool:
+    """Whether the last value of a line without an end may be a part, as `0.4` is of `0.4821`."""
+    return len(value.strip()) < min((len(each.strip()) for each in others), default=0)
+
+
+def _torn(path: str) -> Note:
+    return Note(kind="torn", count=1, example=path)
 
 
 def read_csv(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
-    """The table of a CSV or TSV file.
+    """The table of a CSV or TSV file; what separates values shows in its first line.
 
-    Raises SettingError for another separator, and for a row with more or fewer fields than the
-    header.
+    Raises SettingError for a row with more or fewer fields than the first.
     """
     import pandas
 
-    path = paths[0]
-    lines = _lines(path)
-    separator = "\t" if path.lower().endswith(".tsv") else ","
-    csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(lines, delimiter=separator)
-    # Each with the number of its last line.
-    (header, _), *rows = [(row, reader.line_num) for row in reader if row] or [([], 0)]
-    other = next((each for each in _SEPARATORS if len(header) == 1 and each in header[0]), None)
-    if other is not None:
-        found, wanted = _SEPARATORS[other], _SEPARATORS[separator]
-        rule = f"its header is separated by {found}, and values are read between {wanted}"
-        python = f"isosweep.from_frame(pandas.read_csv(FILE, sep={other!r}), ...)"
-        raise SettingError("import.files", path, rule, f"the same table with {wanted}, or {python}")
-    if rows and _is_torn(rows[-1][0], header, [row for row, _ in rows[:-1]], lines[-1]):
-        notes.append(Note(kind="torn", count=1, example=path))
-        rows.pop()
-    for row, line in rows:
+    text = _text(paths[0])
+    separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    (_, header), *rows = [(reader.line_num, row) for row in reader if row] or [(0, [])]
+    if rows and not text.endswith(("\n", "\r")):
+        last = rows[-1][1]
+        if len(last) < len(header) or _is_cut(last[-1], (row[-1] for _, row in rows[:-1])):
+            notes.append(_torn(paths[0]))
+            rows.pop()
+    for line, row in rows:
         if len(row) != len(header):
-            counts = f"{len(row)} and {len(header)}"
-            rule = f"line {line} and the header differ in their number of fields ({counts})"
-            raise SettingError("import.files", path, rule, "the file without that line")
-    frame = pandas.DataFrame([row for row, _ in rows], columns=header)
-    for k, name in enumerate(header):
-        if not is_run_name(name, config) and header.count(name) == 1:
-            frame.isetitem(k, _typed(frame[name]))
-    return frame
-
-
-def _is_torn(last: list[str], header: list[str], before: list[list[str]], line: str) -> bool:
-    """Whether a table's last row was not written whole. `0.4` or `0.` of `0.4821` is a number,
-    too: without the line's end a value that is shorter than all others may be such a part."""
-    shortest = min((len(row[-1].strip()) for row in before), default=0)
-    unended = not line.endswith(("\n", "\r"))
-    return len(last) < len(header) or (unended and len(last[-1].strip()) < shortest)
+            rule = f"line {line} has {len(row)} fields, and the first line {len(header)}"
+            raise SettingError("import.files", paths[0], rule, "the file without that line")
+    frame = pandas.DataFrame([row for _, row in rows], columns=header)
+    texts = [name for name in header if is_run_name(name, config)]
+    return frame.apply(lambda column: column if column.name in texts else _typed(column))
 
 
 def _typed(column: "pandas.Series[Any]") -> "pandas.Series[Any]":
@@ -126,56 +105,31 @@ def _typed(column: "pandas.Series[Any]") -> "pandas.Series[Any]":
 def read_json(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
     """The rows of a file with a JSON object on each line, or with one list of objects.
 
-    Raises SettingError for what is no JSON object, with its line.
+    Raises SettingError for what is no JSON, with its line.
     """
     import pandas
 
-    path = paths[0]
-    lines = _lines(path)
-    listed = bool(lines) and lines[0].lstrip().startswith("[")
-    texts = {0: "".join(lines)} if listed else {k: x for k, x in enumerate(lines) if x.strip()}
+    text = _text(paths[0])
+    listed = text.lstrip().startswith("[")
+    lines = [text] if listed else text.split("\n")
     rows: list[dict[str, Any]] = []
-    for number, text in texts.items():
+    for number, line in enumerate(lines, 1):
         try:
-            rows += map(_object, json.loads(text) if listed else [json.loads(text)])
+            if line.strip():
+                rows += json.loads(line) if listed else [json.loads(line)]
         except ValueError as error:
-            # A list or a number is no part of an object: only a part of one was torn.
-            if number == max(texts) and text.lstrip().startswith("{"):
-                notes.append(Note(kind="torn", count=1, example=path))
+            if number == len(lines) and not listed:
+                notes.append(_torn(paths[0]))
                 break
-            what, nearest = f"line {number + 1} ", "the file without that line"
-            if listed:
-                what, nearest = "", "a file with an object on each line"
+            what = "" if listed else f"line {number} "
             rule = f"{what}cannot be read as JSON: {error}"
-            raise SettingError("import.files", path, rule, nearest) from None
-    return _with_name_texts(pandas.json_normalize(rows), config)
-
-
-def _object(row: Any) -> dict[str, Any]:
-    """Raises ValueError for a row that is no object of text."""
-    if not isinstance(row, dict):
-        raise ValueError("it is no JSON object")
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("it has half of a character (a lone surrogate)") from None
-    return row
+            raise SettingError("import.files", paths[0], rule, "the file without it") from None
+    return pandas.json_normalize(rows)
 
 
 def is_json_rows(path: str) -> bool:
-    """Whether a `.json` file is a list of objects, or has an object on each of several lines, as
-    Ray's `result.json` has."""
-    if not (path.lower().endswith(".json") and Path(path).is_file()):
-        return False
-    with Path(path).open(encoding="utf-8", errors="replace") as file:
-        start = file.read(1 << 16).lstrip()
-    if start.startswith("["):
-        return start[1:].lstrip().startswith("{")
-    first, _, second = start.partition("\n")
-    try:
-        return isinstance(json.loads(first), dict) and second.lstrip().startswith("{")
-    except ValueError:
-        return False
+    """Whether a `.json` file has several objects."""
+    return path.lower().endswith(".json") and bool(_JSON_ROWS.match(_start(path)))
 
 
 def read_parquet(
@@ -184,12 +138,7 @@ def read_parquet(
     """The table of a Parquet file."""
     import pandas
 
-    return _with_name_texts(pandas.read_parquet(paths[0]), config)
-
-
-def _with_name_texts(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataFrame":
-    names = [name for name in frame.columns if is_run_name(str(name), config)]
-    return frame.assign(**{name: frame[name].map(name_text) for name in names})
+    return pandas.read_parquet(paths[0])
 
 
 def read_trainer_state(
@@ -197,7 +146,8 @@ def read_trainer_state(
 ) -> "pandas.DataFrame":
     """What transformers' Trainer, and TRL's, has logged: a row for each line of `log_history`.
 
-    Of several states of a run the one with the most steps counts.
+    Of several states of a run the one with the most steps counts. Raises ValueError where none was
+    written whole.
     """
     import pandas
 
@@ -205,60 +155,40 @@ def read_trainer_state(
     for path in paths:
         try:
             state = json.loads(Path(path).read_bytes())
-            history = pandas.json_normalize(state["log_history"])
-            states.append((float(state.get("global_step") or 0), len(history), history))
-        except (ValueError, TypeError, KeyError) as error:
+            states.append((state.get("global_step") or 0, len(state["log_history"]), state))
+        except (ValueError, KeyError):
             broken.append(path)
-            if len(broken) == len(paths):
-                rule = "is no state of a trainer that was written whole"
-                rule += f" ({type(error).__name__}: {error})"
-                nearest = "the directory without that file"
-                raise SettingError("import.files", path, rule, nearest) from None
+    if not states:
+        raise ValueError("no state of a trainer that was written whole")
     if broken:
         notes.append(Note(kind="unreadable", count=len(broken), example=broken[0]))
-    return max(states, key=lambda state: state[:2])[2]
+    return pandas.json_normalize(max(states, key=lambda each: each[:2])[2]["log_history"])
 
 
 def is_verl(path: str) -> bool:
     """Whether a text file has lines of verl's console."""
-    if not (path.lower().endswith((".log", ".out", ".txt")) and Path(path).is_file()):
-        return False
-    with Path(path).open(encoding="utf-8", errors="replace") as lines:
-        return any(map(_VERL.search, islice(lines, _LOOKED_AT)))
+    return path.lower().endswith((".log", ".out", ".txt")) and bool(_VERL.search(_start(path)))
 
 
 def read_verl(paths: Sequence[str], config: ImportConfig, notes: list[Note]) -> "pandas.DataFrame":
     """verl's console: a row for each line of a step."""
     import pandas
 
-    lines = Path(paths[0]).read_text(encoding="utf-8", errors="replace").split("\n")
-    found = [match for line in lines if (match := _VERL.search(line))]
+    text = Path(paths[0]).read_text(encoding="utf-8", errors="replace")
     rows = [
-        {"step": each[1]}
-        | {key.strip(): value.strip() for key, _, value in map(_parted, each[2].split(" - "))}
-        for each in found
+        {"step": step} | dict(part.strip().rpartition(":")[::2] for part in told.split(" - "))
+        for step, told in _VERL.findall(text)
     ]
-    if rows and _VERL.search(lines[-1]):
-        # The console ends within this line.
+    if rows and _VERL.search(text.rpartition("\n")[2]):
         key, value = list(rows[-1].items())[-1]
-        shortest = min((len(row[key]) for row in rows[:-1] if key in row), default=0)
-        if not _NUMBER.fullmatch(value) or len(value) < shortest:
-            notes.append(Note(kind="torn", count=1, example=paths[0]))
+        if not _NUMBER.fullmatch(value) or _is_cut(value, (r[key] for r in rows[:-1] if key in r)):
+            notes.append(_torn(paths[0]))
             rows.pop()
-    return pandas.DataFrame(
-        [
-            {
-                key: float(number[1] or number[2])
-                for key, value in row.items()
-                if (number := _NUMBER.fullmatch(value))
-            }
-            for row in rows
-        ]
-    )
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    return text.strip().rpartition(":")
+    numbers = [
+        {key: float(match[1]) for key, value in row.items() if (match := _NUMBER.fullmatch(value))}
+        for row in rows
+    ]
+    return pandas.DataFrame(numbers)
 
 
 def read_events(
@@ -298,50 +228,24 @@ def rows_in_time(points: Iterable[tuple[float, int, str, float]]) -> list[dict[s
 
 
 def with_metric_columns(frame: "pandas.DataFrame", config: ImportConfig) -> "pandas.DataFrame":
-    """The table with a column for each metric, its rows in their order: of W&B's exported charts,
-    and of long tables of names and values.
-
-    Raises SettingError where the column of all values is to be read as one quantity.
-    """
+    """The table with a column for each metric: of W&B's exported charts, with a column
+    `run - metric` for each curve, and of long tables of names and values."""
     from pandas.api.types import is_numeric_dtype
 
     names = [str(name) for name in frame.columns]
     if len(names) > 1 and all(" - " in name for name in names[1:]):
-        return _of_chart(frame)
+        # Its axis keeps its name: it may be a time.
+        curves = frame[[name for name in names if not name.endswith(_AROUND)]]
+        long = curves.melt(names[0]).dropna(subset="value")
+        long[["run", "metric"]] = long["variable"].str.rpartition(" - ")[[0, 2]]
+        keys = ["run", names[0]]
+        return long.pivot_table("value", keys, "metric", aggfunc="last").reset_index()
     by_letters = {re.sub("[^a-z]", "", name.lower()): name for name in names}
-    given = {name: column for name, column in columns_of(config).items() if column in names}
     key = next((by_letters[each] for each in _NAMES if each in by_letters), None)
     value = next((by_letters[each] for each in _VALUES if each in by_letters), None)
-    if key is None or value is None or key in given.values() or is_numeric_dtype(frame[key]):
+    taken = columns_of(config).values()
+    if key is None or value is None or key in taken or is_numeric_dtype(frame[key]):
         return frame
     metrics = [str(name) for name in frame[key].dropna().unique() if name not in names]
-    for quantity in (name for name, column in given.items() if column == value):
-        if len(metrics) == 1:
-            return frame
-        listed = first_names(metrics, _LISTED)
-        rule = f"the column {key} says which metric each value is: {listed}"
-        likely = guess_column(quantity, metrics) or metrics[0]
-        nearest = columns_typed(quantity, likely)
-        raise SettingError(f"import.columns.{quantity}", value, rule, nearest)
     columns = {name: frame[value].where(frame[key] == name) for name in metrics}
     return frame.drop(columns=[key, value]).assign(**columns)
-
-
-def _of_chart(frame: "pandas.DataFrame") -> "pandas.DataFrame":
-    """Of an export of W&B's charts, with a column `run - metric` for each curve, a row for each run
-    and value of the axis, which keeps its name: it may be a time."""
-    import pandas
-
-    axis = str(frame.columns[0])
-    by_run: dict[str, dict[str, Any]] = {}
-    for name in map(str, frame.columns[1:]):
-        if not name.endswith(_AROUND):
-            run, _, metric = name.rpartition(" - ")
-            by_run.setdefault(run, {})[metric] = frame[name]
-    parts = [
-        pandas.DataFrame({"run": run, axis: frame[axis], **metrics}).dropna(
-            how="all", subset=list(metrics)
-        )
-        for run, metrics in by_run.items()
-    ]
-    return pandas.concat(parts, ignore_index=True)

@@ -16,8 +16,8 @@ _NOTES = {
     "no reward": "{runs} left out: fewer than two rewards ({example})",
     "lone n": "{runs} with n = 1 left out ({example})",
     "repeated": "{evaluations} repeated at one step: the last one is used (most in {example})",
-    "counted from zero": "{example} has compute at step 0, so its steps are taken to count from 1",
-    "no compute": "{evaluations} of {example} left out: no row at their step or later has compute",
+    "counted from zero": "{runs} with compute at step 0: steps count from 1 ({example})",
+    "no compute": "{evaluations} left out: no row at their step or later has compute ({example})",
     "went back": "{runs} went back to an earlier step ({example}): "
     "rows logged before, from that step on, are left out",
     "summed once": "{rows} of compute logged again for a step: "
@@ -31,9 +31,8 @@ _NOTES = {
     "alone; import.files=[FILE,FILE] reads files of several kinds",
     "interpolated": "compute of {evaluations} interpolated between rows with compute "
     "(most in {example})",
-    "same seed": "{runs} with the n, B and seed of another run ({example}): "
+    "same seed": "{runs} of which some have the same n, B and seed ({example}): "
     "each counts as one more seed",
-    "text seeds": "seeds are text ({example}): numbered in their order",
     "no seeds": "{runs} without a seed: numbered within their n and B, and taken for repetitions "
     "that differ only by chance",
     "short": "{runs} left out: no budget, of which the first is {compute}, lies between their "
