@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import count, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -446,19 +446,20 @@ def _refuse_all(table: _Table, least: int) -> NoReturn:
 
 
 def _with_seeds(runs: list[ForeignRun], seen: dict[str, Counter[str]]) -> list[ForeignRun]:
-    """The runs by setting and seed. Runs of one setting whose seeds are not known, or the same, are
-    numbered in their order: they are runs of their own all the same."""
+    """The runs by setting and seed. Of several with the same seed (-1: not told) the later ones are
+    given the next that is free: they are runs of their own all the same."""
     found = []
     for _, of in groupby(sorted(runs, key=lambda run: run.setting), lambda run: run.setting):
-        own = sorted(of, key=lambda run: run.seed)
-        if own[0].seed < 0 or len({run.seed for run in own}) < len(own):
+        own = [*of]
+        told = {run.seed: run for run in reversed(own) if run.seed >= 0}
+        free = (number for number in count() if number not in told)
+        for run in own:
+            kept = told.get(run.seed) is run
             # Of a setting's only run its number says nothing.
-            if len(own) > 1:
-                kind = "no seeds" if own[0].seed < 0 else "same seed"
-                seen[kind][own[0].name] = len(own)
-            own = [replace(run, seed=number) for number, run in enumerate(own)]
-        found += own
-    return found
+            if not kept and len(own) > 1:
+                seen["no seeds" if run.seed < 0 else "same seed"][run.name] = 1
+            found.append(run if kept else replace(run, seed=next(free)))
+    return sorted(found, key=lambda run: (run.setting, run.seed))
 
 
 def _see_other_settings(table: _Table, runs: list[ForeignRun]) -> None:

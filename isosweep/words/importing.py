@@ -31,7 +31,7 @@ _NOTES = {
     "alone; import.files=[FILE,FILE] reads files of several kinds",
     "interpolated": "compute of {evaluations} interpolated between rows with compute "
     "(most in {example})",
-    "same seed": "{runs} of which some have the same n, B and seed ({example}): "
+    "same seed": "{runs} with the n, B and seed of another run ({example}): "
     "each counts as one more seed",
     "no seeds": "{runs} without a seed: numbered within their n and B, and taken for repetitions "
     "that differ only by chance",
