@@ -63,7 +63,7 @@ def measure(options: Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         paths = SweepPaths(Path(folder) / "sweep", Path(folder) / "runs")
         paths.root.mkdir()
-        study = SearchStudy(plan, paths, _SEARCH)
+        study = SearchStudy(plan, paths)
         for place in range(3):
             steps = [
                 Step(run_id=name, milestone=to, compute=to, value=0.01, why="tells most")
@@ -73,7 +73,7 @@ def measure(options: Namespace) -> dict[str, float]:
             study.ask(runs, steps, {"cells": 100 * place})
             for each in study.asked.values():
                 study.report(each, {place: 0.5}, runs[each.run_id].milestones[0])
-        opened = seconds(lambda: SearchStudy(plan, paths, _SEARCH).asked, options.repeats)
+        opened = seconds(lambda: SearchStudy(plan, paths).asked, options.repeats)
     print(f"a study of {len(runs)} runs: open in {opened:.2f} s", flush=True)
     return {"choose": choose, "open": opened}
 

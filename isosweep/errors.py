@@ -38,17 +38,6 @@ class RecordError(IsosweepError):
     """A file that isosweep wrote does not hold what its format promises; names file and line."""
 
 
-class StorageError(IsosweepError):
-    """Where a search is written down fails while its runs are at work; these go on."""
-
-    exit_status = 1
-
-    def __init__(self, where: object, said: str, again: str) -> None:
-        """`again`: the command that goes on."""
-        self.fault = f"the search cannot be written to {where} ({said})"
-        super().__init__(f"{self.fault}. Go on with: {again}")
-
-
 class TrainerError(IsosweepError):
     """A command that trains a run has ended as it was not to, or says what cannot be."""
 

@@ -3,7 +3,6 @@
 import json
 import os
 import pwd
-import re
 import socket
 import sqlite3
 import subprocess
@@ -20,7 +19,6 @@ from isosweep.config import trust
 from isosweep.errors import SettingError
 from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.dashboard import show_dashboard
-from isosweep.modes.display_search import stored_course, stored_search
 from isosweep.modes.run_files import store_runs
 from isosweep.modes.sweeps import StoredSweep, read_sweep
 from isosweep.modes.tracking import catch_up
@@ -123,16 +121,6 @@ def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.soc
     with pytest.raises(SettingError, match=r"tracking\.uri=.*in your name.*trust=true"):
         show_dashboard(make_config("mode=dashboard", f"sweep={sweep.paths.root}"), console)
     assert not was_called(listener)
-
-
-def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket) -> None:
-    sweep, mark = shared_sweep(lab), lab.parent / "asked.db"
-    search = {"name": "frontier", "storage": f"sqlite:///{mark}"}
-    again = settings_changed(sweep, "search", **search)
-    assert stored_search(again, console := terminal()) is None
-    assert re.search("search.storage=sqlite.*in your name", printed(console))
-    assert stored_course(again) is None
-    assert not mark.exists()
 
 
 @pytest.mark.mlflow

@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field
+from pydantic import AllowInfNan, BeforeValidator, Field
 
 from isosweep.config.base import (
     Distinct,
@@ -20,7 +20,6 @@ from isosweep.config.base import (
     Whole,
 )
 from isosweep.config.overrides import typed
-from isosweep.config.trust import hidden
 from isosweep.errors import SettingError
 from isosweep.health import RULES, HealthRule
 
@@ -75,12 +74,6 @@ def _shortened(values: set[int]) -> str:
     return ", ".join(texts if len(texts) <= 8 else [*texts[:4], "...", *texts[-3:]])
 
 
-def _url(value: str) -> str:
-    if "://" not in value:
-        raise ValueError("is no URL of an Optuna storage, as sqlite:///FILE is one")
-    return value
-
-
 class SearchConfig(Settings, group="search"):
     """Which runs of the plan are trained, and how far. It changes no result of a run."""
 
@@ -93,8 +86,6 @@ class SearchConfig(Settings, group="search"):
     # Optuna's samplers take seeds of 32 bits.
     seed: Annotated[Whole, Ge(0), Le(2**32 - 1)] = 0
     """Random seed of the search's decisions."""
-    storage: Annotated[str, AfterValidator(_url)] | None = None
-    """Optuna storage of the search; null: `search.journal` in the sweep's directory."""
 
     sampler: str | None = None
     """With `search=optuna`: import path of a sampler."""
@@ -107,12 +98,6 @@ class SearchConfig(Settings, group="search"):
     """The pruner's arguments, by name; its resources are 1 to the last step."""
 
     def _check(self) -> None:
-        self._check_classes()
-        if not self.searches and self.storage is not None:
-            rule = "is a search's, and search=grid trains the whole plan"
-            raise SettingError("search.storage", hidden(self.storage), rule)
-
-    def _check_classes(self) -> None:
         for name, usual in (("sampler", "TPESampler"), ("pruner", "HyperbandPruner")):
             if self.name == "optuna" and getattr(self, name) is None:
                 rule = f"is what search=optuna chooses by, as optuna.{name}s.{usual}"

@@ -39,7 +39,7 @@ _OPTION = re.compile(r"(?<=[?&])((?:ssl)?passw(?:or)?d)=[^&\s]*&?", re.IGNORECAS
 _OF_SWEEP = (
     *("launcher.on_finish", "launcher.slurm.setup", "launcher.slurm.python"),
     "launcher.slurm.additional",
-    *("search.sampler", "search.pruner", "tracking.uri", "search.storage"),
+    *("search.sampler", "search.pruner", "tracking.uri"),
 )
 _SHOWN = 200
 # What files that others may have written would have executed, as setting and JSON, with the file.

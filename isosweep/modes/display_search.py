@@ -43,7 +43,7 @@ def stored_search(sweep: StoredSweep, console: Console | None = None) -> JsonObj
     from isosweep.search.study import read_search
 
     try:
-        return read_search(sweep.plan, sweep.paths, sweep.config.search)
+        return read_search(sweep.plan, sweep.paths)
     except SettingError as error:
         if console is not None:
             warn(console, f"the runs that the search chose are not known: {error}")

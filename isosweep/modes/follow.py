@@ -3,18 +3,16 @@
 import errno
 import os
 import shlex
-import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from isosweep.commands import run_command
-from isosweep.config.trust import hidden, require_own
-from isosweep.errors import StorageError
+from isosweep.config.trust import require_own
 from isosweep.launchers.launcher import QueueItem
 from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
@@ -46,13 +44,6 @@ _ON_FINISH_S = 60.0
 _KILLED_S = 10.0
 # Pauses after an error of a file system: the first, doubled up to the last.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 60.0
-# What SQLite calls an error of the file system that its database is on; other letters may follow.
-_SQLITE = {
-    "SQLITE_FULL": errno.ENOSPC,
-    "SQLITE_IOERR": errno.EIO,
-    "SQLITE_CANTOPEN": errno.EIO,
-    "SQLITE_READONLY": errno.EROFS,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +94,7 @@ class DrivenSweep:
         """What the search chooses now; `failed`: runs given up, with the reason."""
         if self.search is None:
             return ()
-        with self._storage():
-            return self.search.next({**self.given_up, **failed})
+        return self.search.next({**self.given_up, **failed})
 
     @property
     def stopped(self) -> str | None:
@@ -114,36 +104,7 @@ class DrivenSweep:
     def close_search(self) -> None:
         """Close the trials of a search that has stopped."""
         if self.search is not None:
-            with self._storage():
-                self.search.close()
-
-    @contextmanager
-    def _storage(self) -> Iterator[None]:
-        """Raise a StorageError where the search's storage fails, an OSError where that is by the
-        file system of an SQLite database."""
-        from optuna.exceptions import OptunaError
-        from sqlalchemy.exc import SQLAlchemyError
-
-        try:
-            yield
-        except (OptunaError, SQLAlchemyError) as error:
-            storage = self.study.config.search.storage
-            where = str(self.paths.search) if storage is None else hidden(storage)
-            if (failing := _failing_file(error, where)) is not None:
-                raise failing from error
-            fault = hidden(" ".join(str(error).split())[:300])
-            raise StorageError(where, fault, self.resume_command) from error
-
-
-def _failing_file(error: BaseException, where: str) -> OSError | None:
-    """The error of the file system, if one is behind what a storage raised."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, sqlite3.OperationalError):
-        cause = cause.__cause__
-    name = getattr(cause, "sqlite_errorname", "")
-    numbers = (number for prefix, number in _SQLITE.items() if name.startswith(prefix))
-    number = next(numbers, None)
-    return None if number is None else OSError(number, str(cause), where)
+            self.search.close()
 
 
 def make_queue(sweep: DrivenSweep, console: Console) -> RunQueue:

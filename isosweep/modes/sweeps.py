@@ -298,15 +298,11 @@ def never_launched(root: Path) -> bool:
 
 
 def _as_typed(sweep: StoredSweep, command: SweepConfig) -> StoredSweep:
-    """The sweep with the password of its search's storage and the price of an hour that `command`
-    types, which change no run; trusted, if it says so. Raises SettingError as
-    `_require_settings_of`."""
+    """The sweep with the price of an hour that `command` types, which changes no run; trusted, if
+    it says so. Raises SettingError as `_require_settings_of`."""
     if command.trust:
         trust_all()
     config, plan = sweep.config, sweep.plan
-    known, storage = config.search.storage, command.search.storage
-    if known is not None and storage is not None and without_password(storage) == known:
-        config = replaced(config, search=replaced(config.search, storage=storage))
     if "hardware.dollars_per_hour" in command.given:
         price = command.hardware.dollars_per_hour
         config = replaced(config, hardware=replaced(config.hardware, dollars_per_hour=price))
@@ -389,12 +385,10 @@ def store_plan(
 
 def _stored_form(config: SweepConfig) -> SweepConfig:
     """The settings as a sweep's directory holds them, whatever command has named them."""
-    search, tracking = config.search, config.tracking
-    if search.storage is not None:
-        search = replaced(search, storage=without_password(search.storage))
+    tracking = config.tracking
     if tracking.uri is not None:
         tracking = replaced(tracking, uri=without_password(tracking.uri))
-    return replaced(config, search=search, tracking=tracking, given=[], format="text")
+    return replaced(config, tracking=tracking, given=[], format="text")
 
 
 def places_of(study: "Study") -> int | None:

@@ -35,9 +35,9 @@ def require_functions(variants: Sequence[ChosenVariant]) -> None:
 
 
 def require_search(study: Study) -> None:
-    """Raise SettingError where search.max_compute pays for no first step, or search.sampler,
-    search.pruner or search.storage cannot be used; without Optuna, on a machine that only plans,
-    nothing is known of the last three."""
+    """Raise SettingError where search.max_compute pays for no first step, or search.sampler or
+    search.pruner cannot be used; without Optuna, on a machine that only plans, nothing is known of
+    the last two."""
     config, plan = study.config.search, study.plan
     if config.max_compute is not None and config.searches:
         # Variants have equal parts of it, but for samplers, which choose among them.
@@ -48,16 +48,10 @@ def require_search(study: Study) -> None:
             rule = f"the cheapest first step takes {least:g} {plan.budget_unit}{shared}"
             nearest = f"search.max_compute={least * parts:g}"
             raise SettingError("search.max_compute", f"{config.max_compute:g}", rule, nearest)
-    if find_spec("optuna") is None:
-        return
-    if config.name == "optuna":
+    if config.name == "optuna" and find_spec("optuna") is not None:
         from isosweep.search.by_optuna import load
 
         load(config, plan)
-    if config.storage is not None:
-        from isosweep.search.study import require_storage
-
-        require_storage(config.storage)
 
 
 def require_disk(study: Study, paths: SweepPaths, places: int | None) -> None:

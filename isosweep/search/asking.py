@@ -161,7 +161,7 @@ class Search:
 
         Runs that were given up are asked for again, but for those that are `left` as they are.
         """
-        self._open = SearchStudy(self._plan, self._paths, self._config.search)
+        self._open = SearchStudy(self._plan, self._paths)
         why = "it is tried again"
         again = [
             Step(run_id=name, milestone=asked.milestone, compute=0.0, value=0.0, why=why)

@@ -19,8 +19,6 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from isosweep.config.study import SearchConfig
-from isosweep.config.trust import hidden, require_own
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, open_to_append
 from isosweep.plan.cells import Plan, PlannedRun
@@ -48,27 +46,20 @@ class Asked:
     milestone: float | None
 
 
-def study_name(plan: Plan, paths: SweepPaths, config: SearchConfig) -> str:
-    """The study's name in its storage: by the sweep's plan, and in a database, which several sweeps
-    share, by its directory too."""
-    return plan.plan_id if config.storage is None else f"{paths.root.resolve()}-{plan.plan_id}"
-
-
 class SearchStudy:
     """The study of one sweep. Whoever drives the sweep alone writes to it."""
 
-    def __init__(self, plan: Plan, paths: SweepPaths, config: SearchConfig) -> None:
-        """Open the study, or begin it. Raises SettingError where its storage cannot be opened."""
+    def __init__(self, plan: Plan, paths: SweepPaths) -> None:
+        """Open the study, or begin it. Raises SettingError where its journal cannot be read."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._distributions = _distributions(plan)
-        with _opening(paths, config):
-            if config.storage is None:
-                _mend(paths.search)
-            self._storage = _storage(paths, config)
+        with _opening(paths):
+            _mend(paths.search)
+            self._storage = _storage(paths)
             self._study: Study = optuna.create_study(
-                study_name=study_name(plan, paths, config),
+                study_name=plan.plan_id,
                 storage=self._storage,
                 direction="maximize",
                 load_if_exists=True,
@@ -156,8 +147,8 @@ class SearchStudy:
         return self._storage.get_trial_id_from_study_id_trial_number(study, asked.number)
 
 
-def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
-    """What the search's storage holds of this sweep, for people who look at it; None where nothing
+def read_search(plan: Plan, paths: SweepPaths) -> JsonObject | None:
+    """What the search's journal holds of this sweep, for people who look at it; None where nothing
     was begun. Raises SettingError where it cannot be read.
 
     `asked`: runs by their furthest milestone; `open`: those of them that the search may still ask
@@ -167,15 +158,13 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     """
     import optuna
 
-    if config.storage is None and not paths.search.exists():
+    if not paths.search.exists():
         return None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        with _opening(paths, config):
-            storage, name = _storage(paths, config), study_name(plan, paths, config)
-            study = optuna.load_study(study_name=name, storage=storage)
+        with _opening(paths):
+            study = optuna.load_study(study_name=plan.plan_id, storage=_storage(paths))
             found = study.get_trials(deepcopy=False)
-            decision = study.user_attrs.get("decision")
     except SettingError as error:
         # No study of this name.
         if isinstance(error.__cause__, KeyError):
@@ -194,7 +183,7 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     return {
         "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
         "open": [a.run_id for a in asked if a.state == "RUNNING"],
-        "decision": decision,
+        "decision": study.user_attrs.get("decision"),
         "trials": trials,
     }
 
@@ -208,15 +197,12 @@ def _asked(trial: "FrozenTrial") -> Asked:
     )
 
 
-def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
-    require_own(("search.storage", config.storage))
-    from optuna import storages
+def _storage(paths: SweepPaths) -> "BaseStorage":
+    from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    if config.storage is not None:
-        return storages.RDBStorage(config.storage)
     # Its lock is a symbolic link, which is made with exclusion on network file systems too.
-    return storages.JournalStorage(JournalFileBackend(str(paths.search)))
+    return JournalStorage(JournalFileBackend(str(paths.search)))
 
 
 def _mend(journal: Path) -> None:
@@ -234,46 +220,18 @@ def _mend(journal: Path) -> None:
 
 
 @contextmanager
-def _opening(paths: SweepPaths, config: SearchConfig) -> Iterator[None]:
-    """Raise whatever a storage's driver raises as a SettingError."""
+def _opening(paths: SweepPaths) -> Iterator[None]:
+    """Raise whatever a journal that cannot be read makes of Optuna as a SettingError."""
     try:
         yield
-    except SettingError:
-        raise
     except Exception as error:
-        # Without the statement and the link that SQLAlchemy adds.
-        text = str(error).partition("\n[SQL")[0].partition("\n(Background")[0]
-        fault = " ".join(text.split())[:300] or repr(error)
-        if config.storage is None:
-            rule = f"{paths.search} cannot be opened ({fault})"
-            nearest = (
-                f"mv {quote(str(paths.search))} {quote(f'{paths.search}.old')}, and the same "
-                "command: the search begins anew, from all that was trained"
-            )
-            raise SettingError("search.storage", "null", rule, nearest) from error
-        rule = f"cannot be opened ({hidden(fault)})"
-        nearest = "search.storage=null"
-        if "password" in fault.lower():
-            nearest = "its password in PGPASSWORD or ~/.pgpass, or the address typed again with it"
-        raise SettingError("search.storage", hidden(config.storage), rule, nearest) from error
-
-
-def require_storage(url: str) -> None:
-    """Raise SettingError for a database of no kind that is known and has its driver here, or whose
-    file has no directory; nothing is connected to."""
-    from sqlalchemy import create_engine
-
-    rule = None
-    try:
-        engine = create_engine(url)
-    except Exception as error:
-        rule = f"cannot be opened ({hidden(str(error))})"
-    else:
-        file = engine.url.database
-        if engine.dialect.name == "sqlite" and file and not Path(file).absolute().parent.is_dir():
-            rule = f"{Path(file).parent} is no directory"
-    if rule is not None:
-        raise SettingError("search.storage", hidden(url), rule, "search.storage=null")
+        journal, fault = paths.search, " ".join(str(error).split())[:300] or repr(error)
+        nearest = (
+            f"mv {quote(str(journal))} {quote(f'{journal}.old')}, and the same command: the search "
+            "begins anew, from all that was trained"
+        )
+        rule = f"{journal} cannot be opened ({fault})"
+        raise SettingError("search", journal.name, rule, nearest) from error
 
 
 def _distributions(plan: Plan) -> "dict[str, BaseDistribution]":

@@ -143,7 +143,7 @@ class SweepPaths:
     drivers = _Named("drivers")
     """The directory of drivers: who follows the sweep, and who did before."""
     search = _Named("search.journal")
-    """The journal of Optuna that holds the search, unless `search.storage` says another."""
+    """The journal of Optuna that holds the search."""
     jobs = _Named("jobs")
     """The directory of Slurm's job arrays: their scripts, and links from their tasks to logs."""
     report = _Named("report.html", "analysis")

@@ -139,7 +139,6 @@ REFUSED = [
     ),
     # Searches.
     ("search.max_compute=1e10", "search.max_compute", "search=grid trains the whole plan"),
-    ("search=frontier search.storage=a.db", "search.storage", "is no URL of an Optuna storage"),
     ("search=frontier checkpoint.keep=none", "checkpoint.keep", "no checkpoint to go on from"),
     ("search=frontier search.sampler=optuna.A", "search.sampler", "is read by search=optuna"),
     ("search=optuna search.pruner=null", "search.pruner", "is what search=optuna chooses by"),

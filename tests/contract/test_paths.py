@@ -51,7 +51,6 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
         "mode=import import.files=. import.runs={}",
         "task=custom task.custom.function=lab:f task.custom.directory={}",
         "evaluation.sets={{hard:{{task:{{kind:math,math:{{path:{}}}}}}}}}",
-        "search=frontier search.storage={}",
     ],
 )
 @pytest.mark.parametrize("name", ["/no/run#1(2)", "~/x=y", "/no/ü&"])

@@ -22,7 +22,7 @@ def planned(sweeps: Path, *overrides: str) -> tuple[StoredSweep, SearchStudy]:
     study = resolve(make_config(*SEARCH, f"sweeps_dir={sweeps}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    return read_sweep(paths.root), SearchStudy(study.plan, paths, study.config.search)
+    return read_sweep(paths.root), SearchStudy(study.plan, paths)
 
 
 def ask_first(sweep: StoredSweep, search: SearchStudy) -> PlannedRun:

@@ -223,10 +223,6 @@ SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier")
             ("search.max_compute=6.4e9", "grid.axes={recipe.num_iterations:[1,2]}"),
             r"2 variants have equal parts.*compute=1\.28e\+10$",
         ),
-        (
-            ("search.storage='postgresql+nosuch://user:secret@host/db'",),
-            r"user:\*\*\*@host/db: cannot be opened",
-        ),
     ],
 )
 def test_what_a_search_cannot_use_is_refused(overrides: tuple[str, ...], said: str) -> None:

@@ -1,16 +1,13 @@
 """A search beside its driver: fills the places there are, and takes up what is there."""
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from isosweep.errors import StorageError
-from isosweep.modes.follow import DrivenSweep
 from isosweep.modes.sweeps import store_plan, sweep_paths
 from isosweep.plan.study import resolve
-from isosweep.search import asking, frontier
+from isosweep.search import frontier
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Decision, Question, Step
 from isosweep.store.attempts import Status
@@ -133,33 +130,3 @@ def test_samplers_choose_among_variants_and_others_within_each(
     opened(tmp_path, f"search={kind}", axes, places=3, decide=decide).next({})
     assert [len(each.plan.axes) for each in asked] == [2 // questions] * questions
     assert sum(len(each.data.curves) for each in asked) == 4
-
-
-def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) -> None:
-    storage = f"search.storage='sqlite:///{tmp_path}/search.db'"
-    study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}", storage))
-    search = opened(tmp_path, storage, places=1)
-    sweep = DrivenSweep(study=study, paths=sweep_paths(study), search=search)
-    database = sqlite3.connect(tmp_path / "search.db")
-    database.execute("drop table trials")
-    database.commit()
-    database.close()
-    with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep="):
-        sweep.next_steps({})
-
-
-def test_a_database_whose_file_system_fails_is_written_to_once_that_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "_LOOK_S", 0.0)
-    storage, file = f"search.storage='sqlite:///{tmp_path}/search.db'", tmp_path / "search.db"
-    study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}", storage))
-    search = opened(tmp_path, storage, places=1)
-    sweep = DrivenSweep(study=study, paths=sweep_paths(study), search=search)
-    # SQLite says of that, as of a file system mounted anew, that the database is read-only.
-    file.rename(tmp_path / "away")
-    for _ in range(2):
-        with pytest.raises(OSError, match=r"readonly database: .*search\.db"):
-            sweep.next_steps({})
-    (tmp_path / "away").rename(file)
-    assert len(sweep.next_steps({})) == 1

@@ -8,12 +8,11 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from isosweep.config.base import replaced
 from isosweep.config.study import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.candidates import Decision, Step
-from isosweep.search.study import SearchStudy, read_search, study_name
+from isosweep.search.study import SearchStudy, read_search
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config, plan_of
 
@@ -42,7 +41,7 @@ def by_id(plan: Plan) -> dict[str, PlannedRun]:
 
 def asked(plan: Plan, paths: SweepPaths) -> SearchStudy:
     """A study that both runs are asked of, the second one twice."""
-    study, runs = SearchStudy(plan, paths, FRONTIER), by_id(plan)
+    study, runs = SearchStudy(plan, paths), by_id(plan)
     study.ask(runs, [step(plan, 0, 6.4e9), step(plan, 1, 6.4e9)], {"cells": 0})
     study.ask(runs, [step(plan, 1, 1.28e10)], {"cells": 1})
     return study
@@ -51,7 +50,7 @@ def asked(plan: Plan, paths: SweepPaths) -> SearchStudy:
 def trials(plan: Plan, paths: SweepPaths) -> list[optuna.trial.FrozenTrial]:
     """As anybody reads them who has Optuna."""
     storage = JournalStorage(JournalFileBackend(str(paths.search)))
-    return optuna.load_study(study_name=study_name(plan, paths, FRONTIER), storage=storage).trials
+    return optuna.load_study(study_name=plan.plan_id, storage=storage).trials
 
 
 def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
@@ -69,11 +68,11 @@ def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
 
 
 def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths) -> None:
-    assert read_search(plan, paths, FRONTIER) is None
+    assert read_search(plan, paths) is None
     study = asked(plan, paths)
     steps = (step(plan, 1, 1.28e10),)
     study.note(Decision(steps=steps, considered=(), stop=None, loss=0.1), {})
-    seen = read_search(plan, paths, FRONTIER)
+    seen = read_search(plan, paths)
     assert seen is not None
     assert list(seen["asked"].values()) == [6.4e9, 1.28e10]
     assert seen["open"] == [run.run_id for run in plan.runs]
@@ -83,30 +82,14 @@ def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths
     assert seen["decision"]["loss"] == 0.1
     paths.search.write_bytes(b"\xfe\x00\n")
     with pytest.raises(SettingError, match=r"search\.journal cannot be opened"):
-        read_search(plan, paths, FRONTIER)
-
-
-def test_a_database_holds_the_studies_of_several_sweeps(
-    plan: Plan, paths: SweepPaths, tmp_path: Path
-) -> None:
-    config = replaced(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
-    SearchStudy(plan, paths, config).ask(by_id(plan), [step(plan, 0, 6.4e9)], {})
-    assert not paths.search.exists()
-    other = SweepPaths(tmp_path / "elsewhere" / "other", tmp_path / "runs")
-    assert not SearchStudy(plan, other, config).asked
-    (tmp_path / "link").symlink_to(tmp_path)
-    linked = SweepPaths(tmp_path / "link" / "sweep", tmp_path / "runs")
-    for same in (paths, linked):
-        assert len(SearchStudy(plan, same, config).asked) == 1
-    namesake = SweepPaths(tmp_path / "elsewhere" / "sweep", tmp_path / "runs")
-    assert not SearchStudy(plan, namesake, config).asked
+        read_search(plan, paths)
 
 
 def test_values_of_axes_are_parameters(paths: SweepPaths) -> None:
     axes = "grid.axes={recipe.num_iterations:[1,2],recipe:[tiny,dapo]}"
     plan = plan_of(make_config(*SMALL, "budget=[1.28e10]", axes))
     steps = [step(plan, place, 1.28e10) for place in range(len(plan.runs))]
-    SearchStudy(plan, paths, FRONTIER).ask(by_id(plan), steps, {})
+    SearchStudy(plan, paths).ask(by_id(plan), steps, {})
     for run, trial in zip(plan.runs, trials(plan, paths), strict=True):
         assert {name: trial.params[name] for name in run.axes} == run.axes
 
@@ -117,7 +100,7 @@ def test_a_sweep_that_was_copied_or_has_another_path_goes_on_with_its_journal(
     before = asked(plan, paths).asked
     shutil.copytree(paths.root, tmp_path / "copies" / "sweep")
     copied = SweepPaths(tmp_path / "copies" / "sweep", tmp_path / "runs")
-    assert SearchStudy(plan, copied, FRONTIER).asked == before
+    assert SearchStudy(plan, copied).asked == before
 
 
 @pytest.mark.parametrize("kind", ["garbage", "directory"])
@@ -129,6 +112,6 @@ def test_a_journal_that_cannot_be_read_is_refused_with_the_way_out(
     else:
         paths.search.write_bytes(b"\xfe\x00 no line of a journal\n")
     with pytest.raises(SettingError, match=r"cannot be opened .*mv .*search\.journal\.old, and"):
-        SearchStudy(plan, paths, FRONTIER)
+        SearchStudy(plan, paths)
     paths.search.rename(f"{paths.search}.old")
-    assert not SearchStudy(plan, paths, FRONTIER).asked
+    assert not SearchStudy(plan, paths).asked
