@@ -143,6 +143,9 @@ def find_columns(
             nearest = f"import.columns={{{any_of[0]}:COLUMN}}{number}"
             rule = f"no column has a usual name of {what}; {listed}"
             raise SettingError(f"import.columns.{any_of[0]}", "null", rule, nearest)
+    for quantity, column in found.items():
+        if names.count(str(column)) > 1:
+            raise SettingError(f"import.columns.{quantity}", column, "is the name of two columns")
     _require_no_times(found)
     updates = {key: first_of(usual, names) for key, usual in UPDATES.items()}
     return Columns(

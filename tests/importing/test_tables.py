@@ -52,6 +52,12 @@ REWARDS = table()["eval_reward"].tolist()
 
 # The table, overrides, the setting that is refused, and a part of the rule.
 REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
+    "a name of two columns": (
+        pandas.concat([table(), table()[["seed"]]], axis=1),
+        (),
+        "import.columns.seed",
+        "two columns",
+    ),
     "no n": (table().drop(columns="n"), (), "import.columns.n", "rollouts per problem"),
     "no B": (table().drop(columns="B"), (), "import.columns.B", "problems per batch"),
     "a wrong name": (
