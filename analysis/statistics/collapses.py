@@ -6,12 +6,12 @@ runs that keep their gain; what is to be expected of a new run is
     E[R] = (1 - p) S + p F,
 
 with S the surface, p the chance that a run of this n has fallen by this budget, and F the mean
-reward of those that had. What falls is as a rule one end of the grid: p has one value below some n
-and another from there on (a step-change model), each Beta(1/2, 1/2) before the counts, and every n
-of the grid is equally likely to be that place, as is none. So an n whose few runs all lasted, among
-others whose runs did not, is not taken for safe, and those on the other side do not suffer; between
-the two n at that place p is interpolated in log n. A draw has the same quantiles at all budgets, so
-that a run that is lost stays lost.
+reward of those that had. What falls is as a rule one end of the grid, or both: p has one value
+below some n, another from there on, and a third past a second n (a step-change model), each
+Beta(1/2, 1/2) before the counts. One place or none is as likely as two, and every n of the grid as
+likely to be it. So an n whose few runs all lasted, among others whose runs did not, is not taken
+for safe, and those on the other side do not suffer; between the two n at a place p is interpolated
+in log n. A draw has the same quantiles at all budgets, so that a run that is lost stays lost.
 
 Where no run of the sweep has fallen by a budget, p is 0, and not the Beta's mean of 1 / (2 runs +
 2): that would take 0.014 off the reward of ten runs which would lose 0.3, from nothing seen. F has
@@ -58,7 +58,7 @@ def survivals(readings: Sequence[CellReading], confidence: float) -> tuple[Survi
         return ()
     counts = _counts(last.values())
     log2_n = np.log2([*counts])
-    chance = np.random.default_rng(0).random((_DRAWS, 3))
+    chance = np.random.default_rng(0).random((_DRAWS, 4))
     lost = _share_lost(log2_n, counts, chance)
     return tuple(
         Survival(
@@ -79,7 +79,7 @@ def with_fallen(surface: Surface, readings: Sequence[CellReading]) -> Surface:
     read = [reading for reading in readings if _is_read(reading)]
     if all(reading.fallen is None for reading in read):
         return surface
-    chance = np.random.default_rng(0).random((len(surface.draws), 3))
+    chance = np.random.default_rng(0).random((len(surface.draws), 4))
     on_surface = {r.cell.num_generations for r in read if r.reward is not None}
     draws, supported = surface.draws.copy(), surface.supported.copy()
     measured = surface.measured.copy()
@@ -120,20 +120,21 @@ def _share_lost(
 ) -> FloatArray:
     """Draws (draws, log2 n) of the chance to have fallen.
 
-    `counts`: as of `_counts`; `chance`: (draws, 3), uniform: quantiles of the place where the
-    chance changes, and of both chances.
+    `counts`: as of `_counts`; `chance`: (draws, 4), uniform: quantiles of the places where the
+    chance changes, and of the three chances.
     """
     runs, fallen = np.array([*counts.values()], dtype=np.float64).T
-    kept = runs - fallen
-    # Before place j lie the first j of the measured n; before place 0 none does.
-    below = np.tri(len(runs) + 1, len(runs), -1)[:-1]
-    low = 0.5 + below @ fallen, 0.5 + below @ kept
-    high = 0.5 + (1 - below) @ fallen, 0.5 + (1 - below) @ kept
-    evidence = special.softmax(special.betaln(*low) + special.betaln(*high))
-    place = np.minimum(np.searchsorted(np.cumsum(evidence), chance[:, 0]), len(runs) - 1)
-    first = special.betaincinv(low[0][place], low[1][place], chance[:, 1])
-    second = special.betaincinv(high[0][place], high[1][place], chance[:, 2])
-    past = np.arange(len(runs)) >= place[:, None]
-    at_measured = np.where(past, second[:, None], first[:, None])
+    n = len(runs)
+    one = [(0, k) for k in range(n)]
+    two = [(j, k) for k in range(n) for j in range(1, k)]
+    # Of each pair of places, in which of three parts every measured n lies; (0, 0): all in one.
+    part = np.array([(np.arange(n) >= j).astype(int) + (np.arange(n) >= k) for j, k in one + two])
+    inside = part[:, None] == np.arange(3)[:, None]
+    lost, kept = 0.5 + inside @ fallen, 0.5 + inside @ (runs - fallen)
+    prior = np.repeat([1 / len(one), 1 / max(len(two), 1)], [len(one), len(two)])
+    evidence = prior * special.softmax(special.betaln(lost, kept).sum(axis=1))
+    drawn = np.searchsorted(np.cumsum(evidence) / evidence.sum(), chance[:, 0])
+    share = special.betaincinv(lost[drawn], kept[drawn], chance[:, 1:])
+    at_measured = np.take_along_axis(share, part[drawn], axis=1)
     between = np.array([np.interp(log2_n, np.log2([*counts]), row) for row in np.eye(len(runs))])
     return np.asarray(at_measured @ between)
