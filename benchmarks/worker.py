@@ -407,9 +407,9 @@ def measure(options: Namespace) -> dict[str, float]:
     print(f"  {'in all':<24} {sum(parts.values()):6.2f}   importing TRL's trainer alone {bare:.2f}")
     without, kept = measure_records(options.rounds).values()
     middle, text = ratio(kept, without)
-    medians = [statistics.median(each) * 1e3 for each in (without, kept)]
+    each_ms = [statistics.median(each) * 1e3 for each in (without, kept)]
     print("ms a record of 256 problems x 8 answers, medians: without, and with kept answers")
-    print(f"  {medians[0]:.1f} {medians[1]:.1f}   with / without {text}")
+    print(f"  {each_ms[0]:.1f} {each_ms[1]:.1f}   with / without {text}")
     return figures | {"kept": middle, "start": sum(parts.values()) / bare}
 
 
