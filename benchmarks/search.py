@@ -11,7 +11,7 @@ and revealed as a way asks for them:
 - `optuna`: `search=optuna` at its defaults, TPE with Hyperband, for as much compute.
 
 An n is chosen at every budget of the plan: the one that came out best there, or at the largest
-budget that was read. `false`: verdicts that are not true, whatever they say.
+budget that was read. `false`: verdicts that claim what is not so.
 `--worlds` takes names and groups as benchmarks/coverage.py does; `--write FILE` writes the share of
 the grid's compute that searches spend, as JSON. About 10 seconds a sweep on one core with the ways
 `grid,search`.
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from coverage import CONFIG, DESIGNS, make_plan, named
 from frame import Goal, UsageError, benchmark, by_world, table
-from kinds import OPEN
+from kinds import is_decided, is_false
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.presets import presets_of
@@ -199,7 +199,7 @@ def within(outcomes: Outcomes) -> float:
 
 def decided(outcomes: Outcomes) -> float:
     """Share with a true verdict that leaves nothing open."""
-    return share_of(outcomes, lambda o: o.true and o.verdict not in OPEN)
+    return share_of(outcomes, lambda o: is_decided(o.verdict, o.true))
 
 
 # The table of docs/search_how.md.
@@ -209,7 +209,7 @@ COLUMNS: dict[str, Callable[[Outcomes], str]] = {
     "reward lost: mean": lambda found: f"{np.mean([o.lost for o in found]):.4f}",
     "within margin": lambda found: f"{within(found):.0%}",
     "decided": lambda found: f"{decided(found):.0%}",
-    "false": lambda found: str(sum(not o.true for o in found)),
+    "false": lambda found: str(sum(is_false(o.verdict, o.true) for o in found)),
 }
 
 
@@ -221,7 +221,7 @@ def figures(found: dict[str, dict[str, list[Outcome]]]) -> dict[str, float]:
     )
     known = {
         "compute": float(np.median([outcome.share for outcome in ours])),
-        "false": share_of(ours, lambda o: not o.true),
+        "false": share_of(ours, lambda o: is_false(o.verdict, o.true)),
     }
     if grid:
         known["harmless"] = within(ours) / max(within(grid), 1e-9)

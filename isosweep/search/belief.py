@@ -48,8 +48,8 @@ class Belief:
     where a run can be read. `mean`: (places,); `covariance`: (places + verdicts, places +
     verdicts); `chances`: (verdicts,) of each of `VERDICTS`. `noise`: (pairs, budgets, budgets)
     covariance of one run's rewards, without what all runs of a seed share. `losses`: (budgets,)
-    expected at each by choosing what seems best. `ends`: chance that an n is the judged one, of
-    those planned, at some of the largest budgets, by n.
+    expected at each by choosing what seems best. `ends`: chance that an n, of those planned, is the
+    judged or the best one at some of the largest budgets, by n.
     """
 
     budgets: tuple[float, ...]
@@ -204,8 +204,10 @@ def _verdicts(
     budgets = tuple(b for b, keep in zip(surface.budgets, kept.tolist(), strict=True) if keep)
     found = courses(judged, budgets, edge, config.growth_bound)
     cost = _costs(pairs, offered, rewards).max(axis=(1, 2))
-    last = judged[:, end_places(budgets)] if len(budgets) > 1 else judged
-    near = grid[np.abs(last[:, :, None] - grid).argmin(axis=2)]
+    # Whether the judged n is censored depends on where the best one lies, too.
+    both = np.stack([judged, smallest_within(by_n, axis, 0.0)], axis=2)
+    last = both[:, end_places(budgets)] if len(budgets) > 1 else both
+    near = grid[np.abs(last.reshape(len(last), -1, 1) - grid).argmin(axis=2)]
     ends = {round(2.0**n): float((near == n).any(axis=1).mean()) for n in grid.tolist()}
     return np.where(cost <= config.margin, VERDICTS.index("n does not matter"), found), ends
 

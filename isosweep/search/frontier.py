@@ -39,8 +39,8 @@ _WORTH, _SHARE = 2.5, 0.2
 # be the belief's: of many looks at growing data one would claim by chance what the belief does not
 # share.
 _SEEDS = 2
-# An n that is the judged one at a large budget with this chance, and its neighbours, have to
-# be run there before a verdict that the belief shares can be the analysis's own.
+# An n that is the judged or the best one at a large budget with this chance, and its neighbours,
+# have to be run there before a verdict that the belief shares can be the analysis's own.
 _LIKELY = 0.1
 # Of such runs not so many are asked for at once as there are places: the first few may be enough.
 _AT_ONCE = 4

@@ -100,6 +100,14 @@ def test_what_seems_decided_is_read_where_the_analysis_needs_it() -> None:
     assert not {step.why for step in decision.steps} & {step.why for step in open_still.steps}
 
 
+def test_the_best_n_is_read_at_the_end_too_where_a_smaller_one_is_judged() -> None:
+    # Without it the analysis takes the judged n for censored.
+    readings = trained({run.run_id: BUDGETS[3] for run in PLAN.runs}, "constant").readings
+    belief = form_belief(PLAN, readings, replaced(ANALYSIS, quantity="enough"), 0)
+    assert belief is not None
+    assert min(belief.ends[16], belief.ends[32]) > 0.9
+
+
 def test_a_search_ends_when_belief_and_analysis_have_the_same_verdict() -> None:
     # Of three seeds: two are not sure of it.
     reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
