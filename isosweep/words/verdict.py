@@ -255,8 +255,8 @@ def _rate(growth: "Growth") -> str:
         return (
             "How fast it grows at the largest budgets is not known: other n have no records there."
         )
-    rate = f"{growth.rate} doublings per decade of compute"
-    return f"At the largest budgets it grows by {rate}."
+    does = "grows" if growth.rate.median >= 0 else "changes"
+    return f"At the largest budgets it {does} by {growth.rate} doublings per decade of compute."
 
 
 def _grew(answer: "Answer", growth: "Growth") -> str:
