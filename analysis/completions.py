@@ -39,10 +39,23 @@ _HABIT, _RISE = 0.5, 0.25
 # errors of means of so many answers, and of so many draws of a problem, are 0.05 or less (0.5 /
 # sqrt(100)). Over 8 draws an honest run's reward in training moved by 0.3.
 _GAP, _MANY = 0.2, 100
+# Answers that a text offers: in a box, or between tags.
+_OFFERED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}|<answer>(.*?)</answer>", re.DOTALL)
+# What a prompt that wants reasoning says, and median tokens of answers that have none.
+_ASKS = re.compile(r"<think|<reasoning|step[- ]by[- ]step", re.IGNORECASE)
+_NO_REASONING = 10
 # Letters of a reference that an answer may be looked for in; longer ones are tests, or rubrics.
 _REFERENCE = 40
 
-Kind = Literal["length", "limit", "no reference", "repeated", "training only"]
+Kind = Literal[
+    "length",
+    "limit",
+    "no reasoning",
+    "no reference",
+    "repeated",
+    "several answers",
+    "training only",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +63,10 @@ class Sign:
     """What of the answers of one n a reader should look at.
 
     `before` (None where that is not known) and `after` are of step 0 and of the last record, pooled
-    over runs and problems: median tokens (`length`), shares of rewarded answers (`limit`, `no
-    reference`) or of problems (`repeated`), or by how much the reward in training exceeds the
-    held-out one (`training only`); `reward`: at the end. `example`: an answer that shows it.
+    over runs and problems: median tokens (`length`, `no reasoning`), shares of rewarded answers
+    (`limit`, `no reference`, `several answers`) or of problems (`repeated`), or by how much the
+    reward in training exceeds the held-out one (`training only`); `reward`: at the end.
+    `example`: an answer that shows it.
     """
 
     kind: Kind
@@ -179,6 +193,12 @@ def _median_tokens(at: _Moment) -> _Measured:
     return by_length[len(by_length) // 2] if len(by_length) >= _FEWEST else (None, "")
 
 
+def _tokens_for_reasoning(at: _Moment) -> _Measured:
+    """The same, where every problem asks for reasoning."""
+    asked = all(_ASKS.search(problem.prompt) for problem in at.problems)
+    return _median_tokens(at) if asked else (None, "")
+
+
 def _share(shows: Callable[[AnsweredProblem, Completion], bool]) -> Callable[[_Moment], _Measured]:
     """Of rewarded answers those that show something."""
 
@@ -197,6 +217,10 @@ def _is_cut(_: AnsweredProblem, made: Completion) -> bool:
 def _lacks_reference(problem: AnsweredProblem, made: Completion) -> bool:
     reference = _plain(problem.answer)
     return 0 < len(problem.answer) <= _REFERENCE and reference not in _plain(made.text)
+
+
+def _offers_several(_: AnsweredProblem, made: Completion) -> bool:
+    return len({_plain(boxed or tagged) for boxed, tagged in _OFFERED.findall(made.text)}) > 1
 
 
 def _plain(text: str) -> str:
@@ -232,8 +256,10 @@ _RULES: Mapping[
         lambda before, after: before is not None and not 1 / _FACTOR < after / before < _FACTOR,
     ),
     "limit": (_share(_is_cut), _is_new_habit),
+    "no reasoning": (_tokens_for_reasoning, lambda _, after: after <= _NO_REASONING),
     "no reference": (_share(_lacks_reference), _is_new_habit),
     "repeated": (_repeated, lambda _, after: after >= _HABIT),
+    "several answers": (_share(_offers_several), _is_new_habit),
     "training only": (
         _gap,
         lambda before, after: before is not None and after >= before + _GAP,

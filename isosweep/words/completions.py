@@ -13,6 +13,7 @@ _SHARES = {
     "no reference": "of the rewarded answers of {n} do not contain the reference answer",
     "repeated": "of the problems have one rewarded answer of {n} in common, though their references"
     " differ",
+    "several answers": "of the rewarded answers of {n} offer several final answers",
 }
 
 
@@ -25,6 +26,9 @@ def sign(found: "Sign") -> str:
             change = "lengthen" if after > before else "shorten"
             tokens = f"from {few(before)} to {few(after)} tokens"
             return f"Rewarded answers of {n} {change} {tokens} (medians; {reward})."
+        case "no reasoning":
+            asks = "where the prompt asks for reasoning"
+            return f"Rewarded answers of {n} have {few(after)} tokens (median), {asks} ({reward})."
         case "training only":
             gap = f"{short(after)} at the end, {short(before)} at the beginning"
             return f"Reward in training minus held-out reward of {n}: {gap}."

@@ -127,6 +127,11 @@ HABITS: list[tuple[Answer, str | None, str]] = [
         "repeated",
         "100% of the problems have one rewarded answer of n = ",
     ),
+    (
+        lambda k, later: said(f"\\boxed{{{k}}}" + f" or \\boxed{{{k + 1}}}" * later),
+        "several answers",
+        "offer several final answers (0% before training",
+    ),
     (elsewhere, "no reference", "do not contain the reference answer (0% before training"),
     (honest, None, ""),
     (lambda k, _: said("B", tokens=1, reward=float("ABCD"[k % 4] == "B")), None, ""),
@@ -146,6 +151,18 @@ def test_a_habit_of_rewarded_answers_is_a_sign_with_its_numbers_and_an_example(
     ]
     assert all(sentence in sign(each) for each in found)
     assert {each.example for each in found} <= {answer(k, True).text for k in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_sign"), [("Step by step: {}", True), ("No reasoning: {}", False)]
+)
+def test_answers_without_the_reasoning_that_was_asked_for_are_a_sign(
+    prompt: str, is_sign: bool, small: SweepPaths
+) -> None:
+    plant(small, lambda k, later: said(f"{k}", tokens=6 if later else 12), prompt)
+    signs = find_signs(kept_of(small))
+    assert [each.kind for each in signs] == ["no reasoning"] * (is_sign * len(GRID))
+    assert all("have 6 tokens (median), where the prompt asks" in sign(each) for each in signs)
 
 
 @pytest.mark.parametrize(("more", "kinds"), [(0.3, {"training only"}), (0.1, set())])
