@@ -124,16 +124,16 @@ def _share_lost(
     chance changes, and of the three chances.
     """
     runs, fallen = np.array([*counts.values()], dtype=np.float64).T
-    n = len(runs)
-    one = [(0, k) for k in range(n)]
-    two = [(j, k) for k in range(n) for j in range(1, k)]
+    places = np.arange(len(runs))
+    one = [(0, k) for k in places]
+    two = [(j, k) for k in places for j in range(1, k)]
     # Of each pair of places, in which of three parts every measured n lies; (0, 0): all in one.
-    part = np.array([(np.arange(n) >= j).astype(int) + (np.arange(n) >= k) for j, k in one + two])
+    part = np.array([(places >= j).astype(int) + (places >= k) for j, k in one + two])
     inside = part[:, None] == np.arange(3)[:, None]
     lost, kept = 0.5 + inside @ fallen, 0.5 + inside @ (runs - fallen)
     prior = np.repeat([1 / len(one), 1 / max(len(two), 1)], [len(one), len(two)])
-    evidence = prior * special.softmax(special.betaln(lost, kept).sum(axis=1))
-    drawn = np.searchsorted(np.cumsum(evidence) / evidence.sum(), chance[:, 0])
+    evidence = np.cumsum(prior * special.softmax(special.betaln(lost, kept).sum(axis=1)))
+    drawn = np.searchsorted(evidence / evidence[-1], chance[:, 0])
     share = special.betaincinv(lost[drawn], kept[drawn], chance[:, 1:])
     at_measured = np.take_along_axis(share, part[drawn], axis=1)
     between = np.array([np.interp(log2_n, np.log2([*counts]), row) for row in np.eye(len(runs))])

@@ -59,6 +59,15 @@ def test_the_best_n_in_expectation_is_the_one_whose_runs_last() -> None:
     assert large.expected == pytest.approx((large.cell.mean + FALLEN) / 2, abs=0.02)
 
 
+def test_an_n_between_two_ends_that_fall_is_worth_what_its_runs_show() -> None:
+    readings = readings_of({2: 7, 4: 7, 32: 7, 64: 7})
+    _, expected = surfaces(readings)
+    frontier = fit_frontier(readings, gather_means(readings), expected, CONFIG)
+    last = frontier.budgets[-1]
+    assert last.best.num_generations == 16
+    assert last.best.expected == pytest.approx(last.best.cell.mean, abs=0.02)
+
+
 def test_shares_are_those_of_each_n_with_intervals_that_hold_them() -> None:
     readings = readings_of({32: 4, 64: 4})
     found = {each.num_generations: each for each in survivals(readings, 0.9)}
