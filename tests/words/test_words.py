@@ -41,6 +41,15 @@ def test_what_is_said_of_an_answer_reads_as_the_golden_file() -> None:
     assert "`" not in "".join(lines)
 
 
+def test_a_rate_below_zero_is_not_worded_as_growth() -> None:
+    grew = next(each for each in REASONS.values() if "it grows by" in verdict.reason(each))
+    assert grew.growth is not None
+    falling = replace(grew.growth, rate=replace(grew.growth.rate, median=-0.37))
+    said = verdict.reason(replace(grew, growth=falling))
+    assert "it changes by -0.37 (" in said
+    assert "it grows by" not in said
+
+
 def test_every_kind_is_worded_and_no_two_read_alike() -> None:
     headlines = {each.verdict: each for each in REASONS.values() if each.generations}
     for every, shown, said in (
